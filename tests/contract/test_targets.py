@@ -92,7 +92,7 @@ def _on_machine(name: str, workspace: Workspace, _: Path) -> Iterator[tuple[Targ
     memory = Path(tempfile.mkdtemp(prefix="volbench-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     memory.chmod(0o755)
     target: Target = LocalTarget(workspace) if name == "local" else DockerTarget(workspace)
-    spec = VolumeSpec(name="a", kind="path", place=str(memory), text=f"path:{memory}")
+    spec = VolumeSpec(name="a", kind="path", location=str(memory), text=f"path:{memory}")
     flavor = "mariadb" if name == "local" and shutil.which("mariadbd") else "mysql"
     server = ServerSpec.model_validate({"flavor": flavor})
     yield target, OpenVolume(name="a", spec=spec, host_path=memory), server

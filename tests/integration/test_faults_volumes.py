@@ -112,7 +112,7 @@ def test_a_volume_unmounted_after_its_last_cell_is_told(local: Bench) -> None:
     """The run's directory is still on it: that is no success, and what stays is named."""
     with mounted(local.root / "last", "-t", "tmpfs", "none") as directory:
         (directory / "volbench-1a2b3c").mkdir()
-        spec = VolumeSpec(name="a", kind="path", place=str(directory), text=f"path:{directory}")
+        spec = VolumeSpec(name="a", kind="path", location=str(directory), text=f"path:{directory}")
         opened = OpenVolume(name="a", spec=spec, host_path=directory)
         watch = VolumeWatch(directory)
         subprocess.run(["umount", "-l", str(directory)], check=True)

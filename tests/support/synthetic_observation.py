@@ -19,7 +19,7 @@ Load = Callable[[int], tuple[float, float, float]]
 def observation(**changes: object) -> Observation:
     said: dict[str, object] = {
         "volbench_version": "0", "started_at": "2025-10-09T08:53:20.000+00:00", "zero_epoch_s": ZERO_EPOCH_S,
-        "zero_monotonic_ns": 0, "interval_s": 1.0, "server_place": "unix:/run/s", "hostname": "db1",
+        "zero_monotonic_ns": 0, "interval_s": 1.0, "server_address": "unix:/run/s", "hostname": "db1",
         "server": ServerFacts(flavor="mysql", version="8.4.0"), "keep_s": 7200.0, "bytes_max": 500_000_000,
         "host": HostFacts(kernel="6.1", cpus=4, memory_bytes=1 << 33),
         "volume": VolumeFacts(path="/var/lib/mysql", disk=DISK, filesystem="xfs", mount_point="/var/lib/mysql"),

@@ -156,7 +156,7 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
         limits=ValidityLimits(), comparison=ComparisonSpec(),
     )  # fmt: skip
     specs = tuple(
-        VolumeSpec(name=v.name, kind=v.kind, place=f"/mnt/{v.name}", text=f"{v.name}={v.kind}:/mnt/{v.name}")
+        VolumeSpec(name=v.name, kind=v.kind, location=f"/mnt/{v.name}", text=f"{v.name}={v.kind}:/mnt/{v.name}")
         for v in wanted.volumes
     )
     flags = [part for spec in specs for part in ("--volume", spec.text)]

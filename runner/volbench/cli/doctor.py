@@ -23,7 +23,11 @@ def doctor(json: options.Json = False) -> None:
     other_checks = [capabilities.nfs_client(), capabilities.chromium(), capabilities.kubernetes()]
     checks = [*_docker(), *_local(), capabilities.fuse_and_loop(), _emulator_daemon(), *other_checks]
     if json:
-        console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in checks]})
+        prerequisites = [
+            {"name": item.name, "available": item.present, "evidence": item.evidence, "fix": item.mend}
+            for item in checks
+        ]
+        console.show_json({"host": host_facts().model_dump(), "prerequisites": prerequisites})
         return
     host = host_facts()
     console.out.print(

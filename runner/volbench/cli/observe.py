@@ -140,7 +140,7 @@ def _introduce(observer: Observer) -> None:
         if volume is None
         else volume.disk or volume.nfs_server or f"{volume.filesystem}"
     )
-    server = f"{observation.server.flavor} {observation.server.version} at {observation.server_place}"
+    server = f"{observation.server.flavor} {observation.server.version} at {observation.server_address}"
     console.say(f"observing {server}; volume: {where}")
     for note in observation.notes:
         console.say(f"note: {note}")
@@ -207,7 +207,7 @@ def view(observer: Observer, now: Now) -> Group:
     table.add_row(*(_figure(now, name) for name in _METRICS_DISPLAYED if now.value(name) is not None))
     observation = observer.observation
     incident = f"; incident {now.in_incident} goes on" if now.in_incident else ""
-    head = f"{observation.server_place}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
+    head = f"{observation.server_address}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
     suspected = Text(f"suspicion (last 60 s): {now.suspicion or 'not yet'}")
     return Group(Text(head, style="bold"), table, suspected, *map(Text, now.messages[-MESSAGES_SHOWN:]))
 

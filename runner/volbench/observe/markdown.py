@@ -26,7 +26,7 @@ def markdown(report: ObservationReport) -> str:
 def _lines(report: ObservationReport) -> Iterator[str]:
     observation = report.observation
     begin, end = (clock_of(report, moment_s) for moment_s in report.window_s)
-    yield f"# What {observation.server_place} waited for"
+    yield f"# What {observation.server_address} waited for"
     yield ""
     about = f"{observation.server.flavor} {observation.server.version}, observed from {begin} to {end} UTC"
     yield f"{about}, {report.samples} samples."

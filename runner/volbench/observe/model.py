@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
@@ -24,7 +24,7 @@ class Observation(Record):
     zero_epoch_s: float = Field(description="Seconds since 1970 at t_s 0.")
     zero_monotonic_ns: int
     interval_s: float
-    server_place: str
+    server_address: str = Field(validation_alias=AliasChoices("server_address", "server_place"))
     server: ServerFacts
     hostname: str = Field(description="As the server says.")
     host: HostFacts | None = Field(default=None, description="None: the server's host is not seen from here.")
@@ -50,7 +50,10 @@ class Incident(Record):
     end_s: float | None
     window_s: tuple[float, float]
     is_complete: bool = Field(
-        default=True, alias="whole", description="False: there was no room for all of its readings."
+        default=True,
+        alias="complete",
+        validation_alias=AliasChoices("complete", "whole"),
+        description="False: there was no room for all of its readings.",
     )
 
 

@@ -304,7 +304,7 @@ def _observation(options: ObserveOptions, server: ObservedServer, location: Serv
         zero_epoch_s=now_s,
         zero_monotonic_ns=now_ns,
         interval_s=options.interval_s,
-        server_place=server.address,
+        server_address=server.address,
         server=server.facts,
         hostname=server.hostname,
         host=location.host,

@@ -114,7 +114,7 @@ def resolve_spec(spec: str, *, name: str) -> ResolvedVolume:
 
 def resolve_volume(spec: VolumeSpec) -> ResolvedVolume:
     """Return the profile of an emulated volume with its parameters. Raise UsageError."""
-    return resolve(spec.place, {key: value for key, value in spec.options.items() if key not in _PLACE_OPTIONS})
+    return resolve(spec.location, {key: value for key, value in spec.options.items() if key not in _PLACE_OPTIONS})
 
 
 def resolve_disk(spec: str) -> ResolvedVolume:

@@ -1,4 +1,4 @@
-"""Volume SPECs: from `NAME=KIND:PLACE?OPTION=VALUE&...` to a checked VolumeSpec."""
+"""Volume SPECs: from `NAME=KIND:LOCATION?OPTION=VALUE&...` to a checked VolumeSpec."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
         KINDS[kind].check_location(location)
         options = _options(text, kind, query)
         return VolumeSpec.model_validate(
-            {"name": name, "kind": kind, "place": location, "options": options, "text": spec}
+            {"name": name, "kind": kind, "location": location, "options": options, "text": spec}
         )
     except ValidationError as error:
         raise _fault(

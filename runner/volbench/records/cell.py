@@ -13,7 +13,7 @@ from volbench.records.renamed import with_current_names
 from volbench.records.steps import Step, current_parameters
 from volbench.records.tls import TlsOptions
 
-CELL_SCHEMA = 1
+CELL_SCHEMA = 2
 RESULT_SCHEMA = 2
 
 
@@ -176,9 +176,9 @@ class CellSpec(Record):
     sampling: SamplingSpec = SamplingSpec()
     limits: ValidityLimits = ValidityLimits()
     template_key: FileName | Literal[""] = Field(
-        default="", description="Name of the dataset's template below places.template_dir."
+        default="", description="Name of the dataset's template below paths.template_dir."
     )
-    places: CellPlaces | None = None
+    places: CellPlaces | None = Field(default=None, alias="paths", validation_alias=AliasChoices("paths", "places"))
     attach: AttachSpec | None = None
     emulated: EmulatedSpec | None = None
     host_volume: VolumeFacts | None = Field(

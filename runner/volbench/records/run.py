@@ -16,7 +16,7 @@ from volbench.records.renamed import older_names, with_current_names
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
-RUN_SCHEMA = 1
+RUN_SCHEMA = 2
 
 
 TargetName = Literal["local", "docker", "kubernetes", "attach"]
@@ -27,7 +27,7 @@ class VolumeSpec(Record):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$")
     kind: Literal["path", "docker-volume", "nfs", "emulated", "pvc", "storage-class"]
-    place: str
+    location: str = Field(validation_alias=AliasChoices("location", "place"))
     options: dict[str, str] = Field(default_factory=dict)
     text: str = Field(description="The SPEC as given.")
     variant_of: str = Field(

@@ -370,18 +370,18 @@ def test_doctor_prints_pure_json() -> None:
     """It answers on any machine; each lack that can be mended names the command."""
     found = json.loads(volbench("doctor", "--json").stdout)
     assert found["host"]["cpus"] >= 1
-    assert {"docker", "mysqld", "sysbench"} <= {item["name"] for item in found["means"]}
-    assert all(item["mend"] for item in found["means"] if not item["present"])
+    assert {"docker", "mysqld", "sysbench"} <= {item["name"] for item in found["prerequisites"]}
+    assert all(item["fix"] for item in found["prerequisites"] if not item["available"])
 
 
 def test_doctor_is_readable_at_80_columns() -> None:
     """A line for each, none broken by a table's columns."""
-    found = json.loads(volbench("doctor", "--json").stdout)["means"]
+    found = json.loads(volbench("doctor", "--json").stdout)["prerequisites"]
     lines = volbench("doctor").stdout.splitlines()
     for item in found:
         assert any(line.split(None, 1)[1].startswith(item["name"]) and item["evidence"] in line for line in lines)
-        if not item["present"]:
-            assert any(line.strip() == f"fix: {item['mend']}" for line in lines)
+        if not item["available"]:
+            assert any(line.strip() == f"fix: {item['fix']}" for line in lines)
 
 
 @pytest.mark.parametrize(

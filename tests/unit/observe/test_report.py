@@ -108,7 +108,7 @@ def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
     place = build(tmp_path / "o", 60, stalled)
     evil = "<script>alert(1)</script>|`x`"
     said = observation(
-        server_place=evil, notes=(evil,), volume=VolumeFacts(path=evil, disk="vda", mount_point=evil)
+        server_address=evil, notes=(evil,), volume=VolumeFacts(path=evil, disk="vda", mount_point=evil)
     )
     (place / OBSERVATION_FILE).write_text(said.model_dump_json(by_alias=True))
     add_incident(place, 20.0, None, trigger=evil)

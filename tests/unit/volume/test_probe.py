@@ -275,8 +275,8 @@ def test_a_profile_by_path_is_a_volume_of_a_spec(tmp_path: Path, monkeypatch: py
     (tmp_path / "mine.yaml").write_text(fitted_profile(probe_of(GP3), "mine", on=DAY))
     monkeypatch.chdir(tmp_path)
     spec = parse_volume("a=emulated:mine.yaml?size=2GiB")
-    assert (spec.place, spec.options) == (str(tmp_path / "mine.yaml"), {"size": "2GiB"})
-    assert resolve(spec.place, spec.options).size_bytes == 2 << 30
+    assert (spec.location, spec.options) == (str(tmp_path / "mine.yaml"), {"size": "2GiB"})
+    assert resolve(spec.location, spec.options).size_bytes == 2 << 30
     with pytest.raises(UsageError, match=r"unknown volume profile|no parameter"):
         resolve(str(tmp_path / "other.yaml"))
 

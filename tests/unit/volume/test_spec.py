@@ -32,14 +32,14 @@ from volbench.profile.spec import KINDS, parse_volume
 def test_documented_forms(text: str, kind: str, place: str, options: dict[str, str]) -> None:
     """Every form of the documentation becomes its kind, place and options."""
     spec = parse_volume(text)
-    assert (spec.name, spec.kind, spec.place, spec.options) == ("a", kind, place, options)
+    assert (spec.name, spec.kind, spec.location, spec.options) == ("a", kind, place, options)
     assert spec.text == text.removeprefix("a=")
 
 
 def test_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run can be resumed from another working directory."""
     monkeypatch.chdir(tmp_path)
-    assert parse_volume("a=path:x").place == str(tmp_path / "x")
+    assert parse_volume("a=path:x").location == str(tmp_path / "x")
 
 
 def test_name_given_beside() -> None:

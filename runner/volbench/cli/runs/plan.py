@@ -233,7 +233,7 @@ def volumes_share_storage(run: RunRecord) -> bool:
 
     A directory that is named twice is a deliberate comparison of a volume with itself.
     """
-    directories = {volume.name: volume.place for volume in run.volumes}
+    directories = {volume.name: volume.location for volume in run.volumes}
     return any(
         directories[shared.volumes[0]] != directories[shared.volumes[1]]
         for shared in shared_storage(_visible_facts(run))
@@ -243,7 +243,7 @@ def volumes_share_storage(run: RunRecord) -> bool:
 def storage_caveats(run: RunRecord) -> list[str]:
     """Return caveats on the directories of a plan: missing, not a mount point, on the same storage."""
     facts = _visible_facts(run)
-    directories = {volume.name: volume.place for volume in run.volumes}
+    directories = {volume.name: volume.location for volume in run.volumes}
     not_mounted = (not_mounted_text(name, directories[name], volume_facts) for name, volume_facts in facts.items())
     shared = (pair.text for pair in shared_storage(facts))
     return [*_missing_directories(run), *shared, *filter(None, not_mounted)]
@@ -251,8 +251,8 @@ def storage_caveats(run: RunRecord) -> list[str]:
 
 def _missing_directories(run: RunRecord) -> Iterator[str]:
     for volume in run.volumes if run.target in ("local", "docker") else ():
-        if volume.kind == "path" and not volume.variant_of and not os.path.lexists(volume.place):
-            yield f"Volume {volume.name}: {volume.place} does not exist on this machine. Mount the volume there."
+        if volume.kind == "path" and not volume.variant_of and not os.path.lexists(volume.location):
+            yield f"Volume {volume.name}: {volume.location} does not exist on this machine. Mount the volume there."
 
 
 def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:
@@ -262,8 +262,8 @@ def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:
     return {
         volume.name: facts
         for volume in run.volumes
-        if volume.kind == "path" and not volume.variant_of and Path(volume.place).is_dir()
-        if emulated_behind((facts := discover(Path(volume.place))).mount_point) is None
+        if volume.kind == "path" and not volume.variant_of and Path(volume.location).is_dir()
+        if emulated_behind((facts := discover(Path(volume.location))).mount_point) is None
     }
 
 
@@ -332,13 +332,13 @@ def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: Ta
             raise UsageError(
                 "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
             )
-        return [VolumeSpec(name="server", kind="path", place="", text="attached server")]
+        return [VolumeSpec(name="server", kind="path", location="", text="attached server")]
     pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
     return check_volumes(pairs, target=target)
 
 
 def _free_space_text(volume: VolumeSpec) -> str:
-    if volume.kind != "path" or not volume.place or not Path(volume.place).is_dir():
+    if volume.kind != "path" or not volume.location or not Path(volume.location).is_dir():
         return ""
-    status = os.statvfs(volume.place)
+    status = os.statvfs(volume.location)
     return f" ({size(status.f_bavail * status.f_frsize)} free)"

@@ -120,10 +120,10 @@ def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
 
 def _volume(run: RunRecord, spec: VolumeSpec, cost: Cost, prices: Prices) -> _Rate:
     """Return the price of a volume that the run makes, without traffic."""
-    text = read_options(run.target_options, spec.name).profile or OVERLAY_PROFILES.get(spec.place, "")
+    text = read_options(run.target_options, spec.name).profile or OVERLAY_PROFILES.get(spec.location, "")
     name = text.partition("?")[0]
     if name not in prices.volumes:
-        subject = f"volume {spec.name}: no price of class {spec.place}"
+        subject = f"volume {spec.name}: no price of class {spec.location}"
         return f"{subject} (--target-option {spec.name}.profile=ebs-gp3 says what it is)", None, False
     if any(charge.parameter == "size" for charge in prices.volumes[name]):
         size = parse_size_bytes(spec.options.get("size", DEFAULT_SIZE).replace("i", "iB").replace("iBB", "iB"))

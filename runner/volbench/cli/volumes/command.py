@@ -239,7 +239,7 @@ def _parse_emulated(spec: str) -> tuple[Path | None, str, dict[str, str]]:
         )
     parameters = dict(parsed.options)
     directory = parameters.pop("dir", None)
-    return (Path(directory) if directory else None), parsed.place, parameters
+    return (Path(directory) if directory else None), parsed.location, parameters
 
 
 def _volume_name(name: str) -> str:

@@ -111,7 +111,7 @@ def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
     yield from (shared.text for shared in shared_storage(facts))
     for spec in run.volumes:
         if spec.kind == "path" and spec.name in facts and facts[spec.name].emulated_profile is None:
-            text = not_mounted_text(spec.name, spec.place, facts[spec.name])
+            text = not_mounted_text(spec.name, spec.location, facts[spec.name])
             yield from [text] if text else []
 
 

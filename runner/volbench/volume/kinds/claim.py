@@ -114,7 +114,7 @@ class ClaimVolume(VolumeBase):
             raise refusal
 
     def _check_class(self) -> None:
-        path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
+        path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.location}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
         except EnvironmentLacks as error:
@@ -127,7 +127,7 @@ class ClaimVolume(VolumeBase):
             raise
         except NotFound as missing:
             raise VolumeUnavailable(
-                f"the cluster has no storage class {self.spec.place!r}",
+                f"the cluster has no storage class {self.spec.location!r}",
                 where=self._where,
                 evidence=missing.evidence,
                 next_step="`kubectl get storageclass` lists them; k8s/overlays has some to apply",
@@ -152,7 +152,7 @@ class ClaimVolume(VolumeBase):
 
 def claim_name(spec: VolumeSpec, run_id: str) -> str:
     """Return the name of the existing claim, or of the run's."""
-    return spec.place if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
+    return spec.location if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
 
 
 def claim_manifest(
@@ -170,7 +170,7 @@ def claim_manifest(
         },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": spec.place,
+            "storageClassName": spec.location,
             "resources": {"requests": {"storage": size}},
         },
     }
@@ -200,5 +200,5 @@ def _facts(claim: dict[str, Any]) -> VolumeFacts:
         return facts
     emulated = parse_volume(emulated_spec, name="emulated")
     return facts.model_copy(
-        update={"emulated_profile": emulated.place, "emulated_parameters": dict(emulated.options)}
+        update={"emulated_profile": emulated.location, "emulated_parameters": dict(emulated.options)}
     )

@@ -38,7 +38,7 @@ class DockerVolume(VolumeBase):
     def open(self) -> OpenVolume:
         """Find or create the volume. Raise EnvironmentLacks if the engine does not answer or has no such volume."""
         with _engine(self._where) as client:
-            name = self.spec.place
+            name = self.spec.location
             if self.spec.options.get("create") == "yes":
                 options = {key: self.spec.options[key] for key in _DRIVER_OPTION_NAMES if key in self.spec.options}
                 self._create(client, name, driver=self.spec.options.get("driver", "local"), options=options)
@@ -100,11 +100,11 @@ class DockerNfsVolume(DockerVolume):
             name = f"volbench-nfs-{self._run_id or secrets.token_hex(4)}-{self.spec.name}"
             self._create(client, name, driver="local", options=options)
             opened = self._opened(client, name)
-        server, export = split_export(self.spec.place)
+        server, export = split_export(self.spec.location)
         facts = VolumeFacts(
-            path=self.spec.place,
+            path=self.spec.location,
             filesystem=options["type"],
-            mount_source=self.spec.place,
+            mount_source=self.spec.location,
             mount_options=tuple(options["o"].split(",")),
             nfs_server=server.strip("[]"),
             nfs_export=export,

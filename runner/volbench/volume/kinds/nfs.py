@@ -39,7 +39,7 @@ def mount_command(spec: VolumeSpec, mount_point: Path) -> list[str]:
     """Return the argument list that mounts the export."""
     options = mount_options(spec)
     chosen = ["-o", ",".join(options)] if options else []
-    return ["mount", "-t", "nfs", *chosen, "--", spec.place, str(mount_point)]
+    return ["mount", "-t", "nfs", *chosen, "--", spec.location, str(mount_point)]
 
 
 def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
     The engine calls mount(2) itself, without mount.nfs's negotiation, and the kernel alone would take version 3 or
     fail. So 4.2 is added if the SPEC has no version.
     """
-    _, export = split_export(spec.place)
+    _, export = split_export(spec.location)
     options = [option for option in mount_options(spec) if not option.startswith("addr=")]
     if not any(option.startswith(("vers=", "nfsvers=")) for option in options):
         options.insert(0, "vers=4.2")
@@ -57,7 +57,7 @@ def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
 
 def server_address(spec: VolumeSpec) -> str:
     """Return the server's numeric address. Raise EnvironmentLacks if its name cannot be resolved."""
-    server, _ = split_export(spec.place)
+    server, _ = split_export(spec.location)
     try:
         addresses = socket.getaddrinfo(server.strip("[]"), 2049, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -111,7 +111,9 @@ class NfsVolume(VolumeBase):
         mount_point = self._directory / "mnt"
         mount_point.mkdir()
         _run(
-            mount_command(self.spec, mount_point), failure_text=f"{self.spec.place} cannot be mounted", where=where
+            mount_command(self.spec, mount_point),
+            failure_text=f"{self.spec.location} cannot be mounted",
+            where=where,
         )
         check_directory(mount_point, where=where)
         return OpenVolume(name=self.spec.name, spec=self.spec, host_path=mount_point, facts=discover(mount_point))

@@ -18,7 +18,7 @@ class PathVolume(VolumeBase):
 
     def open(self) -> OpenVolume:
         """Check the directory. Raise EnvironmentLacks if missing or not writable, Refused for a server's own."""
-        path = Path(self.spec.place)
+        path = Path(self.spec.location)
         check_directory(path, where=f"volume {self.spec.name}={self.spec.text}")
         facts = discover(path)
         emulated = emulated_behind(facts.mount_point)
