@@ -294,6 +294,7 @@ def test_a_source_that_is_killed_fails_the_cell_and_leaves_nothing(local: Run) -
     os.kill(pid, signal.SIGKILL)
     ended = local.end(process)
     assert list(local.failed_causes().values()) == ["server_killed"], ended.output
+    assert "step r: source" in (next(iter(local.results.glob("*/cells/*attempt*/result.json"))).read_text())
     assert ended.code in FINISHED, ended.output
     assert_measured(local)
 

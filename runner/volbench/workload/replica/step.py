@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from volbench.engine.differences import ServerIdentity
 from volbench.engine.server import Server
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps.replica import ASSUMED_TRANSACTION_BYTES, ReplicaStep
+from volbench.workload.failures import with_server_cause
 from volbench.workload.files import tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.oltp.oltp import Oltp
@@ -64,7 +66,10 @@ class Replica(Workload[ReplicaStep]):
         dialect = dialect_of(replica.identity)
         options = {**dialect.options, **dialect.source_options}
         with running_source(replica, ctx, options=options, replica_options=dialect.options) as source:
-            outcome = _Run(step, ctx, source, replica).measure()
+            try:
+                outcome = _Run(step, ctx, source, replica).measure()
+            except StepFailed as failure:
+                raise with_cause_of_either(failure, ctx, source, where=f"step {step.name}") from failure
         replica.stop()
         replica.start()
         ctx.state[LAST_WRITE] = ctx.clock.now_s()
@@ -233,6 +238,18 @@ class _Run:
         if time.monotonic() >= self._status_due_s:
             self.replication.check()
             self._status_due_s = time.monotonic() + _STATUS_INTERVAL_S
+
+
+def with_cause_of_either(failure: StepFailed, ctx: StepContext, source: Server, *, where: str) -> VolbenchError:
+    """Return the failure, or why one of both servers is down if that caused it."""
+    if failure.cause:
+        return failure
+    failure.where = where
+    of_source = with_server_cause(failure, dataclasses.replace(ctx, server=source))
+    if of_source is failure:
+        return with_server_cause(failure, ctx)
+    of_source.where = f"{where}: source"
+    return of_source
 
 
 def lag_metrics(lags_ms: Floats) -> dict[str, MetricValue]:
