@@ -165,7 +165,7 @@ def _mapping(described: Mapping[str, Any], key: str, path: Path) -> dict[str, An
 
 def _unreadable(where: str, evidence: str) -> UsageError:
     return UsageError(
-        "a description in the dump of MySQL Shell cannot be read", where="dataset.path",
+        "a description in the dump cannot be read", where="dataset.path",
         evidence=f"{where}: {evidence}",
     )  # fmt: skip
 

@@ -44,6 +44,7 @@ _TOKEN = re.compile(
     r"""|(?P<name>`(?:[^`]|``)*`|@@?[\w.$]+)"""
     r"""|(?P<cut>`.*\Z)"""
     r"""|(?P<dollar>(?<![\w$])\$\w*\$)"""
+    r"""|(?P<typographic>[\u2018-\u201f\u2039\u203a\u00ab\u00bb])"""
     r"""|(?P<number>(?<![\w$])(?:0[xX][0-9a-fA-F]+|0b[01]+)(?![\w$])"""
     r"""|(?<![\w$.`])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$])|(?<![\w$`])\.\d+(?:[eE][+-]?\d+)?(?![\w$]))"""
     r"""|(?P<word>[\w$]+)""",
@@ -160,7 +161,7 @@ def _masked(sql: str, key: bytes, reading: _Reading) -> str:
                     raise _AmbiguousError
                 executed = False
                 pieces.append(" " + text)
-            case "dollar":
+            case "dollar" | "typographic":  # a value pasted from a text is part of a name to the server
                 raise _AmbiguousError
             case _:
                 pieces.append(_plain(kind, text, key))

@@ -128,6 +128,15 @@ def test_what_other_versions_read_differently_is_left_out(sql: str) -> None:
     assert masked_sql(sql, KEY) is None
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1 FROM t WHERE a = \u2018Smith\u2019", "SELECT \u201cSmith\u201d", "SELECT \u00abSmith\u00bb"]
+)
+def test_a_value_in_typographic_quotes_is_left_out(sql: str) -> None:
+    """A server takes it for a name and logs the statement with its error; in a literal such quotes are text."""
+    assert masked_sql(sql, KEY) is None
+    assert masked_sql("SELECT 'it\u2019s'", KEY) is not None
+
+
 def test_the_command_says_how_many_statements_it_left_out(tmp_path: Path) -> None:
     """And that --sql-mode keeps them."""
     log = tmp_path / "slow.log"
