@@ -17,7 +17,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats, median, quantile
 from volbench.analysis.explain.rules.advice import p95_text
-from volbench.analysis.explain.rules.shared_evidence import context, hardly_waited_for
+from volbench.analysis.explain.rules.shared_evidence import context, explains_little
 from volbench.analysis.explain.wording import amount, clock, number, row
 from volbench.records.report import EvidenceRow
 
@@ -33,7 +33,7 @@ FALL_MAX = 0.8
 def emptied_findings(case: Case) -> Iterator[Cause]:
     """`storage.burst_exhausted` from the balance alone, for evidence without a plateau of waiting operations."""
     balance, device = case.balance_percent, case.device
-    if balance is None or device is None or hardly_waited_for(case):
+    if balance is None or device is None or explains_little(case):
         return
     first = first_empty(balance)
     if first is None:

@@ -21,7 +21,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     Effect,
     context,
     effect_rows,
-    hardly_waited_for,
+    explains_little,
     loss_rows,
 )
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -40,7 +40,7 @@ _FIND_WHO = (
 def foreign_findings(case: Case) -> list[Cause]:
     """I/O of others on the same device, with its time, its size, and what it does to this server."""
     flow = case.foreign
-    if flow is None or case.device is None or hardly_waited_for(case):
+    if flow is None or case.device is None or explains_little(case):
         return []
     active = foreign_intervals(case, flow)
     if active is None:

@@ -26,7 +26,7 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, mean, quantil
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.layers import FOREIGN_OPERATIONS_MIN, cgroup_flow, stretches
 from volbench.analysis.explain.rules.host import GAP_S
-from volbench.analysis.explain.rules.shared_evidence import effect_rows, hardly_waited_for, loss_rows
+from volbench.analysis.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -97,7 +97,7 @@ def host_against_volume(case: Case, *, limited: bool) -> Iterator[Cause]:
         limited: a limit of operations was met: only then do pieces cost anything.
     """
     counts = [*_counts(case)]
-    if not counts or hardly_waited_for(case):
+    if not counts or explains_little(case):
         return
     shared = _shared(case, counts)
     if shared is not None:
