@@ -9,6 +9,7 @@ import pytest
 import synthetic_run
 
 from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
+from volbench.records.cell import RESULT_SCHEMA
 from volbench.store.run_directory import RESULT_FILE, RunDirectory, find_runs, new_run_id
 
 
@@ -62,7 +63,8 @@ def test_a_second_orchestrator_is_refused(directory: RunDirectory) -> None:
     [
         (lambda text: text[: len(text) // 2], "truncated"),
         (lambda _: "{}", "schema None"),
-        (lambda text: text.replace('"schema": 1', '"schema": 99', 1), "schema 99"),
+        (lambda text: text.replace(f'"schema": {RESULT_SCHEMA}', '"schema": 99', 1), "schema 99"),
+        (lambda text: text.replace(f'"schema": {RESULT_SCHEMA}', '"schema": true', 1), "schema True"),
         (lambda _: '{"schema": 1, "hello": 2}', "not one that volbench wrote"),
         (lambda _: "\x00\xff", "truncated"),
     ],
