@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
@@ -32,6 +33,7 @@ class ServerSpec(Record):
     stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
 
 
+_DSN_PASSWORD = re.compile(r"^\w+://[^/@]*:.*@|[?&](?:password|passwd|pwd)=")
 DatasetKind = Literal["sysbench", "script", "dump", "schema"]
 
 
@@ -71,6 +73,8 @@ class DatasetSpec(Record):
         needed = {"script": "path", "dump": "path", "schema": "server"}.get(self.kind)
         if needed and not getattr(self, needed):
             raise ValueError(f"a dataset of kind {self.kind} needs `{needed}`")
+        if _DSN_PASSWORD.search(self.server):  # every record of the run would have it
+            raise ValueError("the DSN has a password, which belongs in `option_file`")
         extra = [name for name in ("path", "server") if getattr(self, name) and name != needed]
         if extra:
             raise ValueError(f"a dataset of kind {self.kind} has no `{extra[0]}`")
