@@ -154,10 +154,10 @@ def login_plugins(plugin: str, alternatives: str) -> frozenset[str]:
     What is no such list counts as a plugin of that name, which differs from every other.
     """
     try:
-        others = parse_json(alternatives)
+        parsed = parse_json(alternatives)
     except ValueError:
-        others = None
-    names = others if isinstance(others, list) else [alternatives]
+        parsed = None
+    names = parsed if isinstance(parsed, list) else [alternatives]
     return frozenset(str(name).lower() for name in (plugin, *names))
 
 
