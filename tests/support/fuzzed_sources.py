@@ -6,6 +6,7 @@ myloader's. The JSON of MySQL Shell, which is in no distribution, is our own wri
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import hashlib
 import io
@@ -42,13 +43,20 @@ from volbench.validation.source.upgrade import parse_report, upgrade_row
 SCHEMA = "shop"
 
 
+def _place(prefix: str) -> Path:
+    """A directory that is gone with this process."""
+    place = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
 # Own data
 
 
 @cache
 def _shell_dump() -> Path:
     """A dump of two tables, one in chunks, made once for each process."""
-    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-dump-")) / "dump"
+    place = _place("volbench-fuzz-dump-") / "dump"
     tables = {
         "film": ("CREATE TABLE film (id INT, b BLOB);", ("id", "b"), [(n, bytes([n])) for n in range(5)]),
         "the rest": ("CREATE TABLE `the rest` (id INT);", ("id",), []),
@@ -156,7 +164,7 @@ def _growth(path: Path) -> None:
 
 @cache
 def _observation() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-observation-")) / "o"
+    place = _place("volbench-fuzz-observation-") / "o"
     synthetic_observation.build(place, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
     synthetic_observation.add_incident(place, 20.0, 30.0)
     return place
@@ -178,7 +186,7 @@ def _of_observation(name: str) -> Callable[[], Sequence[bytes]]:
 
 @cache
 def _site() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-site-"))
+    place = _place("volbench-fuzz-site-")
     shutil.copytree(ROOT / "tests" / "golden" / "run-schema-1", place / "results" / "20260131T120000Z-quick-1a2b3c")
     build_site(place / "results", place / "site")
     return place

@@ -33,7 +33,7 @@ class ServerSpec(Record):
     stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
 
 
-_DSN_PASSWORD = re.compile(r"^\w+://[^/@]*:.*@|[?&](?:password|passwd|pwd)=")
+_DSN_PASSWORD = re.compile(r"^\w+://[^?]*:[^?]*@|[?&](?:password|passwd|pwd)=")
 DatasetKind = Literal["sysbench", "script", "dump", "schema"]
 
 

@@ -45,3 +45,14 @@ def test_what_does_not_fit_is_a_fault_of_the_suite(text: str, said: str) -> None
     with pytest.raises(UsageError) as refused:
         check_suite(text, name="own.yaml")
     assert said in refused.value.evidence
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    ["mysql://u:open,sesame@db1/shop", "mysql://u@h:open,sesame@db1/shop", "mysql://u@db1/shop?password=open,sesame"],
+)
+def test_a_password_in_a_dataset_s_dsn_is_refused_before_a_record_of_the_run_has_it(dsn: str) -> None:
+    text = suite("{kind: idle}", dataset=f"dataset: {{kind: schema, server: '{dsn}'}}\n")
+    with pytest.raises(UsageError, match="the DSN has a password, which belongs in `option_file`") as caught:
+        check_suite(text, name="s.yaml")
+    assert "sesame" not in str(caught.value)

@@ -139,7 +139,10 @@ def _tail(output: IO[bytes]) -> str:
 
 
 def _last_lines(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and "[Warning]" not in line]
+    lines = [
+        line for line in text.splitlines()
+        if line.strip() and "[Warning]" not in line and "unknown option '--loose-" not in line
+    ]  # fmt: skip
     errors = [line for line in lines if "ERROR" in line.upper() or "FATAL" in line]
     return "\n".join((errors or lines)[:_LAST_LINES])
 
