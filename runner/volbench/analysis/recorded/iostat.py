@@ -164,7 +164,7 @@ def _read_text(text: str, reports: _Reports) -> None:
             headings.add(tuple(columns))
         elif not cells or cells[0].rstrip(":") == "Device" or cells[-1] == "Device":
             columns = []
-        elif columns and len(cells) == len(columns):
+        elif columns and len(cells) == len(columns) and not _is_group(line, columns):
             reports.device(dict(zip(columns, cells, strict=True)))
 
 
@@ -194,6 +194,11 @@ def _is_heading(cells: list[str]) -> bool:
     """Whether a line is a heading of -x, one of several with --pretty."""
     names = {cell.rstrip(":") for cell in cells}
     return "Device" in names and any(some <= names for some in _EXTENDED)
+
+
+def _is_group(line: str, columns: list[str]) -> bool:
+    """Return whether a row is the sum of a group of -g: its name is indented by one space more than a device's."""
+    return line.startswith(" ") if columns[0] == "Device" else re.search(r"  \S+\s*$", line) is not None
 
 
 def _stamp(line: str) -> float | None:

@@ -176,3 +176,10 @@ def test_a_loop_device_counts_where_there_is_no_disk() -> None:
     found = value(text, "reads_per_s", "loop0")
     assert found is not None
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", ["iostat-x-gALL.txt", "iostat-x-gALL--pretty.txt"])
+def test_the_sum_of_a_group_is_no_device(name: str) -> None:
+    """`iostat -x -g ALL vda`: the group's row has what its devices have, and would count them twice."""
+    recorded = parse_iostat((RECORDED / name).read_text())
+    assert {key.entity for key in recorded.series if key.source == "diskstats"} == {"vda"}
