@@ -25,7 +25,6 @@ OWN = {
     "cli/cell.py": "the cell that the agent was given",
     "execute/budget.py": "times of the journal, which the row journal has read",
     "execute/run.py": "the result of a template, as the row result.json",
-    "suite/capacity.py": "a document of ours",
     "analysis/explain/calibration.py": "a file of the package",
     "cli/compose.py": "its own document",
     "engine/server.py": "what volbench wrote into its control directory",

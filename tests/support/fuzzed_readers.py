@@ -973,6 +973,7 @@ READERS: tuple[Reader, ...] = (
             "server_memory=2Gi\nnode_price=0.1\na.profile=ebs-gp3?iops=6000\na.tolerations=spot:NoSchedule,k=v:NoExecute",
             "parallel=2\na.selector=a=b\na.node=n1",
             "start_timeout=5m\npin_node=false\nttl=1d\nnodes=1",
+            "start_timeout=5m\npriority_class=high",
         ),
         share=20,
     ),

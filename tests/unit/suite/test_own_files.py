@@ -49,7 +49,11 @@ def test_what_does_not_fit_is_a_fault_of_the_suite(text: str, said: str) -> None
 
 @pytest.mark.parametrize(
     "dsn",
-    ["mysql://u:open,sesame@db1/shop", "mysql://u@h:open,sesame@db1/shop", "mysql://u@db1/shop?password=open,sesame"],
+    [
+        "mysql://u:open,sesame@db1/shop",
+        "mysql://u@h:open,sesame@db1/shop",
+        "mysql://u@db1/shop?password=open,sesame",
+    ],
 )
 def test_a_password_in_a_dataset_s_dsn_is_refused_before_a_record_of_the_run_has_it(dsn: str) -> None:
     text = suite("{kind: idle}", dataset=f"dataset: {{kind: schema, server: '{dsn}'}}\n")

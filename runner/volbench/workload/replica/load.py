@@ -142,6 +142,7 @@ class Load:
             except StepFailed as failure:
                 if self._stopped.is_set():
                     return
+                failure.where = where  # else the volume's server would be taken for it
                 raise with_server_cause(failure, self._source_ctx) from failure
             if not self._stopped.is_set():
                 raise tool_failure(sysbench, code, self._source_ctx, where=where)
