@@ -33,7 +33,7 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
     if (threads := parameters.get("threads")) is not None:
         clauses.append(f"{threads} thread{'' if threads == 1 else 's'}")
     if isinstance(rate := parameters.get("rate"), int | float):
-        clauses.append(f"at {quantity(rate, '1/s')}")
+        clauses.append(f"at {rate:,.6g}/s")
     if (depth := parameters.get("iodepth")) is not None:
         clauses.append(f"{depth} deep")
     return " ".join(clauses)
