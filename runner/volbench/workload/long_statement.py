@@ -13,6 +13,7 @@ from volbench.errors import StepFailed, VolbenchError
 from volbench.workload.interface import StepContext
 
 _POLL_S = 0.2
+_KILL_POLL_S = 1.0
 _KILL_TIMEOUT_S = 30.0
 
 
@@ -25,6 +26,7 @@ class LongStatement:
         self._timeout_s = timeout_s
         self._database = database
         self._id: int | None = None
+        self._given_up = threading.Event()
         self.begun_s = self.ended_s = 0.0
         self.failure: str | None = None
 
@@ -35,8 +37,7 @@ class LongStatement:
         thread.start()
         while thread.is_alive():
             if self._ctx.cancelled.is_set() or time.monotonic() > until:
-                self._kill()
-                thread.join(_KILL_TIMEOUT_S)
+                self._end(thread)
                 reason = (
                     "was cancelled" if self._ctx.cancelled.is_set() else f"took longer than {self._timeout_s:g} s"
                 )
@@ -51,6 +52,8 @@ class LongStatement:
                 opened.cursor() as cursor,
             ):
                 self._id = opened.connection_id
+                if self._given_up.is_set():
+                    return
                 self.begun_s = self._ctx.clock.now_s()
                 cursor.execute(self._sql)
                 self.ended_s = self._ctx.clock.now_s()
@@ -58,7 +61,12 @@ class LongStatement:
             evidence = error.evidence if isinstance(error, VolbenchError) else ""
             self.failure = evidence or str(error)
 
-    def _kill(self) -> None:
-        if self._id is not None:
-            with contextlib.suppress(VolbenchError):
-                self._ctx.server.query(f"KILL {self._id}")
+    def _end(self, thread: threading.Thread) -> None:
+        """Kill the statement; one whose connection is still being made is not begun. A refused KILL is repeated."""
+        self._given_up.set()  # before the id is read: the thread sets the id before it looks at this
+        until = time.monotonic() + _KILL_TIMEOUT_S
+        while thread.is_alive() and time.monotonic() < until:
+            if self._id is not None:
+                with contextlib.suppress(VolbenchError, mysql.connector.Error):
+                    self._ctx.server.query(f"KILL {self._id}")
+            thread.join(_KILL_POLL_S)
