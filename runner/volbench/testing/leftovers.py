@@ -60,6 +60,16 @@ def data_directory() -> Path:
     return directory
 
 
+def remove_data(directory: Path) -> None:
+    """Remove such a directory, its owner's file last, so that another session can finish it. Raises OSError."""
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != _OWNER_FILE:
+            entry.unlink()
+    shutil.rmtree(directory)
+
+
 def _remove_data(directory: Path) -> None:
     """Remove a data directory of a dead process of this user; one without an owner's file is not ours."""
     with safe_files.held_directory(directory) as descriptor:
@@ -69,7 +79,7 @@ def _remove_data(directory: Path) -> None:
             "ascii", "replace"
         )
         if _is_dead(owner):
-            shutil.rmtree(directory)
+            remove_data(directory)
 
 
 def _remove_containers() -> None:

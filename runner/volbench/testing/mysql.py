@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ from volbench.placement.docker.images import server_image
 from volbench.records.base import Scalar
 from volbench.records.cell import ServerSpec
 from volbench.testing.containers import QueryWaitStrategy, container_options
-from volbench.testing.leftovers import data_directory
+from volbench.testing.leftovers import data_directory, remove_data
 from volbench.testing.volumes import MountedVolume
 
 DATA_IN_CONTAINER = "/var/lib/mysql"
@@ -220,6 +219,11 @@ def _image(name: str | None) -> str:
         client.close()
 
 
+def _discard(directory: Path) -> None:
+    with contextlib.suppress(OSError):  # what is left, the next session removes
+        remove_data(directory)
+
+
 @cache
 def initialised_data(image: str) -> Path:
     """Return the data directory that a server of the image makes; it is removed when this process ends.
@@ -227,7 +231,7 @@ def initialised_data(image: str) -> Path:
     Raises StepFailed with the server's log.
     """
     directory = data_directory()
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    atexit.register(_discard, directory)
     data = directory / "data"
     data.mkdir()
     os.chown(data, *map(int, _USER.split(":")))
