@@ -11,7 +11,8 @@ from synthetic_run import build_run, two_volumes
 from volbench.analysis import explain
 from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.facts import HostFacts
-from volbench.records.report import EvidenceRow, FindingRow
+from volbench.records.metrics import metric
+from volbench.records.report import CellRow, EvidenceRow, FindingRow
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.markdown import markdown
@@ -143,6 +144,26 @@ def test_acquittals_come_last_and_the_first_cause_of_a_step_before_its_second() 
         ]
     )  # fmt: skip
     assert [group.strongest.cause for group in groups] == ["storage.stall", "storage.read_latency", "none"]
+
+
+def cell_of(volume: str, latency_ms: float, *, valid: bool = True) -> CellRow:
+    return CellRow(
+        cell_id=volume, volume=volume, block=1, repeat=1, step="load", kind="oltp", parameters={}, valid=valid,
+        metrics={"latency_ms_mean": metric("latency_ms_mean", latency_ms)},
+    )  # fmt: skip
+
+
+def test_the_cause_of_the_slower_volume_comes_first() -> None:
+    """As in the demo: a saturated CPU explains nearly all of 7 ms on disk, an IOPS limit most of 90 ms on gp3."""
+    disk, gp3 = (
+        located(volume, "load", cause, share)
+        for volume, cause, share in (("disk", "cpu.server_saturated", 0.95), ("gp3", "storage.iops_limit", 0.89))
+    )
+    slow_gp3 = [cell_of("disk", 7.0), cell_of("gp3", 90.0), cell_of("disk", 900.0, valid=False)]
+    assert [group.strongest for group in cause_groups([disk, gp3], slow_gp3)] == [gp3, disk]
+    slow_disk = [cell_of("disk", 90.0), cell_of("gp3", 7.0)]
+    assert [group.strongest for group in cause_groups([disk, gp3], slow_disk)] == [disk, gp3]
+    assert [group.strongest for group in cause_groups([disk, gp3])] == [disk, gp3]
 
 
 def test_nothing_is_grouped_from_no_findings() -> None:

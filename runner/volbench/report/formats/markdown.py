@@ -78,7 +78,7 @@ def _head(report: Report) -> Iterator[str]:
         yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
-    for group in cause_groups(report.findings)[:LISTED_MAX]:
+    for group in cause_groups(report.findings, report.cells)[:LISTED_MAX]:
         finding = group.strongest
         evidence = finding.evidence[0].text if finding.evidence else ""
         evidence += "" if finding.valid else " (no valid cell)"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from volbench.base.text import change, duration, interval, number, percent, quantity
-from volbench.records.report import ComparisonRow, FindingRow, Report
+from volbench.records.report import ComparisonRow, Report
 from volbench.report.rows.cells import failure_text
 from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import prediction_text
@@ -24,7 +24,7 @@ CAUSES_MAX, INVALID_MAX = 4, 3
 def summary_lines(report: Report) -> list[str]:
     """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
     lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
-    lines += [f"  {text}" for text in cause_lines(report.findings)]
+    lines += [f"  {text}" for text in cause_lines(report)]
     lines += comparison_lines([row for row in report.comparisons if row.primary])
     lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
     lines += [f"  {text}" for text in correlation_sentences(report)]
@@ -53,9 +53,9 @@ def summary_lines(report: Report) -> list[str]:
     return lines
 
 
-def cause_lines(findings: Sequence[FindingRow]) -> Iterator[str]:
+def cause_lines(report: Report) -> Iterator[str]:
     """Yield a line for each of the first causes: volumes and steps, the cause in words, its first evidence."""
-    groups = cause_groups(findings)
+    groups = cause_groups(report.findings, report.cells)
     for group in groups[:CAUSES_MAX]:
         finding = group.strongest
         certainty_text = f" ({certainty(finding)})" if certainty(finding) else ""

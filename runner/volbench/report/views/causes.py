@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from statistics import median
 
 from volbench.base.text import percent
-from volbench.records.report import EvidenceRow, FindingRow
+from volbench.records.report import CellRow, EvidenceRow, FindingRow
 
 _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "storage.iops_limit": ("The volume is at its limit of operations per second", ("exceeded", "iops")),
@@ -103,7 +104,7 @@ class CauseGroup:
     """Findings of one cause on several volumes or in several steps.
 
     Args:
-        strongest: the finding that stands for the group: the best placed of its step, then of the largest share.
+        strongest: the finding that stands for the group: the first of them in the order of a summary.
         further: the rest of the findings of the cause, in the same order.
     """
 
@@ -120,20 +121,26 @@ class CauseGroup:
         return f"{first}, also {', '.join(further[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
 
 
-def cause_groups(findings: Sequence[FindingRow]) -> tuple[CauseGroup, ...]:
+def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) -> tuple[CauseGroup, ...]:
     """Return the findings by cause, in the order of a summary.
 
     First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
     volume has follow, then acquittals. Within each kind a cause that is the first of its step precedes one that
-    is second, and among these the larger share of the latency decides.
+    is second, and among these the one that explains most of the latency of the step's slowest volume.
+
+    Args:
+        findings: of all volumes and steps, those of one step in their order.
+        cells: with the latency of each volume and step; without any, all volumes count as equally slow.
     """
+    slowness = _slowness(cells)
     volumes = {finding.volume for finding in findings}
     by_cause: dict[str, list[tuple[int, float, FindingRow]]] = {}
     ranks: Counter[tuple[str, str]] = Counter()
     for finding in findings:
         rank = ranks[finding.volume, finding.step]
         ranks[finding.volume, finding.step] += 1
-        by_cause.setdefault(finding.cause, []).append((rank, -(finding.share or 0.0), finding))
+        explained = (finding.share or 0.0) * slowness.get((finding.volume, finding.step), 1.0)
+        by_cause.setdefault(finding.cause, []).append((rank, -explained, finding))
     groups = [sorted(same, key=itemgetter(0, 1)) for same in by_cause.values()]
     groups.sort(key=lambda same: same[0][:2])
     if len(volumes) > 1:
@@ -142,6 +149,19 @@ def cause_groups(findings: Sequence[FindingRow]) -> tuple[CauseGroup, ...]:
     return tuple(
         CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups
     )
+
+
+def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
+    """Return volume and step -> mean latency (median of cells) as a fraction of the step's slowest volume's."""
+    samples: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if cell.valid and (sample := cell.metrics.get("latency_ms_mean")) is not None:
+            samples.setdefault((cell.volume, cell.step), []).append(sample.value)
+    medians = {key: median(values) for key, values in samples.items()}
+    slowest: dict[str, float] = {}
+    for (_, step), latency_ms in medians.items():
+        slowest[step] = max(latency_ms, slowest.get(step, 0.0))
+    return {key: latency_ms / slowest[key[1]] for key, latency_ms in medians.items() if slowest[key[1]] > 0}
 
 
 def lead(findings: Sequence[FindingRow]) -> str:
