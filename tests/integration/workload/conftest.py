@@ -70,3 +70,9 @@ def children() -> Callable[[], set[str]]:
     """Names of the children that this test has left; those of tests before it are not its own."""
     before = child_processes()
     return lambda: {name for pid, name in child_processes().items() if pid not in before}
+
+
+@pytest.fixture
+def child_process() -> Callable[[str], int | None]:
+    """Return the process id of this process's child with a name; those of tests beside it are never returned."""
+    return lambda name: next((int(pid) for pid, child in child_processes().items() if child == name), None)
