@@ -100,15 +100,23 @@ def test_read_ahead_is_the_profile_s_and_bounds_one_reader(root: Path, kib: int)
         assert Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb").read_text() == f"{kib}\n"
         file = subject.data / "file"
         write_durably(file, b"x" * (16 << 20))
-        descriptor = os.open(file, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        begun_s = time.monotonic()
-        while os.read(descriptor, 1 << 17):
-            pass
-        mb_per_s = (16 << 20) / (time.monotonic() - begun_s) / 1e6
-        os.close(descriptor)
-    bound = 2 * 131_072 / (0.25e-3 + 131_072 / 42.3e6) / 1e6  # 78 MB/s: 128 KiB in 0.25 ms and its bytes' time
-    assert mb_per_s < 1.15 * bound if kib == 128 else mb_per_s > 1.3 * bound
+        bound = 2 * 131_072 / (0.25e-3 + 131_072 / 42.3e6) / 1e6  # 78 MB/s: 128 KiB in 0.25 ms and its bytes' time
+        if kib == 128:
+            assert cold_mb_per_s(file) < 1.15 * bound
+        else:  # a busy machine reads slower, never faster: the best of some is the volume's
+            assert any(cold_mb_per_s(file) > 1.3 * bound for _ in range(30))
+
+
+def cold_mb_per_s(file: Path) -> float:
+    """MB/s of one reader of a file that is not in the page cache."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    begun_s = time.monotonic()
+    while os.read(descriptor, 1 << 17):
+        pass
+    took_s = time.monotonic() - begun_s
+    os.close(descriptor)
+    return file.stat().st_size / took_s / 1e6
 
 
 def test_opening_a_file_again_keeps_the_client_s_cache(root: Path) -> None:

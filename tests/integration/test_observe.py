@@ -237,7 +237,7 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
         with observe(tmp_path / "s", account_for(query, tmp_path), out, "--volume", "none") as watching:
             wait_until(lambda: ticks(out) >= 12 if out.exists() else False, watching)
             idle_until = ticks(out)
-            sent = _sleep_for(account, each_s=0.05, seconds=10.0)
+            sent_ms = _sleep_for(account, each_s=0.05, seconds=10.0)
             wait_until(lambda: ticks(out) >= idle_until + 22, watching)
             code, output = ended(watching, signal.SIGTERM)
             assert code == EXIT_OK, output
@@ -251,28 +251,31 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
     assert p50 is not None
     assert p95 is not None
     assert rate[2 : idle_until - 2].max() == 0.0, "an idle server has no statements but ours"
-    assert rate[rate > 0].sum() == pytest.approx(sent, abs=8), "but for those that open a connection"
+    assert rate[rate > 0].sum() == pytest.approx(len(sent_ms), abs=8), "but for those that open a connection"
     busy = rate > 10
-    # A busy machine makes some of them longer, none shorter; a bucket is 4.7 % wide.
+    # A busy machine makes some of them longer, none shorter, and the client waits for each at least as long as the
+    # server works on it; a bucket is 4.7 % wide.
     assert p50[busy].min() > 47
     assert p95[busy].min() > 47
-    assert median(p50[busy]) == pytest.approx(50.5, rel=0.1)
-    assert median(p95[busy]) == pytest.approx(52.0, rel=0.15)
+    assert median(p50[busy]) < 1.1 * np.quantile(sent_ms, 0.5)
+    assert median(p95[busy]) < 1.1 * np.quantile(sent_ms, 0.98), "of some 19 a second"
     assert {one.text.split()[0] for one in found.statements if one.time_s > 0.1} == {"SELECT"}
     (first, *_) = found.statements
     assert "SLEEP" in first.text.upper()
-    assert first.statements == pytest.approx(sent, abs=2)
+    assert first.statements == pytest.approx(len(sent_ms), abs=2)
 
 
-def _sleep_for(account: Account, *, each_s: float, seconds: float) -> int:
-    sent = 0
+def _sleep_for(account: Account, *, each_s: float, seconds: float) -> list[float]:
+    """Return the client's own latencies, ms."""
+    sent_ms = []
     with connection(account, timeout_s=30) as opened, opened.cursor() as cursor:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            begun = time.monotonic()
             cursor.execute(f"SELECT SLEEP({each_s})")
             cursor.fetchall()
-            sent += 1
-    return sent
+            sent_ms.append(1000 * (time.monotonic() - begun))
+    return sent_ms
 
 
 @pytest.mark.mysqld
