@@ -105,7 +105,7 @@ def _previous(out: Path) -> Index | None:
     if not out.is_dir():
         raise Refused("the site needs a directory", where=str(out), next_step="choose another --out")
     try:
-        text = (out / INDEX_FILE).read_text(encoding="utf-8")
+        content = (out / INDEX_FILE).read_bytes()
     except FileNotFoundError:
         if any(out.iterdir()):
             raise Refused(
@@ -116,7 +116,7 @@ def _previous(out: Path) -> Index | None:
     except OSError as error:
         raise EnvironmentLacks("the site cannot be read", where=str(out), evidence=str(error)) from error
     try:
-        return Index.model_validate_json(text)
+        return Index.model_validate_json(content)
     except ValidationError:
         return None  # of another version, or damaged: everything is read again
 

@@ -94,4 +94,7 @@ def _near(name: str, candidates: Any) -> str:
 
 def _short_message(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    return f"{first['input']!r} does not fit: {first['msg'].removeprefix('Value error, ')}"
+    message: str = first["msg"].removeprefix("Value error, ")
+    if isinstance(first["input"], dict):  # of a whole record, which may have a password
+        return message
+    return f"{first['input']!r} does not fit: {message}"

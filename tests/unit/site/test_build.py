@@ -12,7 +12,7 @@ import pytest
 from synthetic_history import slower_from, write_history
 
 from volbench.errors import Refused, UsageError
-from volbench.site.build import build_site
+from volbench.site.build import INDEX_FILE, build_site
 
 SLOWER = {"gp3": slower_from(24, 1.4)}
 
@@ -116,6 +116,16 @@ def test_a_damaged_report_is_named_and_stops_nothing(tmp_path: Path) -> None:
     index = (tmp_path / "site" / "index.html").read_text()
     assert "truncated or is not JSON" in index
     assert "no report yet" in index
+
+
+def test_a_damaged_index_is_made_again(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 too, as a block of a file that was being written when the power failed."""
+    write_history(tmp_path / "results", 2)
+    build_site(tmp_path / "results", tmp_path / "site")
+    index = tmp_path / "site" / INDEX_FILE
+    index.write_bytes(index.read_bytes()[:100] + b"\xab" * 100)
+    again = build_site(tmp_path / "results", tmp_path / "site")
+    assert (again.runs, again.unreadable, again.read) == (2, 0, 2)
 
 
 def test_a_directory_of_somebody_else_is_refused_and_untouched(tmp_path: Path) -> None:

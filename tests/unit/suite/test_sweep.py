@@ -48,6 +48,12 @@ def test_a_key_or_value_that_does_not_fit_is_an_error_with_its_line(factor: str,
     assert "s.yaml:11" in error.value.where
 
 
+def test_a_password_in_a_level_is_not_repeated() -> None:
+    with pytest.raises(UsageError) as error:
+        check_suite(suite('dataset.server: {base: "", levels: "mysql://u:geheim@db/s"}'), name="s.yaml")
+    assert "geheim" not in str(error.value)
+
+
 def test_values_are_put_into_server_steps_and_dataset_and_those_of_the_volume_are_not() -> None:
     resolved = check_suite(suite("volume.iops: {base: 1, levels: 2}"), name="s").resolved()
     changed = with_parameters(

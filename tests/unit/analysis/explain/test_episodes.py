@@ -86,6 +86,14 @@ def rising(shape: str) -> Floats:
     return values * rise[shape]
 
 
+def test_a_step_without_any_noise_is_a_step() -> None:
+    """A step leaves nothing of such values, by which a ramp could be judged; found by the fuzzer."""
+    values = np.where(np.arange(60) < 30, 1.0, 4.0)
+    change = find_change(grid(60), values)
+    assert change is not None
+    assert (change.shape, change.t0_s) == ("step", pytest.approx(30, abs=1))
+
+
 @pytest.mark.parametrize("shape", ["step", "ramp", "episode", "periodic"])
 def test_a_change_has_a_shape(shape: str) -> None:
     values = rising(shape)

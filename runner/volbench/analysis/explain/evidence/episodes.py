@@ -9,6 +9,7 @@ samples of a real volume resemble each other: they count for as many independent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -197,10 +198,9 @@ def _ramp(values: Floats) -> _Ramp | None:
     steps = (at >= np.arange(1, size)[:, None]).astype(np.float64)
     left, rests = _left(values, ramps)
     step_left, _ = _left(values, steps)
-    best = int(np.argmin(left))
-    return _Ramp(
-        begin=pairs[best][0], end=pairs[best][1], unexplained=float(left[best] / step_left.min()), rest=rests[best]
-    )
+    best, least = int(np.argmin(left)), float(step_left.min())
+    unexplained = float(left[best]) / least if least > 0 else math.inf  # a step that leaves nothing is one
+    return _Ramp(begin=pairs[best][0], end=pairs[best][1], unexplained=unexplained, rest=rests[best])
 
 
 def _left(values: Floats, shapes: Floats) -> tuple[Floats, Floats]:
