@@ -19,7 +19,7 @@ PARSERS = frozenset({
     "strptime", "read_csv", "ParquetFile", "read_string", "read_given", "open_given",
 })  # fmt: skip
 """Functions of ours and of libraries that make values of text or bytes."""
-UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/slowlog.py", "_is_moment")})
+UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/logged_statement.py", "is_moment")})
 """What only damaged inputs enter."""
 OWN = {
     "cli/cell.py": "the cell that the agent was given",

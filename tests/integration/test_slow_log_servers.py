@@ -17,8 +17,9 @@ from volbench.engine.connection import Account
 from volbench.placement import capabilities
 from volbench.records.validation import ReplayPlan
 from volbench.validation.replay.evaluation import replay, replay_check
+from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
 from volbench.workload.replay.schedule import schedule
-from volbench.workload.replay.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
+from volbench.workload.replay.slowlog import slow_log
 
 SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
 MOST = 17 << 20

@@ -29,7 +29,7 @@ import mysql.connector
 from mysql.connector.connection import MySQLConnection
 
 from volbench.engine.connection import Account, rows
-from volbench.workload.replay.slowlog import LoggedStatement
+from volbench.workload.replay.logged_statement import LoggedStatement
 
 SCHEMAS = ("shop", "crm", "stock-2024", "back office")
 """Names with a hyphen and with a space: servers write them into the log without quotes."""

@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 from volbench.errors import UsageError
 from volbench.validation.capture.mask import masked
 from volbench.workload.replay import slowlog_entries
-from volbench.workload.replay.slowlog import (
-    ADMINISTRATOR,
-    CUT,
-    TOO_LONG,
-    WITHOUT_TIME,
-    LoggedStatement,
-    SlowLog,
-    read_slow_log,
-    slow_log,
-)
+from volbench.workload.replay.logged_statement import ADMINISTRATOR, CUT, TOO_LONG, WITHOUT_TIME, LoggedStatement
+from volbench.workload.replay.slowlog import SlowLog, read_slow_log, slow_log
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

@@ -14,8 +14,9 @@ from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
 from volbench.validation.queries.classes import query_classes
 from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
 from volbench.workload.replay.schedule import schedule
-from volbench.workload.replay.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
+from volbench.workload.replay.slowlog import SlowLog, slow_log
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

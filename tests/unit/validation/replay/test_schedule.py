@@ -8,8 +8,9 @@ from hypothesis import strategies as some
 from slow_log_writer import Shop, slow_log
 
 from volbench.errors import UsageError
+from volbench.workload.replay.logged_statement import LoggedStatement
 from volbench.workload.replay.schedule import Schedule, schedule
-from volbench.workload.replay.slowlog import LoggedStatement, read_slow_log
+from volbench.workload.replay.slowlog import read_slow_log
 
 
 def logged(sql: str, at_s: float = 0.5, *, connection: int = 1, query_s: float = 0.01) -> LoggedStatement:
