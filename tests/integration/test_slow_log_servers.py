@@ -15,7 +15,7 @@ from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_s
 
 from volbench.engine.connection import Account
 from volbench.placement import capabilities
-from volbench.records.validation import ReplayPlan
+from volbench.records.validation.plan import ReplayPlan
 from volbench.validation.replay.evaluation import replay, replay_check
 from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
 from volbench.workload.replay.schedule import schedule

@@ -32,7 +32,7 @@ from volbench.observe.report import report_of
 from volbench.placement.kubernetes.collect import unpack
 from volbench.plan.volume_check import forecast_faults
 from volbench.records.cell import DatasetSpec
-from volbench.records.validation import GrowthPlan
+from volbench.records.validation.plan import GrowthPlan
 from volbench.site.build import INDEX_FILE, build_site
 from volbench.suite.load import load_suite
 from volbench.suite.own_files import missing_files, with_absolute_paths
