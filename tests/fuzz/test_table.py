@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from fuzzed_readers import READERS
+from fuzzed import READERS
 
 import volbench
 
@@ -111,7 +111,7 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, st
 def test_every_function_that_parses_what_others_wrote_is_in_the_table(
     entered: frozenset[tuple[str, str]],
 ) -> None:
-    """A new one needs a row in `fuzzed_readers` or `fuzzed_sources`; what only volbench writes is listed above."""
+    """A new one needs a row in a module of `fuzzed`; what only volbench writes is listed above."""
     missing = [
         (module, name)
         for module, name in parsing_functions()

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import mutations
 import synthetic_observation
-from fuzzed_reader import ROOT, Reader, of_text, texts
 from shell_dump_writer import write_shell_dump
 
+from fuzzed.reader import ROOT, Reader, of_text, texts
 from volbench.engine.own_data.loading import source_of
 from volbench.engine.own_data.mydumper import check_compression, source_schema
 from volbench.engine.own_data.pipe import first_bytes
