@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 import mysql.connector
 import pytest
-from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_server
+from slow_log_recorder import IMAGES, LOCAL, record, recorded_server
+from slow_log_truth import SCHEMAS, paired
 
 from volbench.engine.connection import Account
 from volbench.placement import capabilities

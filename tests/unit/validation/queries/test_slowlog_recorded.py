@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
+from slow_log_truth import SCHEMAS, Truth, paired, read_truth
 
 from volbench.validation.queries.classes import query_classes
 from volbench.workload.replay.fingerprint import fingerprint
