@@ -31,7 +31,7 @@ from volbench.sample.interface import Reading
 from volbench.sample.parsers import diskstats, emulator
 from volbench.sample.raw import RawWriter
 from volbench.store.files import read_record
-from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms, read_histograms
+from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.query import query
 from volbench.store.run_directory import RunDirectory
@@ -128,8 +128,6 @@ def _series(path: Path) -> None:
 
 
 def _histograms(path: Path) -> None:
-    for _ in read_histograms(path):
-        pass
     histograms = load_histograms(path)
     histograms.merged(grid_s=np.arange(0.0, 12.0, 2.0))
     histograms.merged()

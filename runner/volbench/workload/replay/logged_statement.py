@@ -86,16 +86,6 @@ class LoggedStatement:
     routine: str = ""
     """The stored routine that ran the statement; its CALL may be in the log as well."""
 
-    @property
-    def sql_bytes(self) -> bytes:
-        """Return the statement as logged, in whatever character set."""
-        return self.sql.encode("utf-8", "surrogateescape")
-
-    @property
-    def is_text(self) -> bool:
-        """Return whether the whole statement is UTF-8."""
-        return self.sql.isascii() or is_utf8(self.sql)
-
 
 @dataclass(kw_only=True)
 class LogState:

@@ -138,11 +138,6 @@ class SlowLog:
         self.used += used
 
 
-def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
-    """Return the log of lines with or without line feeds."""
-    return SlowLog((line if line.endswith("\n") else f"{line}\n" for line in lines), name=name)
-
-
 def why_outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
     """Return why a statement belongs to none of these schemas; empty where it belongs to one."""
     return why_outside_schema(statement.schema, schemas)
