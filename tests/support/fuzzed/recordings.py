@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mutations
+from iostat_texts import NEW, OLD
 
 from fuzzed.reader import FIXTURES, Reader, files, texts
 from volbench.analysis.credits.forecast import forecast
@@ -16,24 +17,7 @@ from volbench.analysis.credits.sources import read_history
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.profile.resolve import resolve
 
-IOSTAT = """Linux 6.1.0-28-amd64 (db) \t01/31/26 \t_x86_64_\t(4 CPU)
-
-01/31/26 10:00:01
-avg-cpu:  %user   %nice %system %iowait  %steal   %idle
-           1.00    0.00    1.00    0.00    0.00   98.00
-
-Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz f/s f_await aqu-sz %util
-nvme1n1 9.00 144.00 0.00 0.00 0.90 16.00 9.00 144.00 0.00 0.00 0.90 16.00 1.00 0.10 0.10 1.00
-
-01/31/26 10:00:02
-avg-cpu:  %user   %nice %system %iowait  %steal   %idle
-          20.00    0.00   10.00    5.00    1.00   64.00
-
-Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz f/s f_await aqu-sz %util
-nvme1n1 100.00 2048.00 0.00 0.00 2.50 16.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.25 20.00
-loop3 1.00 1.00 0.00 0.00 2.50 16.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.25 20.00
-
-01/31/26 10:00:03
+IOSTAT = f"""{NEW}01/31/26 10:00:03
 avg-cpu:  %user   %nice %system %iowait  %steal   %idle
           21.00    0.00   11.00    5.00    1.00   62.00
 
@@ -65,12 +49,6 @@ IOSTAT_JSON = json.dumps(
         }
     }
 )  # fmt: skip
-IOSTAT_OLD = """Device: rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util
-sda 0.00 0.00 1.00 1.00 16.00 16.00 32.00 0.01 1.00 1.00 1.00 0.50 0.10
-
-Device: rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util
-sda 0.00 0.00 150.00 50.00 2400.00 800.00 32.00 8.00 40.00 40.00 40.00 5.00 100.00
-"""
 SAR_ALL = """Linux 6.1.0-28-amd64 (db) \t01/31/2026 \t_x86_64_\t(4 CPU)
 
 10:00:01 AM     CPU     %user     %nice   %system   %iowait    %steal     %idle
@@ -140,7 +118,7 @@ def _history(path: Path) -> None:
 
 
 READERS: tuple[Reader, ...] = (
-    Reader(name="iostat", read=explain_recorded, seeds=texts(IOSTAT, IOSTAT_OLD), share=15),
+    Reader(name="iostat", read=explain_recorded, seeds=texts(IOSTAT, OLD), share=15),
     Reader(
         name="iostat-json", read=explain_recorded, seeds=texts(IOSTAT_JSON), share=8, mutate=mutations.mutated_json
     ),
@@ -192,7 +170,7 @@ READERS: tuple[Reader, ...] = (
         seeds=lambda: (SAR_ALL.encode(), *files("tests/fixtures/sar/*.txt")()),
         share=6,
     ),
-    Reader(name="history-iostat", read=_history, seeds=texts(IOSTAT, IOSTAT_OLD), share=4),
+    Reader(name="history-iostat", read=_history, seeds=texts(IOSTAT, OLD), share=4),
     Reader(
         name="history-cloudwatch",
         read=_history,
