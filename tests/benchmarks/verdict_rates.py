@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from volbench.analysis.comparison import Comparison, Row, compare
 from volbench.analysis.comparison_summary import summarise
-from volbench.analysis.statistics import Better, runs_needed
+from volbench.analysis.ranks.sample_size import runs_needed
+from volbench.analysis.statistics import Better
 
 SECONDS = 300
 AUTOCORRELATION = 0.9

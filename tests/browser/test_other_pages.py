@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from explain import page as lab_page
 from volbench.records.goals.gate import ConditionRow, Gate, GroupRow
-from volbench.records.validation import Validation
+from volbench.records.validation.result import Validation
 from volbench.report.formats.gate import render_gate
 from volbench.report.formats.validation import validation_html
 

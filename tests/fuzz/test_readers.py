@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fuzzed_readers import BY_NAME, READERS, Reader
+from fuzzed import BY_NAME, READERS
+from fuzzed.reader import Reader
 from fuzzing import campaign, damaged, execute, report
 
 CRASHES = Path(__file__).parents[1] / "fixtures" / "crashes"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from fuzzed_readers import READERS
+from fuzzed import READERS
 
 import volbench
 
@@ -19,7 +19,7 @@ PARSERS = frozenset({
     "strptime", "read_csv", "ParquetFile", "read_string", "read_given", "open_given",
 })  # fmt: skip
 """Functions of ours and of libraries that make values of text or bytes."""
-UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/slowlog.py", "_is_moment")})
+UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/logged_statement.py", "is_moment")})
 """What only damaged inputs enter."""
 OWN = {
     "cli/cell.py": "the cell that the agent was given",
@@ -111,7 +111,7 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, st
 def test_every_function_that_parses_what_others_wrote_is_in_the_table(
     entered: frozenset[tuple[str, str]],
 ) -> None:
-    """A new one needs a row in `fuzzed_readers` or `fuzzed_sources`; what only volbench writes is listed above."""
+    """A new one needs a row in a module of `fuzzed`; what only volbench writes is listed above."""
     missing = [
         (module, name)
         for module, name in parsing_functions()

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from volbench.records.report import Report
-from volbench.records.validation import Validation
+from volbench.records.validation.result import Validation
 from volbench.report.formats.validation import validation_markdown
 
 EXAMPLES = sorted(Path("results/examples").glob("*/report.json"))

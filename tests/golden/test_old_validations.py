@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from volbench.records.validation import VALIDATION_SCHEMA, Validation
+from volbench.records.validation.result import VALIDATION_SCHEMA, Validation
 from volbench.store.files import read_record
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan

@@ -1,4 +1,4 @@
-"""What these tests share: the template cache, so that the dataset is made once; a place for emulated volumes."""
+"""What these tests share: the template cache, so that the dataset is made once; places for volumes and pods."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import cluster_run
 import live_run
 import pytest
 
@@ -52,6 +53,20 @@ def docker_run(tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
 def bench(request: pytest.FixtureRequest, tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
     """A place for runs on each target in turn."""
     with live_run.bench(request.param, tmp_path, run_cache) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def lab_images() -> None:
+    """The lab's nodes have the images of today's code; elsewhere a registry has."""
+    if cluster_run.with_lab():
+        cluster_run.lab("images")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, lab_images: None) -> Iterator[cluster_run.ClusterBench]:
+    """A namespace of a cluster for the test."""
+    with cluster_run.cluster_bench(tmp_path) as opened:
         yield opened
 
 

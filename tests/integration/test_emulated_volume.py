@@ -15,6 +15,7 @@ from emulated_volumes import assert_held_to, read_at_random, volume, write_durab
 from volbench.errors import Refused, StepFailed
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.attachments import attachments
+from volbench.volume.emulated.control import ask
 from volbench.volume.emulated.status import list_volumes
 
 pytestmark = pytest.mark.emulator
@@ -130,7 +131,7 @@ def test_limits_change_while_the_volume_is_in_use(root: Path) -> None:
     with volume(root, "ebs-gp3") as subject:
         write_durably(subject.data / "file", b"x" * (16 << 20))
         slow = resolve("ebs-gp2", {"size": "1GiB", "credits": "0"})
-        subject.modify(slow)
+        ask(subject.directory, {"do": "modify", "parameters": dict(slow.model)})
         took = read_at_random(subject.data / "file", seconds=2, extent=16 << 20)
         assert_held_to(took, 100, seconds=2)
 

@@ -12,8 +12,8 @@ import pytest
 from live_run import FINISHED, Bench
 
 from volbench.errors import StepFailed
-from volbench.execute.run import close_volume
 from volbench.execute.volume_watch import VolumeWatch
+from volbench.execute.volumes import close_volume
 from volbench.records.run import VolumeSpec
 from volbench.volume.interface import OpenVolume
 

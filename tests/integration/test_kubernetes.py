@@ -21,22 +21,8 @@ from volbench.records.cell import CellResult
 
 SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
-pytestmark = pytest.mark.kubernetes
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images() -> None:
-    """The lab's nodes have the images of today's code; elsewhere a registry has."""
-    if cluster_run.with_lab():
-        cluster_run.lab("images")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
-    """A namespace for the test."""
-    with cluster_run.cluster_bench(tmp_path) as opened:
-        yield opened
 
 
 def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(cluster: ClusterBench) -> None:

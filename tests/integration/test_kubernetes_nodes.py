@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import cluster_run
 import live_run
@@ -14,22 +13,8 @@ from cluster_run import ClusterBench, kubectl
 from cluster_volumes import POD_USER
 
 CLASS = "lab-shared-by-nodes"
-pytestmark = pytest.mark.kubernetes
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="the nodes share one machine")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images() -> None:
-    """The lab's nodes have the images of today's code; elsewhere a registry has."""
-    if cluster_run.with_lab():
-        cluster_run.lab("images")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
-    """A namespace for the test."""
-    with cluster_run.cluster_bench(tmp_path) as opened:
-        yield opened
 
 
 @pytest.mark.timeout(400)

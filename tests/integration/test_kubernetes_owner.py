@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import cluster_run
 import live_run
@@ -22,15 +20,6 @@ spec:
   storageClassName: {cluster_run.STORAGE_CLASS}
   resources: {{requests: {{storage: 1Gi}}}}
 """
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
-    """A namespace for the test."""
-    if cluster_run.with_lab():
-        cluster_run.lab("images")
-    with cluster_run.cluster_bench(tmp_path) as opened:
-        yield opened
 
 
 def volumes_of(cluster: ClusterBench) -> list[str]:

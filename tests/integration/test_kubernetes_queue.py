@@ -6,24 +6,12 @@ Kueue itself cannot be had here. The controller does what Kueue's documentation 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import cluster_run
 import pytest
 from cluster_run import ClusterBench, kubectl
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(900)]
 QUEUE = "team-a"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
-    """A namespace for the test."""
-    if cluster_run.with_lab():
-        cluster_run.lab("images")
-    with cluster_run.cluster_bench(tmp_path) as opened:
-        yield opened
 
 
 def set_suspend(cluster: ClusterBench, suspend: bool, selector: str = "") -> int:

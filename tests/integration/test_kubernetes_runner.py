@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import cluster_run
 import live_run
 import pytest
 from cluster_run import LAB, STORAGE_CLASS, kubectl
@@ -24,15 +23,9 @@ NAMESPACE = "volbench"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
 BOUND_S = 600.0
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(1500),
+    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("lab_images"),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes the namespace volbench"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images() -> None:
-    """The lab's nodes have the images of today's code."""
-    cluster_run.lab("images")
 
 
 @pytest.fixture

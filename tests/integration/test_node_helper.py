@@ -22,14 +22,9 @@ LABEL = "volbench.org/node-helper"
 NAMESPACE = "volbench-node-helper"
 pytestmark = [
     pytest.mark.kubernetes,
+    pytest.mark.usefixtures("lab_images"),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="labels nodes, starts a privileged pod"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images() -> None:
-    """The lab's nodes have the images of today's code."""
-    cluster_run.lab("images")
 
 
 @pytest.fixture

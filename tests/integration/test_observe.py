@@ -18,13 +18,14 @@ import numpy as np
 import pytest
 from general_log import statements_of
 from mysql_container import mysql_container
+from ring_records import records_of
 from scratch_server import ScratchServer, scratch_server
 
 from volbench.engine.connection import Account, connection, rows
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_REFUSED
 from volbench.observe.model import read_incidents, read_observation
 from volbench.observe.report import report_of
-from volbench.observe.ring import records_of, segments_in
+from volbench.observe.ring import segments_in
 from volbench.profile.resolve import resolve
 from volbench.sample.raw import Tick
 from volbench.validation.capture.digests import capture

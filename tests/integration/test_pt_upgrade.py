@@ -18,7 +18,7 @@ from waiting import wait_for
 
 import volbench
 from volbench.engine.connection import Account, connection
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation import toolkit
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.queries.comparison import compare_queries

@@ -12,7 +12,8 @@ from scratch_server import ScratchServer, scratch_server
 from slow_log_writer import Shop, slow_log
 
 from volbench.engine.connection import Account, connection
-from volbench.records.validation import CheckRow, Replayed, ReplayPlan
+from volbench.records.validation.plan import ReplayPlan
+from volbench.records.validation.result import CheckRow, Replayed
 from volbench.validation.forecast.file_sizes import binlog_bytes, resolution_bytes, tablespace_bytes
 from volbench.validation.replay.evaluation import replay, replay_check
 from volbench.validation.source.server import read_only

@@ -19,7 +19,7 @@ from waiting import wait_for
 import volbench
 from volbench.cli.doctor import TOOLKIT
 from volbench.engine.connection import Account, account_from, connection, read_option_file
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation import toolkit
 from volbench.validation.queries.comparison import QueryClass, compare_queries
 from volbench.validation.queries.pt_upgrade import NOT_INSTALLED, pt_upgrade_check

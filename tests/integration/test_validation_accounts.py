@@ -9,7 +9,7 @@ from mysql_container import mysql_container
 from scratch_server import scratch_server
 
 from volbench.engine.connection import Account, connection, rows
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
 from volbench.validation.catalog.inventory import is_mariadb
 from volbench.validation.source.server import read_only

@@ -12,7 +12,8 @@ from own_ca import free_port
 from scratch_server import ScratchServer, scratch_server
 
 from volbench.engine.connection import Account, connection
-from volbench.records.validation import CheckRow, ReplicaPlan
+from volbench.records.validation.plan import ReplicaPlan
+from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.inventory import read_inventory
 from volbench.validation.data.replicas import replica_check
 from volbench.validation.source.server import read_only

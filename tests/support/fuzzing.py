@@ -30,7 +30,8 @@ from pathlib import Path
 from types import FrameType
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve address space, which is bounded here
-from fuzzed_readers import BY_NAME, READERS, Reader
+from fuzzed import BY_NAME, READERS
+from fuzzed.reader import Reader
 
 CHUNK = 250
 NUMBERS_OF_SEED = 1_000_000_000

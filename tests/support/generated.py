@@ -13,7 +13,7 @@ from chart_skeleton import chart_files
 from record_schemas import MODELS, schema_text
 from results_page import results_page
 
-from volbench.records.validation import Validation
+from volbench.records.validation.result import Validation
 from volbench.report.formats.validation import validation_markdown
 from volbench.suite.docs import suite_docs
 from volbench.suite.schema import suite_schema

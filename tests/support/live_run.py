@@ -19,7 +19,7 @@ from pathlib import Path
 import docker
 
 from volbench.errors import EXIT_OK, EXIT_UNDECIDED
-from volbench.placement.docker.target import LABEL_RUN
+from volbench.placement.docker.containers import LABEL_RUN
 from volbench.placement.local import AGENT_PID_FILE
 from volbench.placement.processes import LABEL_VARIABLE
 from volbench.records.cell import CellResult

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -18,21 +17,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import mysql.connector
+from empty_data import copy_of_local
 from mysql.connector.connection import MySQLConnection
+from slow_log_truth import SCHEMAS, Sent, Truth
 
 from volbench.engine.connection import Account, rows
-from volbench.workload.replay.slowlog import LoggedStatement
 
-SCHEMAS = ("shop", "crm", "stock-2024", "back office")
-"""Names with a hyphen and with a space: servers write them into the log without quotes."""
 CLIENTS = 16
 START_BOUND_S = 120.0
 IMAGES = {"mysql-9.7": "volbench/mysql:9.7", "mariadb-11.8": "volbench/mariadb:11.8"}
@@ -47,54 +44,6 @@ _FORGED = (
     "# Query_time: 0.100000  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0\n"
     "# Rows_affected: 0  Bytes_sent: 11\nSET timestamp=1795263297;\nDROP TABLE customers;\n"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sent:
-    """One statement that the server has to log; each connection's are in order.
-
-    `schema` is that of the connection when the statement ended, and the routine's for a statement of a routine.
-    `sql` is the text without blanks and semicolons at its end, its bytes as Latin-1; empty where the server writes
-    a text of its own.
-    """
-
-    kind: str
-    schema: str
-    connection: int
-    sent_s: float
-    sql: str
-
-
-def read_truth(path: Path) -> Truth:
-    """What `main` wrote."""
-    content = json.loads(path.read_text())
-    names = [one.name for one in fields(Sent)]
-    sent = [Sent(**dict(zip(names, values, strict=True))) for values in content.pop("sent")]
-    return Truth(**content, sent=sent)
-
-
-@dataclass(kw_only=True)
-class Truth:
-    """What is known of a log without reading it. `slow_queries` is the server's own count of entries."""
-
-    server: str
-    version: str
-    slow_queries: int
-    sent: list[Sent] = field(default_factory=list)
-
-
-def paired(truth: Truth, read: Iterable[LoggedStatement]) -> list[tuple[Sent, LoggedStatement]]:
-    """What was sent beside what was read, by their order: each connection sends one after the other.
-
-    Raises ValueError, or fails, where their numbers differ.
-    """
-    sent_by, read_by = defaultdict(list), defaultdict(list)
-    for one in truth.sent:
-        sent_by[one.connection].append(one)
-    for statement in read:
-        read_by[statement.connection].append(statement)
-    assert sent_by.keys() == read_by.keys()
-    return [pair for key in sent_by for pair in zip(sent_by[key], read_by[key], strict=True)]
 
 
 def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, seed: int = 1) -> Truth:
@@ -380,14 +329,7 @@ def recorded_server(name: str, directory: Path) -> Iterator[tuple[Callable[..., 
 @contextmanager
 def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
     data, mariadbd = directory / "data", shutil.which("mariadbd")
-    create = (
-        ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        if mariadbd else ["mysqld", "--no-defaults", "--initialize-insecure"]
-    )  # fmt: skip
-    subprocess.run(
-        [*create, f"--datadir={data}", "--user=root"], check=True, capture_output=True, timeout=START_BOUND_S,
-        env={**os.environ, "TMPDIR": str(directory)},
-    )  # fmt: skip
+    copy_of_local(data)
     server = subprocess.Popen(
         [mariadbd or "mysqld", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
          f"--tmpdir={directory}", f"--slow-query-log-file={directory / 'slow.log'}",

@@ -7,10 +7,12 @@ For how many statements come when, not for what a log may look like: that is in 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
+
+from volbench.workload.replay.slowlog import SlowLog
 
 Flavor = Literal["mysql", "mariadb"]
 SCHEMA = "shop"
@@ -110,3 +112,8 @@ def entry(
         yield f"use {schema};\n"
     yield f"SET timestamp={int(began)};\n"
     yield f"{sql};\n"
+
+
+def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
+    """The log of lines with or without line feeds."""
+    return SlowLog((line if line.endswith("\n") else f"{line}\n" for line in lines), name=name)

@@ -21,7 +21,7 @@ from volbench.records.causes import CAUSES
 from volbench.records.cell import ValidityLimits
 from volbench.records.goals.capacity import CapacityPlan
 from volbench.records.goals.policy import PolicyFile
-from volbench.records.validation import (
+from volbench.records.validation.plan import (
     BurstPlan,
     CandidatePlace,
     GrowthPlan,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fuzzing
 import pytest
-from fuzzed_readers import Reader
+from fuzzed.reader import Reader
 
 DEADLY = b"7"
 

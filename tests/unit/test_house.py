@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
+LINES_MAX = 400
 
 
 def test_the_licence_is_that_of_the_manifests() -> None:
@@ -60,3 +62,14 @@ def test_every_marker_is_explained() -> None:
     markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
     page = (ROOT / "tests/README.md").read_text()
     assert [name for name in (marker.partition(":")[0] for marker in markers) if f"| `{name}` |" not in page] == []
+
+
+def test_no_file_is_longer_than_a_reader_can_keep_in_mind() -> None:
+    """One that grows beyond the limit has two concepts: the second one gets a module of its own."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    paths = [path for name in tracked.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+    assert len(paths) > 500
+    lines = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in paths}
+    assert {name: count for name, count in lines.items() if count > LINES_MAX} == {}

@@ -34,41 +34,12 @@ from statistics import median
 
 from volbench.analysis.corrections import fallback, holm
 from volbench.analysis.ranks.blocks import shared_nodes
-from volbench.analysis.sequential import look_level
-from volbench.analysis.statistics import (
-    RUNS_MIN,
-    Better,
-    Names,
-    Shift,
-    Verdict,
-    bounded_shift_of,
-    judge,
-    runs_needed,
-    shift_of,
-)
+from volbench.analysis.ranks.sample_size import runs_needed
+from volbench.analysis.sequential import Level
+from volbench.analysis.statistics import RUNS_MIN, Better, Names, Shift, Verdict, bounded_shift_of, judge, shift_of
 from volbench.errors import MustNotCompare, RunUnreadable
 
 Scalar = bool | int | float | str
-FIRST_WEIGHT = 0.6
-"""Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""
-
-    alpha: float = 0.05
-    sequential: bool = False
-
-    def at(self, cells: int, *, nodes: int = 1) -> float:
-        """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
-        return look_level(cells, nodes=nodes) if self.sequential else self.alpha
-
-    def weights(self, metrics: int) -> list[float]:
-        """The part of the level that each primary metric of a family has, in order."""
-        if metrics < 2 or self.sequential:
-            return [1.0, *[0.0] * (metrics - 1)][:metrics]
-        return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)

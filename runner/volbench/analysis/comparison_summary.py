@@ -8,7 +8,8 @@ from typing import Literal
 
 from volbench.analysis.comparison import Comparison, GroupKey, group_key
 from volbench.analysis.corrections import hommel
-from volbench.analysis.statistics import Verdict, runs_for_level
+from volbench.analysis.ranks.sample_size import runs_for_level
+from volbench.analysis.statistics import Verdict
 
 PairVerdict = Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive"]
 OverallVerdict = PairVerdict | Literal["single_volume"]

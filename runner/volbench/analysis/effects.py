@@ -20,16 +20,8 @@ from numpy.typing import NDArray
 
 from volbench.analysis.corrections import holm
 from volbench.analysis.linear import Estimate, LinearModel
-from volbench.analysis.statistics import (
-    RUNS_MIN,
-    Better,
-    Judgement,
-    Shift,
-    Verdict,
-    judge,
-    runs_needed,
-    shift_of,
-)
+from volbench.analysis.ranks.sample_size import runs_needed
+from volbench.analysis.statistics import RUNS_MIN, Better, Judgement, Shift, Verdict, judge, shift_of
 from volbench.plan.designs import Term
 from volbench.records.base import Scalar
 from volbench.records.sweep import SweepSpec

@@ -1,4 +1,4 @@
-"""Looks at a run that goes on until it is decided: which level each look may spend.
+"""The level of a comparison, and of each look at a run that goes on until it is decided.
 
 After each block of cells, from 4 against 4 to 8 against 8, the cells so far are compared at the level of that
 number of cells. For one metric, equal volumes are told apart at some look with a probability below 5 %.
@@ -19,6 +19,11 @@ Source: Jennison and Turnbull, Group Sequential Methods (2000), chapters 7 and 9
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+FIRST_WEIGHT = 0.6
+"""Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
+
 CELLS_MIN = 4
 CELLS_MAX = 8
 LOOK_LEVELS = {4: 0.0286, 5: 0.0080, 6: 0.0152, 7: 0.0175, 8: 0.0200}
@@ -35,3 +40,21 @@ def look_level(cells: int, *, nodes: int = 1) -> float:
         nodes: within which the cells are compared.
     """
     return NODES_LOOK_LEVEL if nodes > 1 else LOOK_LEVELS[min(max(cells, CELLS_MIN), CELLS_MAX)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""
+
+    alpha: float = 0.05
+    sequential: bool = False
+
+    def at(self, cells: int, *, nodes: int = 1) -> float:
+        """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
+        return look_level(cells, nodes=nodes) if self.sequential else self.alpha
+
+    def weights(self, metrics: int) -> list[float]:
+        """The part of the level that each primary metric of a family has, in order."""
+        if metrics < 2 or self.sequential:
+            return [1.0, *[0.0] * (metrics - 1)][:metrics]
+        return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]

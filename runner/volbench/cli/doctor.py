@@ -9,7 +9,7 @@ from volbench.errors import VolbenchError
 from volbench.placement import capabilities
 from volbench.placement.capabilities import Means
 from volbench.placement.docker import images
-from volbench.placement.docker.target import engine_client
+from volbench.placement.docker.containers import engine_client
 from volbench.records.cell import ServerSpec
 from volbench.validation.toolkit import PROGRAMS as TOOLKIT
 from volbench.validation.toolkit import local_tools_image

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
@@ -16,7 +17,8 @@ from volbench.execute.completion import delayed_share, is_done, is_finished, pen
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
-from volbench.execute.volume_watch import VolumeWatch, failure_from_os_error
+from volbench.execute.volume_watch import failure_from_os_error
+from volbench.execute.volumes import RunVolumes, mount_of
 from volbench.placement.interface import Target
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
@@ -104,12 +106,10 @@ class Orchestrator:
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
-        self._volumes = volumes
         self._attach = attach
         self._interruptions = Interruptions()
         self._attempts = Attempts(directory, target, self._interruptions, on_state, attach=attach)
-        self._watches: dict[str, VolumeWatch] = {}
-        self._unavailable: dict[str, VolumeUnavailable] = {}
+        self._volumes = RunVolumes(directory, volumes, remove=target.close_volume, on_message=on_message)
 
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
@@ -138,9 +138,9 @@ class Orchestrator:
             self._at_end(stack, self._target.clean_up)
             if self._attach is not None:
                 self._check_attached_server(stack, self._attach)
-            opened = self._open_all(stack)
-            self._check_mounts(opened)
-            mounts = {name: _mount(volume) for name, volume in opened.items()}
+            opened = self._volumes.open_all(partial(self._at_end, stack))
+            self._volumes.check_mounts(opened)
+            mounts = {name: mount_of(volume) for name, volume in opened.items()}
             if resumed:
                 self._directory.journal.append("run_resumed", mounts=mounts)
             else:
@@ -156,7 +156,7 @@ class Orchestrator:
                 failures = self._run_cells(opened, self._run.cells, repeated_cells)
                 for cell_id in repeated_cells:
                     self._select_less_disturbed(cell_id)
-            return [*failures, *self._unavailable.values()]
+            return [*failures, *self._volumes.unavailable.values()]
 
     def _run_blocks(self, opened: Mapping[str, OpenVolume]) -> list[VolbenchError]:
         """Run the planned cells; of a run that goes on until it is decided, block by block, and skip the rest."""
@@ -216,53 +216,6 @@ class Orchestrator:
         steps = result.steps if result is not None else ()
         return "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
 
-    def _open_all(self, stack: ExitStack) -> dict[str, OpenVolume]:
-        """Open the volumes; of several, one that cannot be used only loses its own cells."""
-        opened = {}
-        for name in self._volumes:
-            try:
-                opened[name] = self._open(stack, name)
-            except VolumeUnavailable as error:
-                self._give_up(name, error)
-        return opened
-
-    def _give_up(self, volume: str, error: VolumeUnavailable) -> None:
-        """Skip the volume's cells from now on. Raise the error if no other volume is left."""
-        if volume in self._unavailable:
-            return
-        if {*self._unavailable, volume} >= set(self._volumes):
-            raise error
-        self._unavailable[volume] = error
-        details: dict[str, Any] = {"volume": volume, "cause": error.cause, "message": error.what,
-                   "where": error.where, "evidence": error.evidence, "next_step": error.next_step}  # fmt: skip
-        self._directory.journal.append("volume_unavailable", **details)
-        self._say(f"volume {volume} cannot be used, its cells are skipped: {error.what}: {error.evidence}")
-
-    def _measured(self, volume: str) -> CellResult | None:
-        """Return the result of the last cell that is done on the volume."""
-        results = [self._directory.result(cell.cell_id) for cell in self._run.cells if cell.volume == volume]
-        return next((result for result in reversed(results) if result and result.status == "done"), None)
-
-    def _close(self, name: str) -> None:
-        """Close a volume; one that cells were measured on stays as it is while the run can be resumed."""
-        volume = self._volumes[name]
-        volume.retained = bool(pending_cells(self._directory)) and self._measured(name) is not None
-        volume.__exit__(None, None, None)
-        if volume.retained and (leftover := volume.leftover()):
-            self._say(leftover)
-
-    def _open(self, stack: ExitStack, name: str) -> OpenVolume:
-        volume = self._volumes[name]
-        measured = self._measured(name)
-        volume.measured = measured.volume_facts if measured is not None else None
-        volume.retained = measured is not None  # a failed `open` closes the volume too
-        opened = volume.__enter__()
-        self._at_end(stack, lambda: self._close(name))
-        if opened.host_path is not None:
-            self._watches[name] = VolumeWatch(opened.host_path)
-        self._at_end(stack, lambda: close_volume(opened, self._watches.get(name), self._target.close_volume))
-        return opened
-
     def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""
         # Imported here: the connector is an extra, which a run in containers or pods does without.
@@ -283,21 +236,6 @@ class Orchestrator:
 
         push_cleanup(stack, uninterruptible)
 
-    def _check_mounts(self, volumes: Mapping[str, OpenVolume]) -> None:
-        """Check that the volumes of the run's start are mounted now: a bare mount point is another volume."""
-        first = next((event.details for event in self._directory.events() if "mounts" in event.details), {})
-        before = first.get("mounts", {})
-        for name, volume in volumes.items():
-            now, then = _mount(volume), before.get(name, "")
-            if then and now and then != now:
-                raise EnvironmentLacks(
-                    f"volume {name} is not the one that the run started with",
-                    where=f"volume {volume.spec.text}",
-                    evidence=f"then on {then}, now on {now}",
-                    next_step="mount the original volume, then `volbench resume`; or start a new run",
-                    cause="volume_gone",
-                )
-
     def _recover_previous_run(self, volumes: Mapping[str, OpenVolume]) -> None:
         """Take over from an earlier orchestrator: first wait for running agents, then clean up after ended ones."""
         cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
@@ -306,7 +244,7 @@ class Orchestrator:
             try:
                 self._attempts.take_over(cell, volume)
             except VolumeUnavailable as error:
-                self._give_up(volume.name if volume else cell.volume, error)
+                self._volumes.give_up(volume.name if volume else cell.volume, error)
         for cell, volume in cells:
             self._attempts.record_abandoned(cell, volume)
 
@@ -315,19 +253,21 @@ class Orchestrator:
     ) -> list[VolbenchError]:
         """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
         cell_ids = {*to_repeat, *(cell.cell_id for cell in pending_cells(self._directory))}
-        waiting = [cell for cell in cells if cell.cell_id in cell_ids and cell.volume not in self._unavailable]
+        waiting = [
+            cell for cell in cells if cell.cell_id in cell_ids and cell.volume not in self._volumes.unavailable
+        ]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
 
         def do(cell: PlannedCell) -> None:
-            if cell.volume in self._unavailable:
+            if cell.volume in self._volumes.unavailable:
                 return
             template_key = keys.get(shape_of(self._run, cell), "")
             failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
             if failure is None:
                 return
             if isinstance(failure, VolumeUnavailable):
-                self._give_up(cell.volume, failure)
+                self._volumes.give_up(cell.volume, failure)
                 return
             failures.append(failure)
             if not _is_retryable(failure) or len(failures) >= FAILED_CELLS_MAX:
@@ -356,12 +296,12 @@ class Orchestrator:
         shapes = {shape_of(self._run, cell) for cell in waiting} - keys.keys()
 
         def do(cell: TemplateCell) -> None:
-            if cell.volume in self._unavailable:
+            if cell.volume in self._volumes.unavailable:
                 return
             try:
                 result = self._attempts.new(cell.planned, self._volume_for_template(cell, volumes), "prepare")
             except VolumeUnavailable as error:
-                self._give_up(cell.volume, error)
+                self._volumes.give_up(cell.volume, error)
                 return
             if result.status != "done":
                 raise _failure(result)
@@ -394,10 +334,8 @@ class Orchestrator:
 
     def _attempt(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
         """Make one attempt; return its failure, or the volume's if that caused it."""
-        watch = self._watches.get(planned.volume)
         try:
-            if watch is not None:
-                watch.check(where=f"volume {planned.volume}")
+            self._volumes.check(planned.volume)
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
         except (EnvironmentLacks, StepFailed) as error:
             if isinstance(error, VolumeUnavailable):
@@ -412,33 +350,6 @@ class Orchestrator:
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
         done = tuple(cell.cell_id for cell in self._run.cells if is_done(self._directory, cell))
         return Outcome(done=done, failures=tuple(failures))
-
-
-def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable[[OpenVolume], object]) -> None:
-    """Remove the run's directory from a volume. Raise StepFailed if the volume was unmounted: the directory stays.
-
-    Args:
-        watch: knows which file system was mounted at the start; None: not visible from here.
-        remove: removes the run's directory, if it is visible.
-    """
-    trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
-    remove(opened)
-    if trouble is not None and trouble.cause == "volume_gone":
-        raise StepFailed(
-            "the volume was unmounted during the run, and the run's directory is still on it",
-            where=f"volume {opened.spec.text}",
-            evidence=trouble.evidence,
-            next_step="mount the volume again, then remove its volbench-* with `volbench cell erase DIR`",
-            cause="volume_gone",
-        )
-
-
-def _mount(volume: OpenVolume) -> str:
-    """Return mount point and filesystem of a user's directory; empty for other kinds of volumes."""
-    facts = volume.facts
-    if volume.spec.kind != "path" or facts is None or facts.mount_point is None:
-        return ""  # the `open` of other kinds mounts them
-    return f"{facts.mount_point} ({facts.filesystem})"
 
 
 def _is_retryable(failure: VolbenchError) -> bool:

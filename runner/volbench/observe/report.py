@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from volbench.analysis.explain.accounts.budget import PART_TEXT
+from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import Association, associations
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
-from volbench.analysis.explain.findings import NONE, Explanation, explain_case, finding_rows
+from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.errors import RunUnreadable
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation

@@ -23,7 +23,7 @@ from pathlib import Path
 from volbench.base import safe_files
 from volbench.records.parse import parse_json
 from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw, record_of
+from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, record_of
 
 RING = "ring"
 SEGMENT = re.compile(r"segment-(\d{6,})-(\d+)\.jsonl")
@@ -200,13 +200,6 @@ def segments_in(*directories: Path) -> list[Segment]:
         )
         for number in numbers
     ]
-
-
-def records_of(segments: list[Segment]) -> Iterator[Header | SourcePresence | Tick | End]:
-    """All records in order of time. Raises RunUnreadable for a damaged segment; an empty one has none."""
-    for segment in segments:
-        if segment.path.stat().st_size:
-            yield from read_raw(segment.path)
 
 
 class RingTail:

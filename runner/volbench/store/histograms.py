@@ -84,20 +84,6 @@ class HistogramWriter(TableWriter[HistogramRow]):
         return {name: list(map(attrgetter(name), rows)) for name in HISTOGRAM_COLUMNS.names}
 
 
-def write_histograms(path: Path, rows: Iterable[HistogramRow]) -> int:
-    """Write all rows; returns how many. A crash leaves no file or the old one."""
-    with HistogramWriter(path) as writer:
-        writer.append(rows)
-    return writer.rows_written
-
-
-def read_histograms(path: Path) -> Iterator[HistogramRow]:
-    """All rows, one by one. Raises RunUnreadable."""
-    for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
-        for row in batch.to_pylist():
-            yield HistogramRow(**{**row, "bin": tuple(row["bin"]), "count": tuple(row["count"])})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
     """When histograms were taken, in order of time, and how many events each has: arrays of shape (rows,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.records.validation import ValidationPlan
+from volbench.records.validation.plan import ValidationPlan
 from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
 from volbench.suite.renamed import CurrentKeys, Warn, ignore

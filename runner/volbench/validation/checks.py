@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckName, CheckRow
+from volbench.records.validation.result import CheckName, CheckRow
 from volbench.validation.capture.mask import redact_error
 from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds
 from volbench.validation.catalog.objects import Inventory

@@ -10,7 +10,8 @@ from volbench.analysis.gate.language import parse_condition
 from volbench.records.goals.gate import ConditionRow, Decision
 from volbench.records.goals.policy import PolicyFile
 from volbench.records.report import Report
-from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
+from volbench.records.validation.plan import ValidationPlan
+from volbench.records.validation.result import CheckRow, RunUsed
 
 
 def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:

@@ -6,14 +6,8 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 
 from volbench.engine.connection import Account
-from volbench.records.validation import (
-    BurstOutlook,
-    BurstPlan,
-    CheckRow,
-    GrowthOutlook,
-    Replayed,
-    ValidationPlan,
-)
+from volbench.records.validation.plan import BurstPlan, ValidationPlan
+from volbench.records.validation.result import BurstOutlook, CheckRow, GrowthOutlook, Replayed
 from volbench.validation.checks import Progress
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
 from volbench.validation.forecast.burst_series import forecast_series, simulate_series

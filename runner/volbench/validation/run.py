@@ -20,28 +20,15 @@ from volbench.errors import Refused, StepFailed, UsageError
 from volbench.records.cell import AttachSpec
 from volbench.records.goals.capacity import CapacityRow
 from volbench.records.report import Report
-from volbench.records.validation import (
-    CheckRow,
-    MoveEstimate,
-    QueriesPlan,
-    ServerPlace,
-    ServerSide,
-    Validation,
-    ValidationPlan,
-)
+from volbench.records.validation.plan import QueriesPlan, ServerPlace, ValidationPlan
+from volbench.records.validation.result import CheckRow, MoveEstimate, ServerSide, Validation
 from volbench.suite.validation import LoadedPlan
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
 from volbench.validation.catalog.grants import accounts_with_access
 from volbench.validation.catalog.inventory import is_mariadb, read_inventory, user_schemas
 from volbench.validation.catalog.objects import Inventory
-from volbench.validation.checks import (
-    Progress,
-    checksums_check,
-    definers_check,
-    objects_check,
-    query_checks,
-)
+from volbench.validation.checks import Progress, checksums_check, definers_check, objects_check, query_checks
 from volbench.validation.data.replicas import replica_check
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
 from volbench.validation.forecast.capacity import busiest_second, candidate_capacities, capacity_check

@@ -12,31 +12,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import volbench
 from causes.conditions import FILE, Condition, load_conditions, setup_of
 from causes.machine import Machine, missing_programs
 from causes.network import remove_rules
 from causes.observed import Run, emulated_runs, observe, read_runs
-from causes.page import data_of, write
+from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
-from volbench import __version__
+from score_files import say, scored_on, write
 from volbench.analysis.explain import calibration as calibration_module
 from volbench.analysis.explain.calibration import Calibration
-from volbench.store.journal import utc_now
-from volbench.volume.facts.host import host_facts
 
 CALIBRATION_FILE = Path(calibration_module.__file__).with_name(calibration_module.FILE)
 DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
-SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 CALIBRATION_SOURCE = (
     "results/examples/lab/causes/lab.json, with and without the limits of the server's group: runs whose verdicts"
     " were known while rules were mended, checked on fresh ones"
@@ -75,7 +70,7 @@ def main() -> int:
         return 2
     if options.what == "list":
         for name, condition in chosen.items():
-            _say(
+            say(
                 f"{condition.family:11} {condition.shape:9} {name}: {condition.text} ({', '.join(condition.truth)})"
             )
     elif options.what == "clean":
@@ -110,8 +105,8 @@ def _run(conditions: dict[str, Condition], options: argparse.Namespace) -> None:
                 left += 1
                 continue
             done = run_setup(setup, place, machine)
-            _say(f"{done['wall_s']:4.0f} s  {_in_a_line(observe(place))}")
-    _say(f"{left} runs are left" if left else "all runs are done")
+            say(f"{done['wall_s']:4.0f} s  {_in_a_line(observe(place))}")
+    say(f"{left} runs are left" if left else "all runs are done")
 
 
 def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> None:
@@ -123,20 +118,20 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
             readings[f"{age}{label}"] = [run for run in runs if _age(run) == age]
     counted_on = {label: readings[label.replace(FRESH, KNOWN)] for label in readings}
     for label, runs in readings.items():
-        _say(f"== {label}: {len(runs)} runs")
+        say(f"== {label}: {len(runs)} runs")
         for run in runs:
             if not run.injected or not is_right(run):
-                _say(f"  {_in_a_line(run)}  {run.place}")
+                say(f"  {_in_a_line(run)}  {run.place}")
         for bar in figures(runs, left_out(runs, counted_on[label])):
             verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar.passed]
             value = "-" if bar.value is None else f"{bar.value:.3g}"
             asked = f"{'>=' if bar.at_least else '<='} {bar.limit}"
-            _say(f"  {verdict:12} {bar.name}: {value} ({asked}); {bar.meaning}")
-    data = data_of(readings, conditions, counted_on=counted_on, machine=_machine(options.load))
+            say(f"  {verdict:12} {bar.name}: {value} ({asked}); {bar.meaning}")
+    data = data_of(readings, conditions, counted_on=counted_on, machine={**scored_on(), "load": options.load})
     known, fresh = (_proven(readings, age) for age in (KNOWN, FRESH))
     data["calibration"] = calibrated(CALIBRATION_SOURCE, known, fresh).model_dump(mode="json")
-    for path in write(data, options.to):
-        _say(str(path))
+    for path in write(data, html(data), options.to):
+        say(str(path))
 
 
 def calibration_of(data: dict[str, Any]) -> Calibration:
@@ -160,8 +155,8 @@ def _calibrate(scored: Path) -> None:
     calibration = calibration_of(json.loads(scored.read_text(encoding="utf-8")))
     CALIBRATION_FILE.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for kind, counts in calibration.derived.kinds.items():
-        _say(f"{kind}: {counts.true} of {counts.findings}")
-    _say(str(CALIBRATION_FILE))
+        say(f"{kind}: {counts.true} of {counts.findings}")
+    say(str(CALIBRATION_FILE))
 
 
 def _in_a_line(run: Run) -> str:
@@ -174,24 +169,6 @@ def _in_a_line(run: Run) -> str:
     named = ", ".join(f"{one.cause} {one.confidence or 0:.2f}" for one in run.findings[:4])
     cap = f" cap {run.measured['cap']:.4g}" if "cap" in run.measured else ""
     return f"{run.name}: {verdict}; made {', '.join(run.truth)}{cap}; named {named or '-'}"
-
-
-def _machine(load: str) -> dict[str, Any]:
-    facts = host_facts().model_dump(mode="json")
-    rules = Path(volbench.__file__).parent
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=rules, capture_output=True, text=True, check=False)
-    return {
-        "at": utc_now(),
-        "volbench_version": __version__,
-        "commit": commit.stdout.strip() or "unknown",
-        "load": load,
-        "machine": {name: value for name, value in facts.items() if name in SHOWN_FACTS},
-    }
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from causes import scoring
 from causes.conditions import Condition
 from causes.observed import Run, as_data
 from explain.scoring import reliability
+from score_files import template
 
 HERE = Path(__file__).parent
-DATA_FILE, PAGE_FILE = "lab.json", "index.html"
 SCHEMA = 1
 
 
@@ -84,26 +81,10 @@ def scores(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> dict[str, Any
     }
 
 
-def write(data: Mapping[str, Any], directory: Path) -> tuple[Path, Path]:
-    """lab.json and index.html."""
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = directory / DATA_FILE, directory / PAGE_FILE
-    paths[0].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    paths[1].write_text(html(data), encoding="utf-8")
-    return paths
-
-
 def html(data: Mapping[str, Any]) -> str:
     """The page."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     columns = {label: columns_of(one["confusion"]) for label, one in data["readings"].items()}
-    return environment.get_template("page.html.j2").render(data=data, columns=columns)
+    return template(HERE).render(data=data, columns=columns)
 
 
 def columns_of(confusion: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,14 +17,12 @@ from typing import Any
 
 from explain.conditions import FILE, SPLITS, Condition, load_conditions, setup_of
 from explain.observed import Observed, read_places
-from explain.page import DATA_FILE, data_of, runs_of, scores, write
+from explain.page import data_of, html, runs_of, scores
 from explain.rates import verdict_rates
 from explain.runner import is_done, run_setup
 from explain.scoring import calibration
-from volbench import __version__
+from score_files import DATA_FILE, say, scored_on, write
 from volbench.analysis.explain.calibration import Calibration
-from volbench.store.journal import utc_now
-from volbench.volume.facts.host import host_facts
 
 DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"
@@ -40,7 +37,6 @@ KINDS = {
     "looked at": "test ranges, looked at while rules were mended",
     "development": "development split",
 }
-SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 
 
 def main() -> int:
@@ -92,8 +88,8 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
                 continue
             begun_s = time.monotonic()
             ran = run_setup(setup, place, disk=disk)
-            _say(f"{setup.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
-    _say(f"{left} runs are left" if left else "all runs are done")
+            say(f"{setup.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
+    say(f"{left} runs are left" if left else "all runs are done")
 
 
 def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
@@ -105,11 +101,11 @@ def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> 
             runs[label] = [run for run in found if _kind(run) == kept]
             _say_scores(label, scores(runs[label]), runs[label])
     what_if = json.loads(WHAT_IF.read_text(encoding="utf-8"))
-    data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates(), what_if=what_if)
+    data = data_of(runs, conditions, machine=scored_on(), rates=verdict_rates(), what_if=what_if)
     data["calibration"] = calibration_of(data).model_dump(mode="json")
     _say_bar(data["what_if"]["bar"])
-    for path in write(data, options.to):
-        _say(str(path))
+    for path in write(data, html(data), options.to):
+        say(str(path))
 
 
 def label_of(kept: str, without: str = "") -> str:
@@ -131,12 +127,12 @@ def _kind(run: Observed) -> str:
 
 
 def _say_scores(label: str, scored: Mapping[str, Any], runs: list[Observed]) -> None:
-    _say(f"== {label}: {len(runs)} runs")
+    say(f"== {label}: {len(runs)} runs")
     if not runs:
         return
     for run in runs:
         if run.top not in run.truth:
-            _say(f"  {run.condition}/{run.number}: {', '.join(run.truth)}, and named {run.causes or run.top}")
+            say(f"  {run.condition}/{run.number}: {', '.join(run.truth)}, and named {run.causes or run.top}")
     for bar in scored["bars"]:
         _say_bar(bar)
 
@@ -145,24 +141,7 @@ def _say_bar(bar: Mapping[str, Any]) -> None:
     verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar["passed"]]
     value = "-" if bar["value"] is None else f"{bar['value']:.3g} {bar['unit']}"
     asked = f"{'>=' if bar['at_least'] else '<='} {bar['limit']}"
-    _say(f"  {bar['name']}: {value} ({asked}) {verdict}; {bar['meaning']}")
-
-
-def _machine() -> dict[str, Any]:
-    facts = host_facts().model_dump(mode="json")
-    here = Path(__file__).parent
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
-    return {
-        "at": utc_now(),
-        "volbench_version": __version__,
-        "commit": commit.stdout.strip() or "unknown",
-        "machine": {name: value for name, value in facts.items() if name in SHOWN_FACTS},
-    }
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    say(f"  {bar['name']}: {value} ({asked}) {verdict}; {bar['meaning']}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from docker.errors import APIError, NotFound
 from explain.cpu_quota import quota_files, write_quota
 from explain.neighbours import Neighbours, remove_neighbours
 from volbench.execute.cell.progress import read_progress
-from volbench.placement.docker.target import container_name
+from volbench.placement.docker.containers import container_name
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.control import ask
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from explain import intervals, scoring
 from explain.conditions import Condition
 from explain.observed import FAILED, NONE, NOTHING, Named, Observed
+from score_files import template
 from volbench.analysis.explain.calibration import CALIBRATION, Counted, Kind
 
 HERE = Path(__file__).parent
-DATA_FILE, PAGE_FILE = "lab.json", "index.html"
 SCHEMA = 1
 _INTERVALS = {
     "tps": ("tps", "predicted_interval"),
@@ -112,29 +109,13 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
     }
 
 
-def write(data: Mapping[str, Any], directory: Path) -> tuple[Path, Path]:
-    """lab.json and index.html."""
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = directory / DATA_FILE, directory / PAGE_FILE
-    paths[0].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    paths[1].write_text(html(data), encoding="utf-8")
-    return paths
-
-
 def html(data: Mapping[str, Any]) -> str:
     """The page."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     shown = {
         split: {"columns": columns_of(one["confusion"], data["conditions"]), **one}
         for split, one in data["scores"].items()
     }
-    return environment.get_template("page.html.j2").render(data=data, splits=shown, confidences=_stated())
+    return template(HERE).render(data=data, splits=shown, confidences=_stated())
 
 
 def _stated() -> dict[str, float]:

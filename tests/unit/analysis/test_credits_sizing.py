@@ -6,23 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from credit_loads import load
 
 from volbench.analysis.credits.balance import endures, served_by_caps
 from volbench.analysis.credits.limits import limits_of
 from volbench.analysis.credits.prices import load_prices, monthly_cost
 from volbench.analysis.credits.sizing import alternatives, instances, size_parameter, smallest
-from volbench.analysis.credits.work import Work, constant, from_points
+from volbench.analysis.credits.work import from_points
 from volbench.errors import UsageError
 from volbench.profile.files import profile_names, whole_profile
 from volbench.profile.resolve import resolve
 
-PAGE = 16 * 2**10
 GIB = 2**30
 PRICES = load_prices()
-
-
-def load(iops: float, *, io_bytes: float = PAGE) -> Work:
-    return constant(reads_per_s=iops, writes_per_s=0.0, read_bytes=io_bytes, write_bytes=io_bytes)
 
 
 def test_every_price_is_of_a_profile_s_parameter_and_says_where_it_comes_from() -> None:

@@ -12,8 +12,9 @@ import pytest
 from volbench.analysis.comparison import Comparison, Row, compare
 from volbench.analysis.ranks.blocks import shared_nodes
 from volbench.analysis.ranks.null import block_weights, tails
+from volbench.analysis.ranks.sample_size import runs_for_level, runs_needed
 from volbench.analysis.sequential import look_level
-from volbench.analysis.statistics import bounded_shift_of, judge, runs_for_level, runs_needed, shift_of
+from volbench.analysis.statistics import bounded_shift_of, judge, shift_of
 
 COIN = (
     (

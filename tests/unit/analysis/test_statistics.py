@@ -14,14 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.analysis.corrections import fallback, holm, hommel
-from volbench.analysis.statistics import (
-    RUNS_NEEDED_MAX,
-    Shift,
-    judge,
-    runs_for_level,
-    runs_needed,
-    shift_of,
-)
+from volbench.analysis.ranks.sample_size import RUNS_NEEDED_MAX, runs_for_level, runs_needed
+from volbench.analysis.statistics import Shift, judge, shift_of
 from volbench.analysis.student_t import t_quantile, t_tail
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

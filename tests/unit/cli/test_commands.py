@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from command_line import QUICK, ROOT, TIMEOUT_S, message_of, volbench, volbench_process
 from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
@@ -32,55 +30,7 @@ from volbench.errors import (
 )
 from volbench.store.run_directory import RunDirectory
 
-ROOT = Path.cwd()
 SUITES = [path for path in sorted((ROOT / "suites").glob("*.yaml")) if "\nsteps:" in path.read_text()]
-QUICK = str(ROOT / "suites/quick.yaml")
-SECRET = "s3cr3t-w0rd"  # noqa: S105 - it must not be seen
-TIMEOUT_S = 300
-
-
-def volbench(
-    *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command in this process, as `python -m volbench` calls it: a process of its own takes a second of CPU."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(io.StringIO()) as output,
-        redirect_stderr(io.StringIO()) as messages,
-    ):
-        patch.setattr(sys, "argv", ["volbench", *arguments])
-        patch.chdir(cwd or ROOT)
-        for name, value in {"COLUMNS": "80", **(environment or {})}.items():
-            patch.setenv(name, value)
-        with pytest.raises(SystemExit) as ended:
-            main()
-    code = ended.value.code
-    assert isinstance(code, int)
-    return subprocess.CompletedProcess(arguments, code, output.getvalue(), messages.getvalue())
-
-
-def volbench_process(
-    *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command as a user runs it, without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "volbench", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "runner"), "COLUMNS": "80", **(environment or {})},
-    )
-
-
-def message_of(ended: subprocess.CompletedProcess[str], code: int) -> str:
-    """The one message of a failure: on stderr, nothing on stdout, no traceback."""
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    assert ended.stdout == ""
-    assert "Traceback" not in ended.stderr
-    assert ended.stderr.count("volbench:") == 1, ended.stderr
-    return ended.stderr
 
 
 @pytest.fixture(scope="module", name="run")
@@ -384,51 +334,6 @@ def test_doctor_is_readable_at_80_columns() -> None:
             assert any(line.strip() == f"fix: {item['fix']}" for line in lines)
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        f"mysql://u:{SECRET}@h/",
-        f"mysql://u:x:{SECRET}/y@z@h:3306/db",
-        f"mysql://:{SECRET}@h/",
-        f"mysql://u:{SECRET}#@h/",
-        f"mysql://u:{SECRET}@h:port/",
-        f"mariadb://u:{SECRET}@h/",
-        f"u:{SECRET}@h",
-    ],
-)
-@pytest.mark.parametrize("target", ["attach", "local"])
-def test_a_password_on_the_command_line_is_refused_and_not_repeated(
-    tmp_path: Path, server: str, target: str
-) -> None:
-    """Whatever the target, and before anything is written."""
-    ended = CliRunner().invoke(
-        app, ["run", QUICK, "--target", target, "--server", server, "--out", str(tmp_path / "results"), "--yes"]
-    )
-    assert ended.exit_code != 0
-    assert ended.exception is not None
-    assert SECRET not in str(ended.exception) + ended.output
-    assert "***" in str(ended.exception)
-    assert not (tmp_path / "results").exists()
-
-
-def test_no_password_gets_into_run_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither of the environment, nor of the option file, nor of an argument that happens to hold one."""
-    option_file = tmp_path / "my.cnf"
-    option_file.write_text(f"[client]\npassword={SECRET}\n")
-    option_file.chmod(0o600)
-    monkeypatch.setenv("VOLBENCH_MYSQL_PASSWORD", SECRET)
-    monkeypatch.setattr(sys, "argv", ["volbench", "plan", QUICK, f"--set=description=mysql://u:{SECRET}@h/"])
-    ended = CliRunner().invoke(
-        app,
-        ["plan", QUICK, "--server", "mysql://u@h/db", "--json"],
-    )
-    assert ended.exit_code == 0, ended.output
-    planned = json.loads(ended.stdout)
-    assert planned["run"]["target_options"]["user"] == "u"
-    assert planned["run"]["command"][-1] == "--set=description=mysql://u:***@h/"
-    assert SECRET not in ended.stdout
-
-
 def test_a_server_is_for_the_attach_target_only() -> None:
     message = message_of(volbench("plan", QUICK, "--target", "local", "--server", "mysql://u@h/db"), 2)
     assert "--target attach" in message
@@ -453,59 +358,6 @@ def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
     fault = message_of(volbench("suite", "check", str(suite)), 2)
     assert "s.yaml:5" in fault
     assert "perhaps you meant 'ebs-gp2'" in fault
-
-
-def test_the_log_says_what_was_run_and_decided_and_its_order_does_not_matter(tmp_path: Path) -> None:
-    log = tmp_path / "v.log"
-    specs = ("--volume", f"a=path:{tmp_path}", "--volume", "b=path:/tmp")
-    for arguments in (("--verbose", "plan", QUICK, *specs), ("plan", QUICK, *specs, "--verbose")):
-        ended = volbench_process(*arguments, environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path)
-        assert ended.returncode == 0, ended.stderr
-        for text in (ended.stderr, log.read_text()):
-            assert "command: volbench --verbose plan" in text
-            assert re.search(r"volbench\.cli\.console: target (docker|local): ", text)
-        log.unlink()
-        json.loads(
-            volbench_process(*arguments, "--json", environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path).stdout
-        )
-    quiet = volbench_process("plan", QUICK, "--target", "local", *specs, cwd=tmp_path)
-    assert "volbench." not in quiet.stderr
-
-
-def test_a_failure_is_in_the_log_with_its_traceback_and_printed_once(tmp_path: Path) -> None:
-    log = tmp_path / "v.log"
-    message_of(volbench_process("plan", "nowhere.yaml", environment={"VOLBENCH_LOG": str(log)}), 2)
-    assert "failed with exit code 2" in log.read_text()
-    assert "Traceback" in log.read_text()
-    fault = message_of(volbench_process("plan", QUICK, environment={"VOLBENCH_LOG": str(tmp_path / "no/v.log")}), 2)
-    assert "VOLBENCH_LOG" in fault
-
-
-def test_no_password_is_in_the_log(tmp_path: Path) -> None:
-    """Neither of a DSN that is refused, nor of the environment, nor of an option file."""
-    log = tmp_path / "v.log"
-    options = tmp_path / "client.cnf"
-    options.write_text(f"[client]\npassword={SECRET}\nhost=127.0.0.1\n")
-    options.chmod(0o600)
-    environment = {"VOLBENCH_LOG": str(log), "VOLBENCH_MYSQL_PASSWORD": SECRET}
-    refused = volbench_process(
-        "run",
-        QUICK,
-        "--target",
-        "attach",
-        "--server",
-        f"mysql://root:{SECRET}@127.0.0.1:1/x",
-        environment=environment,
-    )
-    assert refused.returncode == 2
-    tried = volbench_process(
-        "run", QUICK, "--yes", "--verbose", "--target", "attach", "--server", "mysql://root@127.0.0.1:1/x",
-        "--option-file", str(options), "--out", str(tmp_path), environment=environment,
-    )  # fmt: skip
-    assert tried.returncode == 3, tried.stderr
-    text = log.read_text()
-    assert "connect to 127.0.0.1:1 as root" in text
-    assert SECRET not in text + refused.stderr + tried.stderr + tried.stdout
 
 
 def test_the_version_is_shown() -> None:

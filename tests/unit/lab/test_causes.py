@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import score_files
 from causes import page, scoring
 from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
@@ -231,14 +232,14 @@ def rounded(scores: Any) -> Any:
 
 
 def test_published_scores_are_those_of_the_published_runs() -> None:
-    data = json.loads((RESULTS / page.DATA_FILE).read_text())
+    data = json.loads((RESULTS / score_files.DATA_FILE).read_text())
     labels = [label for label in data["readings"] if label.startswith((FRESH, KNOWN))]
     assert len(labels) >= 2
     for label in labels:
         names = (label, label.replace(FRESH, KNOWN))
         runs, known = ([run_from(one) for one in data["runs"][name]] for name in names)
         assert rounded(page.scores(runs, known)) == rounded(data["readings"][label])
-    assert page.html(data) == (RESULTS / page.PAGE_FILE).read_text()
+    assert page.html(data) == (RESULTS / score_files.PAGE_FILE).read_text()
 
 
 def test_the_confidences_in_use_are_those_of_the_committed_runs() -> None:

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from ring_records import records_of
 
 from volbench.observe.ring import (
     KeptIncidents,
     RingLimits,
     RingTail,
     RingWriter,
-    records_of,
     segments_in,
 )
 from volbench.sample.interface import Presence, Reading

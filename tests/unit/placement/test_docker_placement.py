@@ -10,8 +10,8 @@ import pytest
 from docker.errors import APIError, NotFound
 
 from volbench.errors import StepFailed
-from volbench.placement.docker import target
-from volbench.placement.docker.target import DockerPlacement
+from volbench.placement.docker import containers
+from volbench.placement.docker.containers import DockerPlacement
 
 BOUND_S = 60.0
 
@@ -83,7 +83,7 @@ def test_where_one_container_cannot_be_removed_the_files_stay() -> None:
 
 def test_the_engine_is_asked_once_until_the_container_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(target, "_wait_for_container", lambda _: ended.wait(BOUND_S))
+    monkeypatch.setattr(containers, "_wait_for_container", lambda _: ended.wait(BOUND_S))
     engine = Engine()
     agent = placement(engine, [])
     assert all(agent.running() for _ in range(20))

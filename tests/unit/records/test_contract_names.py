@@ -20,10 +20,11 @@ from volbench.analysis.explain.calibration import Calibration
 from volbench.engine.template import TemplateRecord
 from volbench.observe.model import Incident, Observation
 from volbench.profile.schema import Profile
-from volbench.records.capture import Capture
 from volbench.records.cell import PreparedTemplate
 from volbench.records.goals.policy import PolicyFile
-from volbench.records.validation import Validation, ValidationPlan
+from volbench.records.validation.capture import Capture
+from volbench.records.validation.plan import ValidationPlan
+from volbench.records.validation.result import Validation
 from volbench.site.index import Index
 from volbench.suite.model import SuiteFile
 from volbench.suite.renamed import renamed_keys

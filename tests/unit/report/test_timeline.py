@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from histogram_files import read_histograms, write_histograms
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.records.latency_bins import LatencyBins, merge
@@ -23,7 +24,6 @@ from volbench.report.views.timeline import (
     cell_timeline,
     timelines,
 )
-from volbench.store.histograms import read_histograms, write_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 from volbench.store.series import SeriesKey, write_series

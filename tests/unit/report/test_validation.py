@@ -9,7 +9,7 @@ from synthetic_run import HOSTILE
 
 from volbench.records.goals.capacity import CapacityRow
 from volbench.records.goals.gate import ConditionRow, GroupRow
-from volbench.records.validation import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
+from volbench.records.validation.result import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
 from volbench.report.formats.validation import (
     validation_html,
     validation_junit,

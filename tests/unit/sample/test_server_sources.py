@@ -10,23 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sampled_rates import FIXTURES, rates
 
 from volbench.records.series import HistogramRow
 from volbench.sample.device.emulator import Emulator
-from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
+from volbench.sample.interface import Presence, Reading, Unavailable, Values
 from volbench.sample.parsers.innodb import parse_status
 from volbench.sample.raw import RawWriter
 from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
 from volbench.sample.server.innodb import InnoDb
 from volbench.sample.server.performance_schema import PerformanceSchema
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "sample"
 COUNTERS = json.loads((FIXTURES / "emulator-counters.json").read_text())
-
-
-def rates(sampler: type[Sampler], before: Values, after: Values, dt_s: float = 1.0) -> dict[tuple[str, str], float]:
-    rows = sampler.rates(Reading(t_s=5.0, values=before), Reading(t_s=5.0 + dt_s, values=after))
-    return {(row.metric, row.entity): row.value for row in rows}
 
 
 def status(server: str, **changes: int) -> Values:

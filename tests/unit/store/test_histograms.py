@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from histogram_files import read_histograms, write_histograms
 
 from volbench.errors import RunUnreadable
 from volbench.records.series import HistogramRow
-from volbench.store.histograms import HistogramKey, load_histograms, read_histograms, write_histograms
+from volbench.store.histograms import HistogramKey, load_histograms
 
 ROW = HistogramRow(
     t_s=1.0, interval_s=1.0, step="oltp", source="client", events=5, errors=0, edge_mult=50.0, edge_deduct=-6.9,

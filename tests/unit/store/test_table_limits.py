@@ -26,7 +26,7 @@ from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.report.views.timeline import timelines
 from volbench.store import tables
-from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms, read_histograms
+from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.query import query
 from volbench.store.run_directory import RunDirectory
@@ -183,8 +183,6 @@ def test_hostile_histograms_are_refused(make: Callable[[Path], None], tmp_path: 
     make(path)
     with pytest.raises(RunUnreadable, match=r"histograms\.parquet"):
         load_histograms(path)
-    with pytest.raises(RunUnreadable, match=r"histograms\.parquet"):
-        list(read_histograms(path))
 
 
 def test_limits_are_checked_before_anything_is_read(tmp_path: Path) -> None:

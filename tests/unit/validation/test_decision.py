@@ -14,7 +14,7 @@ from volbench.analysis.gate.language import EXAMPLES
 from volbench.errors import UsageError
 from volbench.records.goals.gate import Decision
 from volbench.records.report import Report
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.report.build import build_report
 from volbench.suite.validation import LoadedPlan, check_validation_plan
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references

@@ -15,7 +15,6 @@ from volbench.analysis.explain.evidence.burst import Burst, credits_spent, fit_b
 from volbench.analysis.explain.evidence.device import VIEWS, Device, device_of
 from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly, written_copies
 from volbench.analysis.explain.evidence.limits import (
-    Exceeded,
     Plateau,
     base_await_ms,
     limits_of,
@@ -23,6 +22,7 @@ from volbench.analysis.explain.evidence.limits import (
     one_way_plateaus,
     plateaus,
 )
+from volbench.analysis.explain.evidence.plateau_checks import Exceeded
 from volbench.analysis.explain.evidence.processors import CpuAccount, cpu_account
 from volbench.analysis.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 from volbench.records.sources import sources_with

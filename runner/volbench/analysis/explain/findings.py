@@ -8,32 +8,24 @@ from dataclasses import dataclass, replace
 from statistics import median as median_of
 from typing import TypeVar
 
-from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.acquittal import NONE, acquit, missing_evidence, why_unexplained
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
-from volbench.analysis.explain.evidence.align import mean, median
 from volbench.analysis.explain.rules.network import NETWORK, shares_of_latency
 from volbench.analysis.explain.rules.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.server import server_findings
-from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
+from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
 from volbench.analysis.explain.rules.storage import storage_findings
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.rules.stretch import collapsed as collapsed_intervals
-from volbench.analysis.explain.wording import number, percent, row
+from volbench.analysis.explain.wording import number, row
 from volbench.records.report import EvidenceRow, FindingRow
-from volbench.records.steps import step_kind
 
-NONE = "none"
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
-_NOT_THE_VOLUME = "The volume is not what limits this step."
-_MANY_SHORT = (
-    "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
-    " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
-)
 ALL_ALONG = frozenset(
     {
         "memory.buffer_pool_small",
@@ -74,8 +66,6 @@ _OF_ALL = frozenset(
     }
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
-QUEUE_SHARE_MIN = 0.75
-"""Operations in flight for each client from which on the volume is not acquitted."""
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -92,7 +82,7 @@ def explain_case(case: Case) -> Explanation:
     """The causes of one step, the one that explains most first; `none` when the volume is not the problem."""
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
-    notes = tuple(_missing(case))
+    notes = tuple(missing_evidence(case))
     findings = shares_of_latency(case, _with_episode(case, _named(case)))
     explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings) or (
         any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
@@ -100,9 +90,9 @@ def explain_case(case: Case) -> Explanation:
     collapsed = 0 if explained else longest_collapse(case)
     findings = _questioned(case, findings, collapsed)
     if not findings:
-        innocent = None if collapsed else _innocent(case)
-        findings = [innocent] if innocent is not None else []
-        notes = notes if findings else (*notes, _unexplained(case))
+        acquitted = None if collapsed else acquit(case)
+        findings = [acquitted] if acquitted is not None else []
+        notes = notes if findings else (*notes, why_unexplained(case))
     findings, loss = [_weighed(finding) for finding in _attributed(findings)], _loss(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
     ranked = _seconds(_ranked(findings, lambda finding: _weight(finding, loss)))
@@ -307,104 +297,3 @@ def _loss(findings: Sequence[Cause | FindingRow]) -> float:
 def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
     shared = min(inner[1], outer[1]) - max(inner[0], outer[0])
     return shared >= WITHIN_MIN * (inner[1] - inner[0])
-
-
-def _innocent(case: Case) -> Cause | None:
-    """`none`, where it is known that queries hardly wait for the volume; else nothing."""
-    rows: list[EvidenceRow] = []
-    checks: list[bool | None] = []
-    share, unseen = case.storage_share, case.unseen_share
-    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
-        return None
-    if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
-        return None
-    if _queue_has_the_clients(case) and share is not None and share < limit.STORAGE_SHARE_MIN:
-        return None  # the files are said to take little, and nearly all clients are in the volume's queue
-    if share is not None:
-        small = share < limit.STORAGE_SHARE_MIN
-        text = f"{percent(share)} of foreground statement time is file I/O"
-        rows.append(row("storage_share", share, "1", text if small else f"{text}, in many waits that are short"))
-        checks.append(small or _waits_are_short(case))
-        if not small:
-            rows += _short_rows(case)
-    device = case.device
-    if device is not None:
-        waited = median(device.await_ms)
-        queue = median(device.in_flight)
-        checks.append(None if waited is None else waited < limit.READ_SLOW_MS)
-        checks.append(None if queue is None else queue < limit.QUEUE_MIN or not case.limits)
-        if waited is not None:
-            queued = f" with {number(queue)} in flight" if queue is not None else ""
-            rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
-    if not rows or any(check is False for check in checks) or (share is None and not any(checks)):
-        return None
-    return Cause(
-        cause=NONE,
-        window_s=case.window_s,
-        share=None,
-        checks=tuple(checks),
-        evidence=tuple(rows),
-        advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
-    )
-
-
-def _queue_has_the_clients(case: Case) -> bool:
-    """Whether nearly as many operations are in flight as there are clients."""
-    queue = None if case.device is None else mean(case.device.in_flight)
-    return bool(queue is not None and case.threads and queue >= QUEUE_SHARE_MIN * case.threads)
-
-
-def _waits_are_short(case: Case) -> bool:
-    """Whether reads and fsyncs take what they take on any volume: many short waits are the load's own nature."""
-    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
-    read_ms = median(case.device.r_await_ms) if case.device is not None else None
-    finite = (read_ms is not None or case.budget is not None) and case.device is not None
-    slow = (read_ms or 0.0) >= limit.READ_SLOW_MS or max(synced, default=0.0) >= limit.SYNC_SLOW_MS
-    return finite and not slow and not case.limits and not case.storage_stalls
-
-
-def _short_rows(case: Case) -> list[EvidenceRow]:
-    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
-    text = (
-        f"an fsync of a log takes {number(max(synced, default=0.0))} ms; it is called slow from"
-        f" {number(limit.SYNC_SLOW_MS)} ms on"
-    )
-    return [row("sync_ms", max(synced), "ms", text)] if synced else []
-
-
-def _as_it_was(case: Case) -> str:
-    """How the volume looked, in words; empty without waiting times."""
-    waited, queue = (None, None) if case.device is None else (case.device.await_ms, case.device.in_flight)
-    waited_ms, in_flight = median(waited), median(queue)
-    if waited_ms is None:
-        return ""
-    queued = "" if in_flight is None else f" with {number(in_flight)} in flight"
-    return f"; an operation took {number(waited_ms)} ms{queued}"
-
-
-def _missing(case: Case) -> list[str]:
-    """What would have told more."""
-    notes = [] if case.budget is None else list(case.budget.notes)
-    if case.budget is None and step_kind(case.kind).transactions:
-        notes.append("no statement times of the server: shares of latency are not known")
-    if case.device is None:
-        notes.append("no counters of the volume")
-    elif case.device.await_ms is None:
-        notes.append(f"{case.device.source} has no waiting times")
-    if case.at("tps") is None and step_kind(case.kind).transactions:
-        notes.append("no series of the client")
-    return notes
-
-
-def _unexplained(case: Case) -> str:
-    share, unseen = case.storage_share, case.unseen_share
-    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
-        return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
-    if share is not None and share >= limit.STORAGE_SHARE_MIN:
-        return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
-    if case.budget is None and case.waiting_share is None and case.device is not None:
-        return (
-            "not enough to acquit the volume: no statement times of the server say who waited for it"
-            f"{_as_it_was(case)}"
-        )
-    return "no rule names a cause, and the evidence does not clear the volume"

@@ -19,7 +19,8 @@ from volbench.validation.capture.digests import SECONDS_MAX
 from volbench.validation.capture.digests import capture as take
 from volbench.validation.capture.mask import masked
 from volbench.validation.source.server import read_only
-from volbench.workload.replay.slowlog import LoggedStatement, slow_log
+from volbench.workload.replay.logged_statement import LoggedStatement
+from volbench.workload.replay.slowlog import slow_log
 
 
 def capture(

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from volbench.analysis.comparison import FIRST_WEIGHT
 from volbench.analysis.credits.expected import expected
 from volbench.analysis.credits.prices import load_prices
-from volbench.analysis.sequential import NODES_LOOK_LEVEL
-from volbench.analysis.statistics import runs_for_level
+from volbench.analysis.ranks.sample_size import runs_for_level
+from volbench.analysis.sequential import FIRST_WEIGHT, NODES_LOOK_LEVEL
 from volbench.base.text import duration, size
 from volbench.cli import console, options
 from volbench.cli.runs.price import price_line, price_run

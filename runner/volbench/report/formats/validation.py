@@ -7,7 +7,7 @@ from typing import get_args
 
 from volbench.base.text import number
 from volbench.records.goals.gate import ConditionRow
-from volbench.records.validation import CheckName, Replayed, ServerSide, Validation
+from volbench.records.validation.result import CheckName, Replayed, ServerSide, Validation
 from volbench.report.formats.gate import MARKS, condition_details, decisions_junit, escaped
 from volbench.report.formats.signed_page import signed_page
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.capture import Capture, CapturedClass
 from volbench.records.own_statements import is_own_digest
 from volbench.records.parse import parse_moment
+from volbench.records.validation.capture import Capture, CapturedClass
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.sample.server.own_account import OwnAccount
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from volbench.workload.replay.slowlog import LoggedStatement
+from volbench.workload.replay.logged_statement import LoggedStatement
 
 _HINTS = (
     "BKA|NO_BKA|BNL|NO_BNL|DERIVED_CONDITION_PUSHDOWN|NO_DERIVED_CONDITION_PUSHDOWN|GROUP_INDEX|NO_GROUP_INDEX|"

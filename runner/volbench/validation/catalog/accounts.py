@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from volbench.errors import StepFailed
 from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.grants import account_name
 from volbench.validation.source.server import SqlReader
 

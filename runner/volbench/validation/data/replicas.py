@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 
 from volbench.errors import StepFailed
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow, ReplicaPlan
+from volbench.records.validation.plan import ReplicaPlan
+from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import Rows, SqlReader
 

@@ -19,7 +19,8 @@ from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration, percent
 from volbench.profile.resolve import resolve_spec
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
+from volbench.records.validation.plan import BurstPlan
+from volbench.records.validation.result import BurstOutlook, CheckRow, Replayed
 from volbench.validation.replay.io_meter import Count
 from volbench.workload.replay.schedule import WRITES
 

@@ -17,7 +17,8 @@ from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import Work
 from volbench.base.text import duration, percent
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
+from volbench.records.validation.plan import BurstPlan
+from volbench.records.validation.result import BurstOutlook, CheckRow
 from volbench.validation.forecast.burst import IoDemand, candidate_limits
 
 DAY_S = 86_400.0

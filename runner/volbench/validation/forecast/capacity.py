@@ -12,7 +12,8 @@ from volbench.analysis.gate.decide import Scope, worst
 from volbench.base.text import percent
 from volbench.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow, ValidationPlan
+from volbench.records.validation.plan import ValidationPlan
+from volbench.records.validation.result import CheckRow
 from volbench.workload.replay.slowlog import slow_log, why_outside
 
 

@@ -12,10 +12,11 @@ from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration, percent, size
 from volbench.errors import UsageError
 from volbench.profile.resolve import resolve_spec
-from volbench.records.capture import Capture
 from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_moment
-from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
+from volbench.records.validation.capture import Capture
+from volbench.records.validation.plan import GrowthPlan
+from volbench.records.validation.result import CheckRow, GrowthOutlook
 from volbench.validation.capture.digests import read_capture
 from volbench.validation.forecast.file_sizes import resolution_bytes
 from volbench.volume.facts.discovery import discover

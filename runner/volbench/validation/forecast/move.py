@@ -16,7 +16,8 @@ from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration
 from volbench.records.cell import CellResult
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
+from volbench.records.validation.plan import MovePlan
+from volbench.records.validation.result import CheckRow, MoveEstimate
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import SqlReader
 

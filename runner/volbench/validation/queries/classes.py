@@ -21,18 +21,16 @@ from pathlib import Path
 from volbench.base import safe_files
 from volbench.errors import Refused, UsageError
 from volbench.workload.replay.fingerprint import fingerprint, skeleton_of
-from volbench.workload.replay.only_reads import refuse_writes
-from volbench.workload.replay.schedule import WRITES
-from volbench.workload.replay.slowlog import (
+from volbench.workload.replay.logged_statement import (
     INHERITED,
     LoggedStatement,
     LogState,
-    SlowLog,
-    decoded,
     inherited_schema,
     is_utf8,
-    why_outside_schema,
 )
+from volbench.workload.replay.only_reads import refuse_writes
+from volbench.workload.replay.schedule import WRITES
+from volbench.workload.replay.slowlog import SlowLog, decoded, why_outside_schema
 from volbench.workload.replay.slowlog_entries import EntryContinues
 from volbench.workload.replay.slowlog_parts import PART_BYTES, part_offsets
 

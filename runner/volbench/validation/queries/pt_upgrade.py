@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from volbench.engine.connection import Account
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader

@@ -12,7 +12,8 @@ from statistics import NormalDist
 
 from volbench.base.text import duration, percent
 from volbench.engine.connection import Account
-from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
+from volbench.records.validation.plan import ReplayPlan
+from volbench.records.validation.result import CheckRow, ReplayClass, Replayed
 from volbench.workload.replay.schedule import Schedule, schedule
 from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
 from volbench.workload.replay.slowlog import slow_log

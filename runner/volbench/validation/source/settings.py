@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from volbench.errors import StepFailed
-from volbench.records.validation import CheckRow
+from volbench.records.validation.result import CheckRow
 from volbench.validation.source.server import SqlReader
 
 VARIABLES = "SHOW GLOBAL VARIABLES"

@@ -18,7 +18,7 @@ from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
-from volbench.records.validation import CheckRow, ServerSide
+from volbench.records.validation.result import CheckRow, ServerSide
 
 BOUND_S = 1800.0
 OWN_STATEMENTS = "mysqlsh sent its own statements to the source, which are not listed"

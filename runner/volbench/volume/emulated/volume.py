@@ -129,10 +129,6 @@ class EmulatedVolume:
         """
         return dict(ask(self.directory, {"do": "fault", "fault": {"kind": kind, **details}})["lost"])
 
-    def modify(self, resolved: ResolvedVolume) -> None:
-        """Change limits and latencies of the running volume; credit balances stay. Raise StepFailed."""
-        ask(self.directory, {"do": "modify", "parameters": dict(resolved.model)})
-
     def _clear_leftovers(self) -> None:
         status = volume_status(self.directory)
         if status == "stopped":

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from volbench.errors import Refused, UsageError
 from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.logged_statement import LoggedStatement
 from volbench.workload.replay.only_reads import refuse_writes
-from volbench.workload.replay.slowlog import LoggedStatement, why_outside
+from volbench.workload.replay.slowlog import why_outside
 
 STATEMENTS_MAX = 5_000_000
 """Statements in memory: about a kilobyte each."""

@@ -10,15 +10,8 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.evidence.align import align
 from volbench.analysis.explain.evidence.device import Device, Resource, device_of, little_ratio
-from volbench.analysis.explain.evidence.limits import (
-    Plateau,
-    absorption,
-    base_await_ms,
-    compensation,
-    elasticity,
-    limits_of,
-    plateaus,
-)
+from volbench.analysis.explain.evidence.limits import Plateau, base_await_ms, limits_of, plateaus
+from volbench.analysis.explain.evidence.plateau_checks import absorption, compensation, elasticity
 from volbench.store.series import SeriesKey
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from slow_log_writer import Shop, slow_log
+from slow_log_writer import Shop, read_slow_log, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.workload.replay.fingerprint import fingerprint
-from volbench.workload.replay.slowlog import read_slow_log
 
 KEY = b"k" * 32
 

@@ -9,7 +9,8 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import BurstPlan, CheckRow, Replayed
+from volbench.records.validation.plan import BurstPlan
+from volbench.records.validation.result import CheckRow, Replayed
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
 from volbench.validation.replay.io_meter import Count

@@ -10,7 +10,8 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
+from volbench.records.validation.plan import BurstPlan
+from volbench.records.validation.result import BurstOutlook, CheckRow
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import IoDemand
 from volbench.validation.forecast.burst_series import forecast_series

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.records.capture import Capture
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
+from volbench.records.validation.capture import Capture
+from volbench.records.validation.plan import GrowthPlan
+from volbench.records.validation.result import CheckRow, GrowthOutlook
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.growth import forecast_growth, volume_bytes
 

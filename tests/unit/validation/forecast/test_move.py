@@ -11,7 +11,7 @@ from synthetic_run import build_run, two_volumes
 from volbench.records.cell import StepResult
 from volbench.records.goals.gate import Decision
 from volbench.records.metrics import metric
-from volbench.records.validation import MovePlan
+from volbench.records.validation.plan import MovePlan
 from volbench.validation.forecast.move import RunCells, _prediction, estimates, move_check, pairs_of
 
 GIB = 1 << 30

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from volbench.records.goals.gate import Decision
-from volbench.records.validation import CheckRow, Replayed, ReplayPlan
+from volbench.records.validation.plan import ReplayPlan
+from volbench.records.validation.result import CheckRow, Replayed
 from volbench.validation.replay.evaluation import bounds, replay_check, summarise
 from volbench.volume.task_account import CpuShare, TaskTimes
 from volbench.workload.replay.schedule import Schedule, ScheduledStatement

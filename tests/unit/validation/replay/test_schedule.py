@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from slow_log_writer import Shop, slow_log
+from slow_log_writer import Shop, read_slow_log, slow_log
 
 from volbench.errors import UsageError
+from volbench.workload.replay.logged_statement import LoggedStatement
 from volbench.workload.replay.schedule import Schedule, schedule
-from volbench.workload.replay.slowlog import LoggedStatement, read_slow_log
 
 
 def logged(sql: str, at_s: float = 0.5, *, connection: int = 1, query_s: float = 0.01) -> LoggedStatement:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from volbench.engine.connection import Account
-from volbench.records.validation import ServerSide
+from volbench.records.validation.result import ServerSide
 from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody

@@ -60,7 +60,6 @@ PIECES: Mapping[str, str] = {
     "outside": "client and network",
 }
 """Piece -> title, in the order of a report. The last three are known where the client's own latency is."""
-OUTSIDE = ("client_queue", "cpu_between", "outside")
 STORAGE = (
     "data_reads",
     "redo_sync",

@@ -14,7 +14,8 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.evidence.device import Resource, conserved_resource
-from volbench.analysis.explain.evidence.limits import Plateau, dispersion
+from volbench.analysis.explain.evidence.limits import Plateau
+from volbench.analysis.explain.evidence.plateau_checks import dispersion
 from volbench.analysis.explain.rules.advice import more_of, p95_text
 from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (

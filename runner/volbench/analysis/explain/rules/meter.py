@@ -18,7 +18,8 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats, mean
 from volbench.analysis.explain.evidence.device import Device
-from volbench.analysis.explain.evidence.limits import METERED_SAMPLES, absorption, dispersion
+from volbench.analysis.explain.evidence.limits import METERED_SAMPLES
+from volbench.analysis.explain.evidence.plateau_checks import absorption, dispersion
 from volbench.analysis.explain.rules.shared_evidence import context
 from volbench.analysis.explain.wording import amount, number, percent, row
 

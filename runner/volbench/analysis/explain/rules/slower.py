@@ -20,7 +20,7 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.cliffs import cliffs
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.episodes import RISE_MIN, Change, find_change
-from volbench.analysis.explain.evidence.limits import dispersion, elasticity
+from volbench.analysis.explain.evidence.plateau_checks import dispersion, elasticity
 from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows, volume_share_max
 from volbench.analysis.explain.rules.stretch import change_intervals, fallen
 from volbench.analysis.explain.wording import clock, number, row

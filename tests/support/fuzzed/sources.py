@@ -20,9 +20,9 @@ from pathlib import Path
 
 import mutations
 import synthetic_observation
-from fuzzed_reader import ROOT, Reader, of_text, texts
 from shell_dump_writer import write_shell_dump
 
+from fuzzed.reader import ROOT, Reader, of_text, texts
 from volbench.engine.own_data.loading import source_of
 from volbench.engine.own_data.mydumper import check_compression, source_schema
 from volbench.engine.own_data.pipe import first_bytes
@@ -32,7 +32,7 @@ from volbench.observe.report import report_of
 from volbench.placement.kubernetes.collect import unpack
 from volbench.plan.volume_check import forecast_faults
 from volbench.records.cell import DatasetSpec
-from volbench.records.validation import GrowthPlan
+from volbench.records.validation.plan import GrowthPlan
 from volbench.site.build import INDEX_FILE, build_site
 from volbench.suite.load import load_suite
 from volbench.suite.own_files import missing_files, with_absolute_paths

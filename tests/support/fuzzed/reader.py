@@ -11,9 +11,11 @@ import mutations
 
 from volbench.errors import VolbenchError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures"
 Mutate = Callable[..., bytes]
+SAMPLED = (VolbenchError, ValueError)
+"""What parsers that samplers call at each tick may raise."""
 
 
 @dataclass(frozen=True, kw_only=True)
