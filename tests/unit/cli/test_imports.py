@@ -26,7 +26,7 @@ SCREEN = {"rich", "typer"}
         ("volbench.execute.cell.agent", {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.workload.registry"}),
         ("volbench.execute.cell.prepare", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
         ("volbench.sample.process", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
-        ("volbench.cli.runs.plan", {*CLIENTS, *PAGES, "pyarrow", "duckdb", "mysql"} - {"ruamel"}),
+        ("volbench.cli.runs.plan", {*READERS, *CLIENTS, *PAGES, "mysql"} - {"ruamel"}),
     ],
 )
 def test_it_imports_nothing_that_it_can_do_without(module: str, forbidden: set[str]) -> None:

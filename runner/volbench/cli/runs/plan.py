@@ -11,9 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from volbench.analysis.credits.expected import expected
 from volbench.analysis.credits.prices import load_prices
-from volbench.analysis.ranks.sample_size import runs_for_level
 from volbench.analysis.sequential import FIRST_WEIGHT, NODES_LOOK_LEVEL
 from volbench.base.text import duration, size
 from volbench.cli import console, options
@@ -36,8 +34,6 @@ from volbench.records.facts import VolumeFacts
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
-from volbench.report.rows.forecast import forecast_lines
-from volbench.report.rows.prediction import prediction_lines
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
@@ -270,6 +266,10 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
     spec = run.suite.forecast
     if spec is None:
         return
+    from volbench.analysis.credits.expected import expected  # noqa: PLC0415 - most suites forecast nothing: numpy
+    from volbench.report.rows.forecast import forecast_lines  # noqa: PLC0415
+    from volbench.report.rows.prediction import prediction_lines  # noqa: PLC0415
+
     yield from prediction_lines(spec)
     for volume in run.volumes:
         forecast = expected(spec, volume)
@@ -291,6 +291,8 @@ def _nodes(run: RunRecord) -> Iterator[str]:
 
 def _too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
     """Yield a warning when the exact test cannot decide anything with these repeats and levels."""
+    from volbench.analysis.ranks.sample_size import runs_for_level  # noqa: PLC0415 - numpy
+
     levels = sum(len(factor.levels) for factor in sweep.factors.values())
     needed = runs_for_level(level=(1 - suite.comparison.confidence) / levels)
     if sweep.design == "one_factor" and suite.repeats < needed:
