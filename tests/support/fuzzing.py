@@ -225,9 +225,9 @@ def _execute_numbers(name: str, numbers: Iterable[int]) -> Outcome:
         return run_numbers(BY_NAME[name], numbers, Path(place))
 
 
-def _died(reader: Reader, number: int, signal_number: int) -> Outcome:
+def _died(reader: Reader, number: int, end: str) -> Outcome:
     """What to report of a reader that ends its process: a library may do that, and no exception tells it."""
-    place = Place(reader.name, signal.Signals(signal_number).name, "")
+    place = Place(reader.name, end, "")
     return Outcome(
         executions=Counter({reader.name: 1}),
         failures=Counter({place: 1}),
@@ -236,8 +236,8 @@ def _died(reader: Reader, number: int, signal_number: int) -> Outcome:
     )
 
 
-def _in_a_process(work: Callable[[], Outcome]) -> Outcome | int:
-    """What the work gives, or the number of the signal that ended its process."""
+def _in_a_process(work: Callable[[], Outcome]) -> Outcome | str:
+    """What the work gives, or the signal or exit code by which its process ended without that."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -246,14 +246,16 @@ def _in_a_process(work: Callable[[], Outcome]) -> Outcome | int:
             with os.fdopen(writing, "wb") as sink:
                 sink.write(pickle.dumps(work()))
             code = 0
+        except BaseException:  # noqa: BLE001 - the process ends here, and nobody else prints it
+            traceback.print_exc()
         finally:
             os._exit(code)
     os.close(writing)
     with os.fdopen(reading, "rb") as source:
         data = source.read()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code < 0:
-        return -code
+    if code != 0:
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
     outcome = pickle.loads(data)  # noqa: S301 - of our own process
     assert isinstance(outcome, Outcome)
     return outcome

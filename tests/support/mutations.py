@@ -158,7 +158,7 @@ def mutated_json(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
         return mutated(rng, seeds)
     try:
         tree = json.loads(rng.choice(seeds))
-    except ValueError:
+    except (ValueError, RecursionError):  # a line may be damaged already
         return mutated(rng, seeds)
     for _ in range(rng.choice((1, 1, 2, 3))):
         tree = _with_another_part(rng, tree)

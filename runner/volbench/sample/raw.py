@@ -196,6 +196,8 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
         keys[line["keys"]] = tuple((name, entity) for name, entity in line["names"])
         return None
     if "present" in line:
+        if not {type(line["source"]), type(line["reason"])} <= {str}:
+            raise ValueError("a source whose name or reason is no text")
         presence = Presence(present=line["present"], reason=line["reason"])
         return SourcePresence(
             source=line["source"], presence=presence, remote=line["remote"], next_tick=line["next_tick"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
+import lzma
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +66,20 @@ def test_anything_else_is_a_fault_and_nothing_is_made_outside(tmp_path: Path, ho
     assert hostile.name in unpack(archive((hostile, b"")), directory)
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
     assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma], ids=lambda module: module.__name__)
+def test_a_compressed_archive_is_none(tmp_path: Path, module: Any) -> None:
+    """The command in the pod compresses nothing; a pod that does could make the runner write without end."""
+    plain = archive((member("result.json"), b"{}"), (member(SUMS), sums(b"{}", "result.json")))
+    assert "damaged" in unpack(io.BytesIO(module.compress(plain.getvalue())), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_extended_header_of_terabytes_is_a_damaged_archive(tmp_path: Path) -> None:
+    header = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    header.size = 1 << 50
+    (tmp_path / "archive").write_bytes(header.tobuf(tarfile.GNU_FORMAT) + b"x" * 1024)
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "archive").open("rb") as opened:
+        assert "damaged" in unpack(opened, tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunUnreadable) as raised:
         list(read_raw(path))
     assert raised.value.where.endswith(":2")
+
+
+@pytest.mark.parametrize("field", ["source", "reason"])
+def test_a_source_whose_name_is_no_text_is_damage(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "samples.jsonl"
+    write(path)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    next(line for line in lines if "present" in line)[field] = [1]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(RunUnreadable, match="damaged"):
+        list(read_raw(path))
 
 
 @pytest.mark.parametrize("text", ["[]\n", "7\n", '{"schema": 99}\n', "not json\n", '{"end_s": 3}\n'])

@@ -123,14 +123,15 @@ def unpack(archive: IO[bytes], directory: Path) -> str:
     """Unpack and verify; return what is wrong, or an empty text. The pod is not trusted."""
     extracted: set[str] = set()
     try:
-        with tarfile.open(fileobj=archive) as tar:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:  # as tar(1) made it; nothing is decompressed
             for member in tar:
                 if (fault := _extract(tar, member, directory)) is not None:
                     return fault
                 if not member.isdir():
                     extracted.add(str(PurePosixPath(member.name)))
-    except (tarfile.TarError, EOFError, ValueError, OSError) as error:  # OSError: names that no file system takes
-        return f"the archive is damaged: {error}"
+    except (tarfile.TarError, EOFError, ValueError, OSError, MemoryError) as error:
+        # OSError: names that no file system takes; MemoryError: an extended header of terabytes, read as a whole
+        return f"the archive is damaged: {error or type(error).__name__}"
     return _verified(directory, extracted)
 
 
