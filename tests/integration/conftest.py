@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cluster_run
+import hostile_user
 import live_run
 import pytest
 
@@ -68,6 +69,15 @@ def cluster(tmp_path: Path, lab_images: None) -> Iterator[cluster_run.ClusterBen
     """A namespace of a cluster for the test."""
     with cluster_run.cluster_bench(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file that only root may read."""
+    path = tmp_path / "victim"
+    path.write_text(hostile_user.TREASURE)
+    path.chmod(0o600)
+    return path
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from busy_loops import busy_loops
+from emulated_volumes import write_durably
 
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.attachments import attachments
@@ -58,13 +59,6 @@ def volbench(*arguments: str, code: int | None = 0) -> subprocess.CompletedProce
     )
     assert code is None or done.returncode == code, done.stdout + done.stderr
     return done
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
