@@ -83,9 +83,9 @@ def victim(tmp_path: Path) -> Path:
 @pytest.fixture
 def root() -> Iterator[Path]:
     """A directory on a real disk for emulated volumes, taken down and removed whatever happens."""
-    place = Path(tempfile.mkdtemp(prefix="volbench-emu-test-", dir="/var/tmp"))
+    place = Path(tempfile.mkdtemp(prefix="vbe", dir="/var/tmp"))
     yield place
-    for directory in place.iterdir():
+    for directory in filter(Path.is_dir, place.iterdir()):
         take_down(directory, force=True)
     shutil.rmtree(place)
 
