@@ -38,15 +38,6 @@ ROWS = 200_000
 TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s")
 
 
-class ServerOn(ScratchServer):
-    """A server whose data is on a volume."""
-
-    def __init__(self, directory: Path, place: Path, *options: str) -> None:
-        super().__init__(directory, *options)
-        self._memory.rmdir()
-        self._memory = place
-
-
 def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["sysbench", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=app", "--tables=4",
@@ -63,8 +54,10 @@ def one_round(kind: str, after_s: float, rate: int) -> dict[str, Any]:
         with volume:
             place = volume.data / "server"
             place.mkdir()
-            server = ServerOn(base, place, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT",
-                              "--log-bin=bin", "--sync-binlog=1")  # fmt: skip
+            server = ScratchServer(
+                base, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT", "--log-bin=bin",
+                "--sync-binlog=1", data_on=place,
+            )  # fmt: skip
             server.create()
             server.start()
             try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cluster_run
+import hostile_user
 import live_run
 import pytest
 
@@ -71,11 +72,20 @@ def cluster(tmp_path: Path, lab_images: None) -> Iterator[cluster_run.ClusterBen
 
 
 @pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file that only root may read."""
+    path = tmp_path / "victim"
+    path.write_text(hostile_user.TREASURE)
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
 def root() -> Iterator[Path]:
     """A directory on a real disk for emulated volumes, taken down and removed whatever happens."""
-    place = Path(tempfile.mkdtemp(prefix="volbench-emu-test-", dir="/var/tmp"))
+    place = Path(tempfile.mkdtemp(prefix="vbe", dir="/var/tmp"))
     yield place
-    for directory in place.iterdir():
+    for directory in filter(Path.is_dir, place.iterdir()):
         take_down(directory, force=True)
     shutil.rmtree(place)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import live_run
@@ -14,7 +12,6 @@ import pytest
 from volbench.records.cell import StepResult
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.teardown import take_down
 
 CRASH = (
     "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",
@@ -35,16 +32,6 @@ emulated = [
     pytest.mark.emulator,
     pytest.mark.skipif(find_daemon() is None, reason="needs the daemon: pip install runner/emulator"),
 ]
-
-
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A directory for volumes' bytes, on a disk."""
-    place = Path(tempfile.mkdtemp(prefix="vbc", dir="/var/tmp"))
-    yield place
-    for directory in place.iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(place)
 
 
 def crashed(bench: live_run.Bench, *settings: str, **specs: str) -> dict[str, StepResult]:
@@ -73,13 +60,13 @@ def assert_whole(step: StepResult) -> None:
 
 @pytest.mark.parametrize("_", [pytest.param(None, marks=emulated)])
 def test_power_cuts_lose_commits_on_an_async_export_and_none_on_a_sync_one(
-    bench: live_run.Bench, disk: Path, _: None
+    bench: live_run.Bench, root: Path, _: None
 ) -> None:
     """The same server with the same options: MariaDB here, MySQL in containers."""
     # Of the files of an async export that a cut takes back, a redo log file that MySQL had just begun stays as an
     # empty one, and MySQL may refuse to start on it. With files this large none is begun in these seconds.
     roomy = ("engine.config.innodb_redo_log_capacity=4G",) if bench.target == "docker" else ()
-    volumes = {"sync": f"{NFS}&dir={disk}", "async": f"{NFS}&mode=async&dir={disk}"}
+    volumes = {"sync": f"{NFS}&dir={root}", "async": f"{NFS}&mode=async&dir={root}"}
     steps = crashed(bench, *CRASH, *roomy, **volumes)
     for step in steps.values():
         assert_whole(step)
@@ -91,17 +78,17 @@ def test_power_cuts_lose_commits_on_an_async_export_and_none_on_a_sync_one(
     assert all(cut["dropped"]["writes"] > 0 for cut in steps["async"].details["cuts"])
     report = (bench.directory.path / "report.md").read_text()
     assert "acknowledged commits" in report
-    assert not list_volumes(disk)
+    assert not list_volumes(root)
     assert bench.leftovers() == []
 
 
 @pytest.mark.mysqld
 @pytest.mark.parametrize("_", [pytest.param(None, marks=emulated)])
 def test_a_power_cut_of_a_disk_loses_only_what_the_server_did_not_sync(
-    local: live_run.Bench, disk: Path, _: None
+    local: live_run.Bench, root: Path, _: None
 ) -> None:
     """A redo log that is written once a second loses up to that second on any volume."""
-    spec = f"emulated:ebs-gp3?size=10GiB&dir={disk}"
+    spec = f"emulated:ebs-gp3?size=10GiB&dir={root}"
     lax = ("engine.config.innodb_flush_log_at_trx_commit=2", "engine.config.sync_binlog=0")
     step = crashed(local, *CRASH, *lax, gp3=spec)["gp3"]
     assert_whole(step)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import statistics
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ import pytest
 
 from volbench.store.series import Series, SeriesKey, read_series
 from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.emulator
 
@@ -29,16 +25,6 @@ LOAD = (
     "steps.0.test=select_random_points", "steps.0.threads=32", "steps.0.warmup=1s", "steps.0.duration=25s",
     "sampling.interval=1s",
 )  # fmt: skip
-
-
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A directory for a volume's bytes, on a disk: memory would not take a 50 GiB image on every machine."""
-    place = Path(tempfile.mkdtemp(prefix="vbe", dir="/var/tmp"))
-    yield place
-    for directory in place.iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(place)
 
 
 def run_on(bench: live_run.Bench, spec: str, *settings: str) -> live_run.Ended:
@@ -59,9 +45,9 @@ def balance(path: Path, window_s: tuple[float, float]) -> Series:
     return samples[SeriesKey(source="emulator", metric="balance_percent", entity="volume.credits")]
 
 
-def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live_run.Bench, disk: Path) -> None:
+def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live_run.Bench, root: Path) -> None:
     """3,000 IOPS while credits last, 150 afterwards; labelled as emulated and scaled in every report."""
-    ended = run_on(bench, f"{SPEC}&dir={disk}", *LOAD)
+    ended = run_on(bench, f"{SPEC}&dir={root}", *LOAD)
     assert ended.code in live_run.FINISHED, ended.output
     (result,) = bench.directory.results()
     (step,) = result.steps
@@ -80,7 +66,7 @@ def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live
     # A counter that a busy machine reads late has the next second's operations: over three, that is little.
     assert max(map(statistics.mean, zip(before, before[1:], before[2:], strict=False))) <= 1.05 * BURST_IOPS
     assert statistics.median(after) == pytest.approx(BASELINE_IOPS, rel=0.05)
-    assert not list_volumes(disk)
+    assert not list_volumes(root)
     assert bench.leftovers() == []
     _is_labelled(bench.directory.path)
 
@@ -97,9 +83,9 @@ def _is_labelled(run: Path) -> None:
 
 
 @pytest.mark.mysqld
-def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live_run.Bench, disk: Path) -> None:
+def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live_run.Bench, root: Path) -> None:
     """With a limit of no late operation at all, any machine falls behind; the reason is in every report."""
-    spec = f"emulated:local-nvme?size=20GiB&dir={disk}"
+    spec = f"emulated:local-nvme?size=20GiB&dir={root}"
     ended = run_on(local, spec, "limits.emulator_late=0")
     assert ended.code in live_run.FINISHED, ended.output
     (result,) = local.directory.results()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +12,13 @@ import pytest
 
 from volbench.report.build import build_report
 from volbench.report.views.contrast import LARGE, SMALL, contrast_rows, read_pairs
-from volbench.volume.emulated.teardown import take_down
 
 pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
 
 
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A directory for the volumes' bytes, on a disk."""
-    place = Path(tempfile.mkdtemp(prefix="vbf", dir="/var/tmp"))
-    yield place
-    for directory in place.iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(place)
-
-
-def volumes(disk: Path, ebs: str, efs: str) -> str:
+def volumes(root: Path, ebs: str, efs: str) -> str:
     """The suite's volumes, with their bytes on a disk of the test's own."""
-    return f"volumes={{ebs: 'emulated:{ebs}?dir={disk}', efs: 'emulated:{efs}?dir={disk}'}}"
+    return f"volumes={{ebs: 'emulated:{ebs}?dir={root}', efs: 'emulated:{efs}?dir={root}'}}"
 
 
 def causes_of(bench: live_run.Bench, suite: str, *settings: str) -> set[tuple[str, str, str]]:
@@ -48,10 +35,10 @@ def causes_of(bench: live_run.Bench, suite: str, *settings: str) -> set[tuple[st
     return {(one["volume"], one["step"], one["cause"]) for one in report["findings"]}
 
 
-def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.Bench, disk: Path) -> None:
+def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.Bench, root: Path) -> None:
     """One cell a volume, so that the bounds are wide."""
     found = causes_of(
-        local, "efs-small-files", volumes(disk, "ebs-2016", "efs-2016"),
+        local, "efs-small-files", volumes(root, "ebs-2016", "efs-2016"),
         "steps=[{kind: sequential, name: dd, size: 150MB, modes: [write_fsync]}, {kind: small_files, name: clone,"
         " files: 100, total_size: 1300kB, phases: [create], sync: each}]",
     )  # fmt: skip
@@ -63,10 +50,10 @@ def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.B
     assert 2 < longer[SMALL] < 10
 
 
-def test_the_page_cache_is_told_from_the_volume(local: live_run.Bench, disk: Path) -> None:
+def test_the_page_cache_is_told_from_the_volume(local: live_run.Bench, root: Path) -> None:
     """Cold against cold is a small factor; the pair of the field report a large one, and shown as unfair."""
     found = causes_of(
-        local, "fargate-efs-cold-read", volumes(disk, "ebs-gp3", "fargate-efs"), "dataset.rows=40000",
+        local, "fargate-efs-cold-read", volumes(root, "ebs-gp3", "fargate-efs"), "dataset.rows=40000",
         "steps=[{kind: cold_read, name: large-files, reader: cat, table_scan: false}]",
     )  # fmt: skip
     assert ("efs", "large-files", "storage.readahead_small") in found

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import hostile_user
 import pytest
-from hostile_user import NOBODY, as_nobody, volbench
+from hostile_user import NOBODY, TREASURE, as_nobody, volbench
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
@@ -33,7 +33,6 @@ from volbench.testing import leftovers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 GOLDEN = Path(__file__).parents[1] / "golden" / "run-schema-1"
-TREASURE = "treasure\n"
 ANSWERS_S = 60.0
 """A command that waits for a pipe never answers; a busy machine is slow."""
 
@@ -43,14 +42,6 @@ def place() -> Iterator[Path]:
     """A directory that the stranger may write to."""
     with hostile_user.shared_place() as shared:
         yield shared
-
-
-@pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    path = tmp_path / "victim"
-    path.write_text(TREASURE)
-    path.chmod(0o600)
-    return path
 
 
 _PARENT = "import os, sys; os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True)"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hostile_user
 import pytest
-from hostile_user import as_nobody, attacking, plant, volbench
+from hostile_user import TREASURE, as_nobody, attacking, plant, volbench
 
 from volbench.errors import EXIT_REFUSED, Refused, VolbenchError
 from volbench.placement.workspace import Workspace
@@ -22,7 +22,6 @@ from volbench.volume import ownership
 from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
-TREASURE = "treasure\n"
 RACE_S = 4.0
 RACE_S_MAX = 90.0
 TURNS_MIN = 50
@@ -36,15 +35,6 @@ def shared() -> Iterator[Path]:
         for directory in place.glob("*/*"):
             if directory.is_dir() and not directory.is_symlink():
                 take_down(directory, force=True)
-
-
-@pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    """A file that only root may read."""
-    path = tmp_path / "victim"
-    path.write_text(TREASURE)
-    path.chmod(0o600)
-    return path
 
 
 def swap_in_a_loop(place: Path, name: str, victim_directory: Path) -> str:

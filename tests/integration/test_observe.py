@@ -40,20 +40,11 @@ STALL_S = 3.0
 ONSET_S_MAX = 2.0
 
 
-class ServerOn(ScratchServer):
-    """A server whose data is on a volume."""
-
-    def __init__(self, directory: Path, place: Path, *options: str) -> None:
-        super().__init__(directory, *options)
-        self._memory.rmdir()
-        self._memory = place
-
-
 @contextmanager
 def server_on(volume: EmulatedVolume, directory: Path, *options: str) -> Iterator[ScratchServer]:
     place = volume.data / "server"
     place.mkdir()
-    server = ServerOn(directory, place, *options)
+    server = ScratchServer(directory, *options, data_on=place)
     server.create()
     server.start()
     try:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from volbench.records.sources import SAMPLED
 from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Reading, Unavailable
 from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.teardown import take_down
 from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = [
@@ -25,17 +21,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    found = Path(tempfile.mkdtemp(prefix="volbench-sample-test-", dir="/var/tmp"))
-    yield found
-    for directory in found.iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(found)
-
-
-def test_an_emulated_volumes_counters_become_rows(place: Path) -> None:
-    with EmulatedVolume(resolve("ebs-gp2", {"size": "1GiB", "filesystem": "ext4"}), place, name="v") as volume:
+def test_an_emulated_volumes_counters_become_rows(root: Path) -> None:
+    with EmulatedVolume(resolve("ebs-gp2", {"size": "1GiB", "filesystem": "ext4"}), root, name="v") as volume:
         control = volume.directory / "control.sock"
         sampler = Emulator(control)
         assert sampler.probe().present

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from busy_loops import busy_loops
+from emulated_volumes import write_durably
 
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.attachments import attachments
 from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.teardown import take_down
 from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.ownership import is_owned
 
@@ -31,17 +28,6 @@ COMMAND_S_MAX = 120.0
 PROBE_SECONDS = "15"
 TRIES = 3
 """A probe on a busy machine measures the machine: it is made again, so often."""
-
-
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A directory on a real disk, taken down and removed whatever happens."""
-    place = Path(tempfile.mkdtemp(prefix="vbc", dir="/var/tmp"))
-    yield place
-    for directory in place.iterdir():
-        if directory.is_dir():
-            take_down(directory, force=True)
-    shutil.rmtree(place)
 
 
 def volbench(*arguments: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
@@ -60,18 +46,11 @@ def volbench(*arguments: str, code: int | None = 0) -> subprocess.CompletedProce
     return done
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 @pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
-def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(disk: Path, spec: str) -> None:
+def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(root: Path, spec: str) -> None:
     """emulate, use, stop, emulate again with the bytes still there, remove: nothing is left."""
-    told = volbench("volume", "emulate", spec, "--dir", str(disk), "--name", "stays").stdout
-    data = disk / "stays" / "data"
+    told = volbench("volume", "emulate", spec, "--dir", str(root), "--name", "stays").stdout
+    data = root / "stays" / "data"
     assert f"mounted at: {data}" in told
     assert "volbench volume remove stays" in told
     write_durably(data / "file", b"x" * 100_000)
@@ -80,16 +59,16 @@ def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(disk: Path, spec
     assert "fidelity: " in volbench("volume", "counters", "stays").stdout
     assert f"stays: {counted['profile']}, running, stays: {data}" in volbench("volume", "list").stdout
     volbench("volume", "stop", "stays")
-    assert not attachments(disk / "stays")
-    volbench("volume", "emulate", spec, "--dir", str(disk), "--name", "stays")
+    assert not attachments(root / "stays")
+    volbench("volume", "emulate", spec, "--dir", str(root), "--name", "stays")
     assert (data / "file").read_bytes() == b"x" * 100_000
-    volbench("volume", "remove", str(disk / "stays"))
-    assert list(disk.iterdir()) == []
+    volbench("volume", "remove", str(root / "stays"))
+    assert list(root.iterdir()) == []
 
 
-def test_faults_are_injected_and_taken_back(disk: Path) -> None:
-    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "ill")
-    data = disk / "ill" / "data"
+def test_faults_are_injected_and_taken_back(root: Path) -> None:
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "ill")
+    data = root / "ill" / "data"
     write_durably(data / "file", b"x" * 4096)
     before = time.monotonic()
     volbench("volume", "fault", "ill", "stall", "--for", "4s")
@@ -103,46 +82,46 @@ def test_faults_are_injected_and_taken_back(disk: Path) -> None:
     lost = volbench("volume", "fault", "ill", "power-cut").stdout
     assert "lost: 0 writes" in lost
     volbench("volume", "stop", "ill")
-    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "ill")
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "ill")
     assert (data / "file").read_bytes() == b"x" * 4096
     refused = volbench("volume", "fault", "ill", "error", "--every", "0", code=5)
     assert "out of range" in refused.stderr
     volbench("volume", "remove", "ill")
 
 
-def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(disk: Path) -> None:
+def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) -> None:
     """The bytes stay; a neighbour that runs is not touched."""
     for name in ("dies", "lives"):
-        volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(disk), "--name", name)
-    write_durably(disk / "dies" / "data" / "file", b"kept")
-    (daemon,) = attachments(disk / "dies").daemons
+        volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(root), "--name", name)
+    write_durably(root / "dies" / "data" / "file", b"kept")
+    (daemon,) = attachments(root / "dies").daemons
     os.kill(daemon, signal.SIGKILL)
-    assert wait_until(lambda: not attachments(disk / "dies").daemons, timeout_s=COMMAND_S_MAX)
-    assert attachments(disk / "dies").mounts
-    cleared = volbench("volume", "list", "--dir", str(disk))
-    assert not attachments(disk / "dies")
-    assert attachments(disk / "lives").daemons
-    assert f"{disk / 'dies'} (its data" in cleared.stderr
+    assert wait_until(lambda: not attachments(root / "dies").daemons, timeout_s=COMMAND_S_MAX)
+    assert attachments(root / "dies").mounts
+    cleared = volbench("volume", "list", "--dir", str(root))
+    assert not attachments(root / "dies")
+    assert attachments(root / "lives").daemons
+    assert f"{root / 'dies'} (its data" in cleared.stderr
     assert "dies: ebs-gp3, stopped" in cleared.stdout
     assert "lives: ebs-gp3, running" in cleared.stdout
-    volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(disk), "--name", "dies")
-    assert (disk / "dies" / "data" / "file").read_bytes() == b"kept"
+    volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(root), "--name", "dies")
+    assert (root / "dies" / "data" / "file").read_bytes() == b"kept"
     for name in ("dies", "lives"):
         volbench("volume", "remove", name)
 
 
-def test_a_running_process_s_volume_and_one_in_use_are_not_removed(disk: Path) -> None:
-    with EmulatedVolume(resolve("efs-elastic"), disk, name="mine") as subject:
+def test_a_running_process_s_volume_and_one_in_use_are_not_removed(root: Path) -> None:
+    with EmulatedVolume(resolve("efs-elastic"), root, name="mine") as subject:
         write_durably(subject.data / "file", b"x")
         refused = volbench("volume", "remove", "mine", code=4)
         assert f"kill -INT {os.getpid()}" in refused.stderr
-        again = volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "mine", code=4)
+        again = volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "mine", code=4)
         assert "running already" in again.stderr
         assert (subject.data / "file").read_bytes() == b"x"
-    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "used")
-    with (disk / "used" / "data" / "open").open("wb"):
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "used")
+    with (root / "used" / "data" / "open").open("wb"):
         assert "in use" in volbench("volume", "remove", "used", code=5).stderr
-    (listed,) = (volume for volume in list_volumes(disk) if volume.name == "used")
+    (listed,) = (volume for volume in list_volumes(root) if volume.name == "used")
     assert listed.status == "running"
     volbench("volume", "remove", "used")
 
@@ -167,12 +146,12 @@ def near(found: dict[str, float], wanted: dict[str, float], *, share: float) -> 
     return found == pytest.approx(wanted, rel=share)
 
 
-def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(disk: Path) -> None:
+def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(root: Path) -> None:
     """Nearest is ebs-gp3, IOPS within 5 %; the fitted profile, emulated and probed again, is within 10 %."""
-    file = disk / "mine.yaml"
+    file = root / "mine.yaml"
     for _ in range(TRIES):
         file.unlink(missing_ok=True)
-        first = probed(f"emulated:ebs-gp3?size=10GiB&dir={disk}", "--fit", str(file))
+        first = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}", "--fit", str(file))
         if near(iops(first), {"read_iops": 3000, "write_iops": 3000}, share=0.05) and not first["held_back"]:
             break
     if first["held_back"]:
@@ -183,20 +162,20 @@ def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(disk: Path) -> Non
     assert first["facts"]["emulated_profile"] == "ebs-gp3"
     assert "measured by volbench volume probe on" in file.read_text()
     for _ in range(TRIES):
-        again = probed(f"emulated:{file}?dir={disk}")
+        again = probed(f"emulated:{file}?dir={root}")
         if near(iops(again), iops(first), share=0.1) and not again["held_back"]:
             break
     if again["held_back"]:
         return
     assert iops(again) == pytest.approx(iops(first), rel=0.1)
     assert again["facts"]["emulated_profile"] == "mine"
-    assert [path.name for path in disk.iterdir()] == ["mine.yaml"]
+    assert [path.name for path in root.iterdir()] == ["mine.yaml"]
 
 
-def test_a_probe_beside_busy_loops_never_takes_the_machine_for_the_volume(disk: Path) -> None:
+def test_a_probe_beside_busy_loops_never_takes_the_machine_for_the_volume(root: Path) -> None:
     """It names an ebs-gp3, or says that the machine was too busy; another profile would be wrong."""
     with busy_loops(2 * (os.cpu_count() or 1)):
-        found = probed(f"emulated:ebs-gp3?size=10GiB&dir={disk}")
+        found = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}")
     assert found["held_back"] or found["nearest"][0]["profile"] == "ebs-gp3"
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NOBODY = 65534
+TREASURE = "treasure\n"
+"""What only root may read."""
 RUNNER = Path(__file__).parents[2] / "runner"
 MARKER_TEXT = '{"schema": 1, "created_at": "2026-01-01T00:00:00+00:00", "purpose": "x", "run_id": "", "token": "0"}'
 

@@ -20,21 +20,25 @@ PASSWORD = "open, sesame#1"  # noqa: S105 - of a throw-away server
 
 
 class ScratchServer:
-    """Has a user with a password, which is in `option_file` only."""
+    """Has a user with a password, which is in `option_file` only.
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    Args:
+        data_on: an empty directory for its data; by default one in memory.
+    """
+
+    def __init__(self, directory: Path, *options: str, data_on: Path | None = None) -> None:
         self.directory = directory
         self.socket = directory / "s"
         self.option_file = directory / "client.cnf"
         self.mariadb = shutil.which("mariadbd") is not None
         self._options = options if self.mariadb else (*options, "--mysqlx=OFF")
         self._process: subprocess.Popen[bytes] | None = None
-        self._memory = directory_in_memory(directory)
+        self._place = directory_in_memory(directory) if data_on is None else data_on
 
     def create(self) -> None:
         """Make the data directory."""
-        copy_of_local(self._memory / "data")
-        (self.directory / "data").symlink_to(self._memory / "data")
+        copy_of_local(self._place / "data")
+        (self.directory / "data").symlink_to(self._place / "data")
 
     def start(self) -> None:
         """Start, and wait until a query is answered."""
@@ -86,8 +90,8 @@ class ScratchServer:
             self._process.wait(60)
 
     def remove(self) -> None:
-        """Remove its data, which is in memory."""
-        shutil.rmtree(self._memory)
+        """Remove its data."""
+        shutil.rmtree(self._place)
 
 
 @contextmanager

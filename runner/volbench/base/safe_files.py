@@ -162,6 +162,15 @@ def write_new(directory: int, name: str, content: bytes, *, mode: int = 0o600, s
         os.fsync(directory)
 
 
+def sync_path(path: Path) -> None:
+    """fsync one file or directory. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def erase_below(directory: int, *, keep: frozenset[str] = frozenset(), last: str = "") -> None:
     """Erase everything below an open directory by descriptor: no link is followed, no mount entered.
 

@@ -176,3 +176,8 @@ def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) 
         _log.debug("query: %s", without_literals(sql)[:_STATEMENT_CHARACTERS])
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+
+def as_text(value: object) -> str:
+    """Return a value of a row as text: some servers give the names of the system schemas as bytes."""
+    return value.decode() if isinstance(value, bytes | bytearray) else str(value)

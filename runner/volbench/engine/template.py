@@ -22,6 +22,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from volbench.base import safe_files
 from volbench.engine.config import PINNED, checked_options
 from volbench.engine.connection import write_private
 from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_version
@@ -288,17 +289,9 @@ def _remove_instance_files(partial: Path) -> tuple[int, int]:
 def _publish(partial: Path, path: Path, record: TemplateRecord) -> None:
     write_private(partial / COMPLETE_FILE, record.model_dump_json(by_alias=True, indent=1))
     for directory in (partial, partial / DATA_DIR):
-        _sync(directory)
+        safe_files.sync_path(directory)
     partial.rename(path)
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    safe_files.sync_path(path.parent)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from volbench.records.goals.pricing import StorageClassRow
 from volbench.records.report import CellRow, DurabilityRow, Report
 from volbench.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.report.rows.backup import backup_rows
-from volbench.report.rows.caveats import OVER_BUDGET, caveats, unavailable_volumes
 from volbench.report.rows.cells import (
     cell_rows,
     data_row,
@@ -25,25 +24,26 @@ from volbench.report.rows.cells import (
     used_within_bounds,
     volume_rows,
 )
-from volbench.report.rows.comparisons import comparison_rows
 from volbench.report.rows.differences import differing_settings
 from volbench.report.rows.durability import durability_rows
 from volbench.report.rows.effects import effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
 from volbench.report.rows.moments import moment_rows
-from volbench.report.rows.nodes import declared_placements, hosts_by_volume, node_caveats
-from volbench.report.rows.pairs import compared_volumes, run_comparisons
 from volbench.report.rows.pools import pool_sentences
 from volbench.report.rows.prediction import prediction_rows
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.storage_classes import storage_class_rows, transaction_traffic
-from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
     difference_sentences,
     time_budget_rows,
     time_difference_rows,
     volume_budgets,
 )
+from volbench.report.rows.verdict.caveats import OVER_BUDGET, caveats, unavailable_volumes
+from volbench.report.rows.verdict.comparisons import comparison_rows
+from volbench.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
+from volbench.report.rows.verdict.pairs import compared_volumes, run_comparisons
+from volbench.report.rows.verdict.summary import summarise_run
 from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
 

@@ -13,8 +13,8 @@ from volbench.records.parse import optional_whole
 from volbench.records.report import CellRow, ServerRow
 from volbench.records.run import RunRecord
 from volbench.report.rows.cells import cell_rows, server_row
-from volbench.report.rows.comparisons import compared_cells
-from volbench.report.rows.nodes import (
+from volbench.report.rows.verdict.comparisons import compared_cells
+from volbench.report.rows.verdict.nodes import (
     declared_placements,
     host_name,
     hosts_by_volume,

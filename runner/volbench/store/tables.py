@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from volbench.base import safe_files
 from volbench.errors import RunUnreadable
 from volbench.store.files import open_file
 from volbench.store.footer import FOOTER_BYTES_MAX, PAGES_MAX, BadFooter, Chunk, footer_bytes, pages, read_footer
@@ -80,7 +81,7 @@ class TableWriter(Generic[Row]):
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._partial.replace(self._path)
-                _sync(self._path.parent)
+                safe_files.sync_path(self._path.parent)
         finally:
             with suppress(pa.ArrowException, OSError):  # why the table was not finished is told already
                 self._close_writer()
@@ -251,11 +252,3 @@ def damaged_values(path: Path, name: str) -> RunUnreadable:
     return RunUnreadable(
         "the file is damaged", where=str(path), evidence=f"the column {name} holds values that are no numbers"
     )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

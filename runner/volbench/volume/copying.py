@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from volbench.base import safe_files
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
 from volbench.volume.facts.mountinfo import mount_of_open_path, read_mounts
@@ -276,8 +277,8 @@ def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]
         os.close(descriptor)
     if not _syncfs_reports_errors() or _is_fuse(destination):
         for path in (*(file.destination for file in files), *reversed(directories)):
-            _sync_one(path)
-    _sync_one(destination.parent)
+            safe_files.sync_path(path)
+    safe_files.sync_path(destination.parent)
 
 
 def _syncfs_reports_errors() -> bool:
@@ -288,14 +289,6 @@ def _syncfs_reports_errors() -> bool:
 def _is_fuse(path: Path) -> bool:
     mount = mount_of_open_path(path, read_mounts())
     return mount is None or mount.filesystem.startswith("fuse")
-
-
-def _sync_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _undo_copy(destination: Path, *, made: bool) -> None:

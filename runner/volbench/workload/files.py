@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks
 from volbench.volume.space import require_space
 from volbench.workload.interface import ServerHandle
@@ -62,18 +63,9 @@ def stored_bytes(path: Path) -> int:
 def sync_tree(directory: Path) -> None:
     """fsync every file and directory below, and the directory itself. Raises OSError."""
     for path in tree_files(directory):
-        sync_path(path)
+        safe_files.sync_path(path)
     for folder, _, _ in os.walk(directory):
-        sync_path(Path(folder))
-
-
-def sync_path(path: Path) -> None:
-    """fsync one file or directory. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        safe_files.sync_path(Path(folder))
 
 
 def visible_data_dir(server: ServerHandle) -> Path | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from volbench.engine.connection import as_text
 from volbench.workload.interface import ServerHandle
 
 _FRESH_STATISTICS = "SET /*!80000 SESSION information_schema_stats_expiry = 0, */ @volbench = 0"
@@ -31,7 +31,7 @@ def table_names(server: ServerHandle, schema: str) -> list[str]:
         "SELECT table_name FROM information_schema.tables "
         f"WHERE table_schema = '{schema}' AND table_type = 'BASE TABLE' ORDER BY table_name"
     )
-    return [_text(row[0]) for row in rows]
+    return [as_text(row[0]) for row in rows]
 
 
 def data_bytes(server: ServerHandle, schema: str) -> int:
@@ -79,7 +79,3 @@ def differences(
 def sums_as_details(sums: Mapping[str, TableSum]) -> dict[str, dict[str, int]]:
     """For a step's details."""
     return {table: {"rows": table_sum.rows, "checksum": table_sum.checksum} for table, table_sum in sums.items()}
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes | bytearray) else str(value)

@@ -7,9 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-import mutations
-
-from fuzzed.reader import SAMPLED, Reader, files, of_bytes, of_text, texts
+from fuzzed.reader import SAMPLED, JsonReader, Reader, files, of_bytes, of_text, texts
 from volbench.errors import VolbenchError
 from volbench.sample.parsers import cgroup, diskstats, ebs_csi, ebs_nvme, emulator, innodb, mountstats, psi, stat
 from volbench.sample.parsers import performance_schema as statements
@@ -105,12 +103,11 @@ def _proc_files() -> Iterable[Reader]:
 
 READERS: tuple[Reader, ...] = (
     *_proc_files(),
-    Reader(
+    JsonReader(
         name="emulator-counters",
         read=of_bytes(emulator.parse_counters),
         seeds=files("tests/fixtures/sample/emulator-counters.json"),
         share=20,
-        mutate=mutations.mutated_json,
         refusals=SAMPLED,
     ),
     Reader(
@@ -126,13 +123,7 @@ READERS: tuple[Reader, ...] = (
         share=30,
     ),
     Reader(name="sysbench-lines", read=of_text(_sysbench), seeds=_sysbench_seeds, share=20),
-    Reader(
-        name="fio",
-        read=of_text(_fio),
-        seeds=texts(FIO, "fio: warning\n" + FIO),
-        share=30,
-        mutate=mutations.mutated_json,
-    ),
+    JsonReader(name="fio", read=of_text(_fio), seeds=texts(FIO, "fio: warning\n" + FIO), share=30),
     Reader(
         name="fio-iops-log",
         read=of_text(parse_iops_log),

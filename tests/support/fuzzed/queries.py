@@ -6,9 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import mutations
-
-from fuzzed.reader import SAMPLED, Reader, consume, files, of_bytes, of_text, texts
+from fuzzed.reader import SAMPLED, JsonReader, Reader, consume, files, of_bytes, of_text, texts
 from volbench.records.parse import parse_json
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
@@ -142,15 +140,14 @@ READERS: tuple[Reader, ...] = (
         seeds=files("tests/fixtures/slowlog/*/slow.log", bytes_max=2_600),
         share=20,
     ),
-    Reader(name="capture", read=_capture, seeds=_capture_seeds, share=20, mutate=mutations.mutated_json),
+    JsonReader(name="capture", read=_capture, seeds=_capture_seeds, share=20),
     Reader(name="sql", read=of_text(_sql), seeds=texts(*SQL), share=25),
     Reader(name="normal-sql", read=of_text(_normal_sql), seeds=texts(*SQL), share=4),
-    Reader(
+    JsonReader(
         name="query-plan",
         read=of_bytes(lambda data: plan_text(parse_json(data))),
         seeds=texts('{"query_block": {"table": {"table_name": "t", "access_type": "ref", "key": "k"}}}'),
         share=10,
-        mutate=mutations.mutated_json,
         refusals=SAMPLED,
     ),
     Reader(name="pt-upgrade", read=of_text(_pt_upgrade), seeds=texts(PT_UPGRADE), share=20),

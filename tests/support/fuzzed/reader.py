@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import mutations
@@ -38,6 +38,10 @@ class Reader:
     file: str = "input.txt"
     mutate: Mutate = mutations.mutated
     refusals: tuple[type[Exception], ...] = (VolbenchError,)
+
+
+JsonReader = partial(Reader, mutate=mutations.mutated_json)
+"""A reader of JSON."""
 
 
 def files(*patterns: str, bytes_max: int = 6_000) -> Callable[[], Sequence[bytes]]:

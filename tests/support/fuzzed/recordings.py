@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import mutations
 from iostat_texts import NEW, OLD
 
-from fuzzed.reader import FIXTURES, Reader, files, texts
+from fuzzed.reader import FIXTURES, JsonReader, Reader, files, texts
 from volbench.analysis.credits.forecast import forecast
 from volbench.analysis.credits.history import Assumed
 from volbench.analysis.credits.limits import limits_of
@@ -119,9 +118,7 @@ def _history(path: Path) -> None:
 
 READERS: tuple[Reader, ...] = (
     Reader(name="iostat", read=explain_recorded, seeds=texts(IOSTAT, OLD), share=15),
-    Reader(
-        name="iostat-json", read=explain_recorded, seeds=texts(IOSTAT_JSON), share=8, mutate=mutations.mutated_json
-    ),
+    JsonReader(name="iostat-json", read=explain_recorded, seeds=texts(IOSTAT_JSON), share=8),
     Reader(
         name="sar",
         read=explain_recorded,
@@ -135,13 +132,7 @@ READERS: tuple[Reader, ...] = (
         seeds=files("tests/fixtures/pt-diskstats/*.txt", bytes_max=2_500),
         share=8,
     ),
-    Reader(
-        name="cloudwatch",
-        read=explain_recorded,
-        seeds=texts(CLOUDWATCH, STATISTICS),
-        share=15,
-        mutate=mutations.mutated_json,
-    ),
+    JsonReader(name="cloudwatch", read=explain_recorded, seeds=texts(CLOUDWATCH, STATISTICS), share=15),
     *(
         Reader(name=f"pt-stalk-{kind}", read=_explain_pt_stalk(kind), seeds=_pt_stalk_files(kind), share=share)
         for kind, share in (("diskstats", 1), ("mysqladmin", 0.5), ("variables", 0.2), ("df", 0.2))
@@ -156,13 +147,12 @@ READERS: tuple[Reader, ...] = (
         share=10,
         file="history.csv",
     ),
-    Reader(
+    JsonReader(
         name="history-json",
         read=_history,
         seeds=texts('[{"t": 60, "iops": 100}, {"t": 120, "iops": null}, {"t": 180, "iops": 7}]'),
         share=10,
         file="history.json",
-        mutate=mutations.mutated_json,
     ),
     Reader(
         name="history-sar",
@@ -171,11 +161,5 @@ READERS: tuple[Reader, ...] = (
         share=6,
     ),
     Reader(name="history-iostat", read=_history, seeds=texts(IOSTAT, OLD), share=4),
-    Reader(
-        name="history-cloudwatch",
-        read=_history,
-        seeds=texts(CLOUDWATCH, STATISTICS),
-        share=6,
-        mutate=mutations.mutated_json,
-    ),
+    JsonReader(name="history-cloudwatch", read=_history, seeds=texts(CLOUDWATCH, STATISTICS), share=6),
 )

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import synthetic_run
 
-from fuzzed.reader import FIXTURES, Reader, consume, files, texts
+from fuzzed.reader import FIXTURES, JsonReader, Reader, consume, files, texts
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.recorded.after import add_recorded
 from volbench.execute.cell.progress import read_progress
@@ -236,26 +236,12 @@ def _marker(path: Path) -> None:
 
 
 READERS: tuple[Reader, ...] = (
-    Reader(
-        name="run.json",
-        read=_report_of("run.json"),
-        seeds=_in_run("run.json"),
-        share=0.7,
-        mutate=mutations.mutated_json,
+    JsonReader(name="run.json", read=_report_of("run.json"), seeds=_in_run("run.json"), share=0.7),
+    JsonReader(
+        name="result.json", read=_report_of("cells/*/result.json"), seeds=_in_run("cells/*/result.json"), share=0.7
     ),
-    Reader(
-        name="result.json",
-        read=_report_of("cells/*/result.json"),
-        seeds=_in_run("cells/*/result.json"),
-        share=0.7,
-        mutate=mutations.mutated_json,
-    ),
-    Reader(
-        name="cell.json",
-        read=_report_of("cells/*/cell.json"),
-        seeds=_in_run("cells/*/result.json"),
-        share=0.3,
-        mutate=mutations.mutated_json,
+    JsonReader(
+        name="cell.json", read=_report_of("cells/*/cell.json"), seeds=_in_run("cells/*/result.json"), share=0.3
     ),
     Reader(
         name="journal",
@@ -264,20 +250,13 @@ READERS: tuple[Reader, ...] = (
         share=0.5,
         mutate=mutations.mutated_lines,
     ),
-    Reader(
+    JsonReader(
         name="report.json",
         read=lambda path: read_record(path, Report, schema=REPORT_SCHEMA),
         seeds=_in_run("report.json"),
         share=3,
-        mutate=mutations.mutated_json,
     ),
-    Reader(
-        name="query-report",
-        read=_query_of("report.json"),
-        seeds=_in_run("report.json"),
-        share=0.1,
-        mutate=mutations.mutated_json,
-    ),
+    JsonReader(name="query-report", read=_query_of("report.json"), seeds=_in_run("report.json"), share=0.1),
     Reader(
         name="query-series",
         read=_query_of("cells/*/series.parquet"),
@@ -333,26 +312,17 @@ READERS: tuple[Reader, ...] = (
         file="histograms.parquet",
         mutate=mutated_table,
     ),
-    Reader(
-        name="add-cloudwatch", read=_add, seeds=_cloudwatch_of_the_run, share=0.7, mutate=mutations.mutated_json
-    ),
+    JsonReader(name="add-cloudwatch", read=_add, seeds=_cloudwatch_of_the_run, share=0.7),
     Reader(name="add-nvme", read=_add, seeds=_nvme_log, share=0.7, mutate=mutations.mutated_lines),
     Reader(name="raw-samples", read=_raw, seeds=_raw_seeds, share=20, mutate=mutations.mutated_lines),
-    Reader(
+    JsonReader(
         name="progress",
         read=lambda path: (path.rename(path.with_name("progress.json")), read_progress(path.parent)),
         seeds=texts('{"text": "warming up", "fraction": 0.5}'),
         share=10,
-        mutate=mutations.mutated_json,
     ),
-    Reader(
-        name="marker",
-        read=_marker,
-        seeds=texts('{"schema": 1, "purpose": "x", "run_id": "r"}'),
-        share=10,
-        mutate=mutations.mutated_json,
-    ),
-    Reader(
+    JsonReader(name="marker", read=_marker, seeds=texts('{"schema": 1, "purpose": "x", "run_id": "r"}'), share=10),
+    JsonReader(
         name="emulated-state",
         read=_emulated_state,
         seeds=texts(
@@ -360,6 +330,5 @@ READERS: tuple[Reader, ...] = (
             '"owner": {"pid": 4194304, "started": 5}}'
         ),
         share=4,
-        mutate=mutations.mutated_json,
     ),
 )

@@ -24,7 +24,7 @@ import synthetic_observation
 from pydantic import ValidationError
 from shell_dump_writer import write_shell_dump
 
-from fuzzed.reader import ROOT, Reader, of_text, texts
+from fuzzed.reader import ROOT, JsonReader, Reader, of_text, texts
 from volbench.engine.own_data.loading import source_of
 from volbench.engine.own_data.mydumper import check_compression, source_schema
 from volbench.engine.own_data.pipe import first_bytes
@@ -258,13 +258,7 @@ def _upgrade(text: str) -> None:
 
 READERS: tuple[Reader, ...] = (
     *(
-        Reader(
-            name=f"shell-dump {name}",
-            read=_dump_with(name),
-            seeds=_of_dump(name),
-            share=6,
-            mutate=mutations.mutated_json,
-        )
+        JsonReader(name=f"shell-dump {name}", read=_dump_with(name), seeds=_of_dump(name), share=6)
         for name in ("@.json", "shop.json", "shop@film.json")
     ),
     Reader(name="mydumper-names", read=of_text(_mydumper), seeds=texts(*MYDUMPER), share=10),
@@ -276,7 +270,7 @@ READERS: tuple[Reader, ...] = (
         seeds=texts("mysql://reader@db1:3306/shop?ssl-mode=REQUIRED", "mysql://localhost/shop?socket=/run/s"),
     ),
     Reader(name="suite-of-own-data", read=_suite, seeds=texts(*SUITES), share=2, file="suite.yaml"),
-    Reader(name="growth", read=_growth, seeds=texts(*CAPTURES[:1]), share=8, mutate=mutations.mutated_json),
+    JsonReader(name="growth", read=_growth, seeds=texts(*CAPTURES[:1]), share=8),
     *(
         Reader(
             name=f"observation {name}",
@@ -291,33 +285,24 @@ READERS: tuple[Reader, ...] = (
             ("ring", "ring/*", 0.3, mutations.mutated_lines),
         )
     ),
-    Reader(
+    JsonReader(
         name="site-index",
         read=_site_index,
         seeds=lambda: ((_site() / "site" / INDEX_FILE).read_bytes(),),
         share=0.5,
-        mutate=mutations.mutated_json,
     ),
     Reader(name="pod-archive", read=_pod_archive, seeds=_pod_archives, share=10),
-    Reader(
+    JsonReader(
         name="node-request",
         read=_node_request,
         share=8,
-        mutate=mutations.mutated_json,
         seeds=texts('{"do": "log_page", "device": "nvme1n1"}', '{"do": "drop_caches"}'),
     ),
-    Reader(
-        name="mysqlsh-upgrade",
-        read=of_text(_upgrade),
-        seeds=texts(MYSQLSH),
-        share=10,
-        mutate=mutations.mutated_json,
-    ),
-    Reader(
+    JsonReader(name="mysqlsh-upgrade", read=of_text(_upgrade), seeds=texts(MYSQLSH), share=10),
+    JsonReader(
         name="login-plugins",
         read=of_text(lambda text: login_plugins("caching_sha2_password", text)),
         share=10,
         seeds=texts('["mysql_native_password", "ed25519"]', "[]"),
-        mutate=mutations.mutated_json,
     ),
 )

@@ -11,7 +11,7 @@ from fake_target import BUSY, Bench, FakeTarget, Script, disturbed
 from volbench.records.cell import CellResult
 from volbench.report.build import build_report
 from volbench.report.formats.terminal import summary_lines
-from volbench.report.rows.replace import cells_to_replace
+from volbench.report.rows.verdict.replace import cells_to_replace
 from volbench.store.run_directory import RESULT_FILE
 
 

@@ -15,9 +15,9 @@ from volbench.records.cell import CellResult
 from volbench.records.run import JournalEvent, skipped_cells
 from volbench.report.build import build_report
 from volbench.report.render import render
-from volbench.report.rows.caveats import OVER_BUDGET
-from volbench.report.rows.pairs import why_decided
-from volbench.report.rows.replace import cells_to_replace
+from volbench.report.rows.verdict.caveats import OVER_BUDGET
+from volbench.report.rows.verdict.pairs import why_decided
+from volbench.report.rows.verdict.replace import cells_to_replace
 
 
 def decided_run(path: Path, **changes: object) -> Bench:

@@ -10,7 +10,7 @@ from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report, Summary, Timing, VolumeRow
 from volbench.records.run import ComparisonSpec
-from volbench.report.rows.comparisons import compared_cells, comparison_rows
+from volbench.report.rows.verdict.comparisons import compared_cells, comparison_rows
 from volbench.report.views.contrast import (
     LARGE,
     SMALL,

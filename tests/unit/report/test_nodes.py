@@ -16,8 +16,8 @@ from volbench.report.build import build_report
 from volbench.report.cross_run import compare_runs
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
-from volbench.report.rows.nodes import changed_together, node_caveats, placed_apart
-from volbench.report.rows.pairs import why_decided
+from volbench.report.rows.verdict.nodes import changed_together, node_caveats, placed_apart
+from volbench.report.rows.verdict.pairs import why_decided
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory
 

@@ -12,7 +12,7 @@ from volbench.report.build import build_report
 from volbench.report.cross_run import compare_runs
 from volbench.report.formats.terminal import comparison_line
 from volbench.report.render import render, write_reports
-from volbench.report.rows.comparisons import comparison_rows
+from volbench.report.rows.verdict.comparisons import comparison_rows
 from volbench.store.run_directory import RunDirectory
 
 Format = Literal["html", "md", "json", "junit", "csv"]

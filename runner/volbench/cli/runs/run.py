@@ -33,8 +33,8 @@ from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
-from volbench.report.rows.pairs import why_decided
-from volbench.report.rows.replace import cells_to_replace
+from volbench.report.rows.verdict.pairs import why_decided
+from volbench.report.rows.verdict.replace import cells_to_replace
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from volbench.records.cell import CellResult
 from volbench.records.facts import VolumeFacts
-from volbench.report.rows.nodes import HOST_FACTS, host_name
+from volbench.report.rows.verdict.nodes import HOST_FACTS, host_name
 
 ABSENT = "\N{EN DASH}"
 _LOCATION_FACTS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mysql.connector
 
-from volbench.engine.connection import Account, rows
+from volbench.engine.connection import Account, as_text, rows
 from volbench.errors import UsageError
 from volbench.sample.device.diskstats import DiskStats
 from volbench.sample.interface import Unavailable
@@ -62,7 +62,7 @@ class Meter:
         """Read the counters once; a server that does not answer leaves a gap, which the next reading spans."""
         with suppress(mysql.connector.Error, Unavailable, OSError, KeyError):
             status = parse_status(
-                (_text(name), _text(value))
+                (as_text(name), as_text(value))
                 for name, value in rows(self._account, STATUS_QUERY, timeout_s=_STATUS_BOUND_S)
             )
             self.counts.append(_of_device(self._device, status) if self._device else _of_server(status))
@@ -99,7 +99,3 @@ def _of_server(status: Mapping[str, float]) -> Count:
         read_bytes=status["innodb_data_read"], written_bytes=status["innodb_data_written"],
         dirty_pages=status["innodb_buffer_pool_pages_dirty"],
     )  # fmt: skip
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes | bytearray) else str(value)

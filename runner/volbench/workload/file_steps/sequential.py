@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volbench.base import safe_files
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.records.metrics import metric
 from volbench.records.steps.sequential import SEQUENTIAL_MODES, SequentialMode, SequentialStep
 from volbench.workload.cold.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
-from volbench.workload.files import require_step_space, sync_path
+from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 from volbench.workload.timed import Timed, timed_operations
@@ -109,7 +110,7 @@ class _LargeFile:
                 cold, label, read_bytes=self.size, device_bytes=delivered, relative_to=self.directory
             )
         if mode.startswith("write"):
-            sync_path(self.path)  # so that one mode's bytes are not written back in the next one's time
+            safe_files.sync_path(self.path)  # so that one mode's bytes are not written back in the next one's time
         return self._sub_result(mode, timed, tuple(notes), invalid, details)
 
     def _write(self, mode: SequentialMode) -> Timed:

@@ -11,11 +11,11 @@ from volbench.analysis.sequential import CELLS_MIN
 from volbench.records.cell import CellResult
 from volbench.records.report import CellRow
 from volbench.records.run import RunRecord
-from volbench.report.rows.caveats import unavailable_volumes
 from volbench.report.rows.cells import cell_rows
-from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.effects import as_declared
-from volbench.report.rows.nodes import (
+from volbench.report.rows.verdict.caveats import unavailable_volumes
+from volbench.report.rows.verdict.comparisons import compared_cells
+from volbench.report.rows.verdict.nodes import (
     declared_placements,
     hosts_by_volume,
     node_of_cells,

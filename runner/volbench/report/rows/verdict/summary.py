@@ -9,7 +9,7 @@ from volbench.analysis.comparison_summary import PairSummary, overall
 from volbench.base.text import number, percent, quantity
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow, FindingRow, Summary
-from volbench.report.rows.comparisons import comparison_rows
+from volbench.report.rows.verdict.comparisons import comparison_rows
 from volbench.report.views.causes import lead
 from volbench.report.wording import comparison_text, label
 

@@ -11,9 +11,9 @@ from volbench.records.cell import CellResult
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow
 from volbench.report.rows.cells import cell_rows, used_within_bounds
-from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.effects import as_declared
-from volbench.report.rows.nodes import node_of_cells
+from volbench.report.rows.verdict.comparisons import compared_cells
+from volbench.report.rows.verdict.nodes import node_of_cells
 from volbench.store.run_directory import RunDirectory
 
 _UNDECIDED = ("inconclusive", "mixed")
