@@ -40,11 +40,18 @@ def capture(
     if out.exists():
         raise Refused(f"{out} already exists", where="OUT", next_step="choose another path")
     if (log is None) == (not server):
-        raise UsageError("give either a server (--server) or a slow log (--from)", where="capture")
+        raise UsageError(
+            "give either a server (--server) or a slow log (--from)",
+            where="capture",
+            next_step="--server mysql://user@host:3306/schema, or --from slow.log --mask",
+        )
     if log is not None:
         if not mask:
             raise UsageError(
-                "--from needs --mask", where="--from", next_step="to use a slow log as it is, name the file itself"
+                "a slow log is captured masked only: --from needs --mask",
+                where="--from",
+                next_step="add --mask; unmasked, the log itself is what `queries.slow_log` and `replay.slow_log`"
+                " of a validation plan, and `log` of a suite's replay step, take",
             )
         unclear: list[LoggedStatement] = []
         with slow_log(log) as logged:
