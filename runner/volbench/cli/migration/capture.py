@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from volbench.cli import console, options
+from volbench.cli import console
 from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
@@ -24,8 +24,13 @@ from volbench.workload.replay.slowlog import LoggedStatement, slow_log
 
 def capture(
     out: Annotated[Path, typer.Argument(help="The file to write, mode 0600; never overwritten.")],
-    server: options.Server = "",
-    option_file: options.OptionFile = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server", metavar="DSN", help="The live server: mysql://user@host:port/schema, no password."
+        ),
+    ] = "",
+    option_file: Annotated[str, typer.Option("--option-file", help="A my.cnf with the password in [client].")] = "",
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
     log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask instead of a server.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Remove or mask all literals.")] = False,
