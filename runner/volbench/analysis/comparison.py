@@ -211,7 +211,11 @@ def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
     if min(undisturbed.runs) >= RUNS_MIN:
         return undisturbed
     if bounded.ratio is not None and min(bounded.runs) >= RUNS_MIN:
-        return replace(bounded, reason=f"the disturbance of {cells} could change the verdict", runs_needed=None)
+        return replace(
+            bounded,
+            reason=f"the disturbance of {cells} could change the verdict: run again without it",
+            runs_needed=None,
+        )
     return undisturbed
 
 

@@ -10,7 +10,9 @@ from volbench.observe.report import (
     ObservationReport,
     Statement,
     clock_of,
+    count_text,
     part_name,
+    textless_note,
     top_by,
 )
 from volbench.records.report import FindingRow
@@ -118,12 +120,16 @@ def _statements(title: str, statements: Sequence[Statement], *, only_time: bool 
     yield "|---|---|---|---|---|---|---|---|"
     for statement in top_by(statements, "time_s"):
         costs = (statement.cpu_s, statement.waited_s, statement.rows_examined, statement.rows_sent)
-        means = (percent(statement.share), number(statement.statements), number(statement.mean_ms))
+        means = (percent(statement.share), count_text(statement), number(statement.mean_ms))
         figures = (*means, *map(_figure_text, costs))
         yield f"| `{_cell(statement.text)}` | {' | '.join(figures)} |"
     yield ""
     if only_time:
         return
+    note = textless_note(statements)
+    if note:
+        yield note
+        yield ""
     for name, heading in (
         ("rows_examined", "rows examined"), ("rows_affected", "rows changed"),
         ("tmp_disk_tables", "temporary tables on disk"),

@@ -9,7 +9,15 @@ import numpy as np
 
 from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.explain.wording import number, percent
-from volbench.observe.report import IncidentReport, ObservationReport, clock_of, part_name, top_by
+from volbench.observe.report import (
+    IncidentReport,
+    ObservationReport,
+    clock_of,
+    count_text,
+    part_name,
+    textless_note,
+    top_by,
+)
 from volbench.report.formats.signed_page import signed_page
 
 WIDTH, HEIGHT = 720, 90
@@ -44,6 +52,8 @@ def page(report: ObservationReport) -> str:
         top=lambda statements: top_by(statements, "time_s"),
         number=lambda value: "" if value is None else number(value),
         percent=percent,
+        count=count_text,
+        textless=textless_note(report.statements),
     )
 
 

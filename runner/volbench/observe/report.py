@@ -18,6 +18,7 @@ from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import Association, associations
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
+from volbench.analysis.explain.wording import number, percent
 from volbench.errors import RunUnreadable
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
@@ -29,6 +30,10 @@ from volbench.store.series import SeriesKey
 
 STATEMENTS_SHOWN = 10
 ASSOCIATIONS_SHOWN = 5
+TEXTLESS_MIN = 0.1
+"""Less than this of the statements' time without a text is not mentioned: digests are read every ten seconds."""
+NOT_OBSERVED = frozenset({"round_trip", "tcp", "ebs_csi"})
+"""Sources of a run alone: an observation sends no statements of its own for them, and has no option for them."""
 LATENCY = SeriesKey(source=LATENCY_SOURCE, metric="latency_ms_p95")
 _PS = "performance_schema"
 
@@ -134,7 +139,7 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
                     window.add(rows)
             elif isinstance(record, SourcePresence):
                 sources[record.source] = record.presence.reason
-    return window, {name: reason for name, reason in sorted(sources.items()) if reason}
+    return window, {name: reason for name, reason in sorted(sources.items()) if reason and name not in NOT_OBSERVED}
 
 
 def _episode(case: Case) -> Episode | None:
@@ -188,15 +193,17 @@ def _which(compared: Compared) -> Explanation:
 
 
 def statements_of(grid: Grid) -> Iterator[Statement]:
-    """Texts of statements in a stretch of time, the one with most time first."""
+    """Texts of statements in a stretch of time, the one with most time first; shares are of all statements."""
 
     def total(metric: str, text: str) -> float | None:
         column = grid.column(_PS, metric, text)
         return None if column is None else float(np.nansum(column)) * grid.width_s
 
+    rates, means_ms = grid.column(_PS, "statements_per_s", ""), grid.column(_PS, "statement_ms", "")
+    of_all = 0.0 if rates is None or means_ms is None else float(np.nansum(rates * means_ms)) / 1000 * grid.width_s
     texts = grid.entities(_PS, "query_s_per_s")
     times = {text: total("query_s_per_s", text) or 0.0 for text in texts}
-    together = sum(times.values())
+    together = max(of_all, sum(times.values()))
     for text in sorted(times, key=lambda text: -times[text]):
         count = total("query_per_s", text) or 0.0
         if count <= 0 or together <= 0:
@@ -214,6 +221,26 @@ def statements_of(grid: Grid) -> Iterator[Statement]:
             rows_affected=total("query_rows_affected_per_s", text),
             tmp_disk_tables=total("query_tmp_disk_tables_per_s", text),
         )
+
+
+def textless_note(statements: Sequence[Statement]) -> str:
+    """Return how much of all statements' time has no text; empty where it is little.
+
+    Args:
+        statements: all of a stretch of time.
+    """
+    share = 1 - sum(statement.share for statement in statements)
+    if not statements or share < TEXTLESS_MIN:
+        return ""
+    return (
+        f"{percent(share)} of the time of all statements is of statements without a text: the server keeps no"
+        " digest of them (MariaDB keeps none of prepared statements), or its table of digests is full."
+    )
+
+
+def count_text(statement: Statement) -> str:
+    """Return how often it ran; the counters are read every ten seconds, so a stretch cuts through counts."""
+    return number(round(statement.statements)) if statement.statements >= 0.5 else "under 1"
 
 
 def top_by(statements: Sequence[Statement], name: str) -> list[Statement]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from volbench.base.text import change, duration, interval, number, percent, quantity, size
 from volbench.records.base import Scalar
 from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
+
+MEDIANS_DIFFER_MIN = 0.1
+"""A change that differs by more than this from that of the two medians gets a note."""
 
 
 def label(metric: str) -> str:
@@ -43,6 +47,26 @@ def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""
     return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{step_text}"
+
+
+def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return what a reader of a table of comparisons may stumble over: unlike medians, absent bounds."""
+    notes = []
+    if any(_differs_from_medians(row) for row in rows):
+        notes.append(
+            "A change is the median of the ratios of each candidate cell to each baseline cell. It may differ from"
+            " the ratio of the two medians where cells scatter."
+        )
+    if any(row.ratio is not None and row.ci is None for row in rows):
+        notes.append("No bound: with these cells, the change may be anything.")
+    return notes
+
+
+def _differs_from_medians(row: ComparisonRow) -> bool:
+    if not (row.ratio and row.baseline_value and row.candidate_value):
+        return False
+    of_medians = row.candidate_value / row.baseline_value
+    return abs(math.log(row.ratio / of_medians)) > math.log(1 + MEDIANS_DIFFER_MIN)
 
 
 def fault_text(row: DurabilityRow) -> str:

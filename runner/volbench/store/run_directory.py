@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.base import safe_files
+from volbench.base.nearest import nearest_match
 from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
 from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
@@ -26,6 +27,16 @@ RESULT_FILE = "result.json"
 SERIES_FILE = "series.parquet"
 HISTOGRAMS_FILE = "histograms.parquet"
 TEMPLATE_FILE = "template.json"
+
+
+def _nearest_run(path: Path) -> str:
+    """Return the run with the most similar name in the directory that a path names, else below results/."""
+    for results in dict.fromkeys((path.parent, Path("results"))):
+        names = [file.parent.name for file in results.glob(f"*/{RUN_FILE}")]
+        if names:
+            match = nearest_match(path.name, names)
+            return f"perhaps you meant {results / match}" if match else f"the newest run is {results / max(names)}"
+    return "there is no run below results/ yet"
 
 
 def new_run_id(suite: str, *, now: datetime | None = None) -> str:
@@ -64,6 +75,13 @@ class RunDirectory:
     def open(cls, path: Path) -> RunDirectory:
         """An existing run. Raises UsageError when the directory is not a run's, RunUnreadable when damaged."""
         if not (path / RUN_FILE).is_file():
+            if not path.exists():
+                raise UsageError(
+                    "there is no such run",
+                    where=str(path),
+                    evidence=_nearest_run(path),
+                    next_step="`volbench list` shows the runs below results/; give one elsewhere by its directory",
+                )
             reports = [file for name in ("report.html", "report.md") if (file := path / name).is_file()]
             example = "give a directory below results/, such as results/20260131T120000Z-quick-1a2b3c"
             raise UsageError(

@@ -238,7 +238,7 @@ def _value(node: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
         return _one_of(node["anyOf"])
     match node.get("type"):
         case "array":
-            return f"list of {_plural(node.get('items', {}))}"
+            return f"list of {_plural(node)}"
         case "object":
             return "names and values"
         case "boolean":
@@ -266,12 +266,19 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
     return " or ".join(values)
 
 
-def _plural(items: dict[str, Any]) -> str:
+def _plural(array: dict[str, Any]) -> str:
+    """What the entries of a list are, in words."""
+    if ends := array.get("prefixItems"):
+        return f"{len(ends)} numbers"
+    items = array.get("items", {})
     kind = items.get("type")
     if kind == "integer":
         return f"whole numbers{_bounds(items)}"
     if "anyOf" in items:
-        return f"{_one_of(items['anyOf']).partition(',')[0]}s"
+        noun = _one_of(items["anyOf"]).partition(",")[0]
+        return "values" if " or " in noun else f"{noun}s"
+    if "$ref" in items:
+        return "mappings"
     return "names" if kind == "string" else "steps"
 
 

@@ -94,7 +94,9 @@ def test_throughput_and_iops_tell_the_size_of_a_request() -> None:
 
 @pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic", "local-nvme"])
 def test_a_profile_without_a_bucket_never_runs_out(profile: str) -> None:
-    assert "has no credit bucket, so its rate never drops" in credits_of("--profile", profile, "--iops", "1000")
+    text = credits_of("--profile", profile, "--iops", "1000")
+    assert "has no credit bucket, so its rate never drops. It serves all of this load." in text
+    assert "serves all" not in credits_of("--profile", profile, "--iops", "10000000")
     found = data_of("--profile", profile, "--iops", "1000")
     assert (found["exhausted_after_s"], found["refill_s"], found["bucket"]) == (None, None, None)
 

@@ -44,6 +44,29 @@ def test_each_cell_is_reported_once_with_its_result(
 
 def test_a_result_names_its_figures_with_units(directory: RunDirectory) -> None:
     text = result_text(next(result for result in directory.results() if not result.steps[0].invalid_reasons))
-    assert text.startswith("transactions/s ")
+    assert text.startswith("read-write: transactions/s ")
     assert ", p95 latency " in text
+    assert "; dump: dump time " in text
     assert text.endswith("; valid")
+
+
+def test_a_single_step_needs_no_name(directory: RunDirectory) -> None:
+    result = next(result for result in directory.results() if not result.steps[0].invalid_reasons)
+    text = result_text(result.model_copy(update={"steps": result.steps[:1]}))
+    assert text.startswith("transactions/s ")
+    assert text.endswith("; valid")
+
+
+def test_a_repeat_is_named_and_only_repeats_are_left(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    cells = directory.run.cells
+    with progress_watcher(directory, json=True) as watch:
+        for number in (1, 2, 3, 4):
+            watch(state(directory, number))
+        directory.journal.append("cell_replaced", cell_id=cells[1].cell_id)
+        watch(state(directory, 2))
+    repeats = [line for line in lines if line.startswith("repeat of cell 2/4")]
+    assert len(repeats) == 2  # its begin, and its result

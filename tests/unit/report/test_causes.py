@@ -146,9 +146,19 @@ def test_acquittals_come_last_and_the_first_cause_of_a_step_before_its_second() 
     assert [group.strongest.cause for group in groups] == ["storage.stall", "storage.read_latency", "none"]
 
 
-def cell_of(volume: str, latency_ms: float, *, valid: bool = True) -> CellRow:
+def test_a_hint_comes_after_what_is_likely() -> None:
+    """As on a busy machine: hints of one volume alone came before the cause that was very likely on both."""
+    hint = finding("memory.buffer_pool_small", volume="disk", share=0.17, confidence=0.12)
+    cpu = [finding("interference.cpu", volume=volume, share=0.71, confidence=0.99) for volume in ("ram", "disk")]
+    none = finding("none", volume="ram", step="idle")
+    groups = cause_groups([hint, *cpu, none])
+    assert [group.strongest.cause for group in groups] == ["interference.cpu", "memory.buffer_pool_small", "none"]
+
+
+def cell_of(volume: str, latency_ms: float, *, valid: bool = True, used: tuple[str, ...] = ()) -> CellRow:
     return CellRow(
         cell_id=volume, volume=volume, block=1, repeat=1, step="load", kind="oltp", parameters={}, valid=valid,
+        used_within_bounds=used,
         metrics={"latency_ms_mean": metric("latency_ms_mean", latency_ms)},
     )  # fmt: skip
 
@@ -163,6 +173,8 @@ def test_the_cause_of_the_slower_volume_comes_first() -> None:
     assert [group.strongest for group in cause_groups([disk, gp3], slow_gp3)] == [gp3, disk]
     slow_disk = [cell_of("disk", 90.0), cell_of("gp3", 7.0)]
     assert [group.strongest for group in cause_groups([disk, gp3], slow_disk)] == [disk, gp3]
+    disturbed = [cell_of(volume, ms, valid=False, used=("tps",)) for volume, ms in (("disk", 7.0), ("gp3", 90.0))]
+    assert [group.strongest for group in cause_groups([disk, gp3], disturbed)] == [gp3, disk]
     assert [group.strongest for group in cause_groups([disk, gp3])] == [disk, gp3]
 
 

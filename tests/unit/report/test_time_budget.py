@@ -69,6 +69,14 @@ def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> Non
     assert reverse == text
 
 
+def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> None:
+    """As on a busy machine: waiting for a CPU was 115 % of the extra time, and nothing said what shrank."""
+    before = volume("disk", *[{"data_reads": 1.0, "commit_log": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 11.0, "commit_log": 3.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert "Of the extra 8.00 ms: 10.0 ms (125 %) reads of data files; 2.00 ms less COMMIT waiting" in text
+
+
 def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
     other = volume("twin", *DISK.cells)
     assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()

@@ -86,6 +86,14 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
         RunDirectory.open(tmp_path)
 
 
+def test_an_unknown_run_is_named_with_the_nearest_one(directory: RunDirectory) -> None:
+    results = directory.path.parent
+    with pytest.raises(UsageError, match=rf"there is no such run.*\n.*perhaps you meant {directory.path}"):
+        RunDirectory.open(results / f"{directory.path.name}x")
+    with pytest.raises(UsageError, match=rf"there is no such run.*\n.*the newest run is {directory.path}"):
+        RunDirectory.open(results / "latest-one")
+
+
 def test_foreign_entries_below_results_are_passed_over(directory: RunDirectory) -> None:
     results = directory.path.parent
     (results / "notes.txt").write_text("mine")

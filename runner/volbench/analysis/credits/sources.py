@@ -19,6 +19,7 @@ from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
+from volbench.analysis.recorded.slow_log import is_slow_log
 from volbench.analysis.recorded.window import DayWindow
 from volbench.base import safe_files
 from volbench.errors import UsageError
@@ -78,7 +79,15 @@ def read_history(
     ):
         _refuse_window(window)
         return read_plain_series(path, assumed)
-    read = [recognised for file in files[:FILES_MAX] for recognised in [_recorded(file)] if recognised is not None]
+    logs = {file for file in files[:FILES_MAX] if is_slow_log(file)}
+    recorded = (_recorded(file) for file in files[:FILES_MAX] if file not in logs)  # a log may have any size
+    read = [recognised for recognised in recorded if recognised is not None]
+    if not read and logs:
+        raise UsageError(
+            "a slow query log has no operations of a volume",
+            where=str(path),
+            next_step="give text of sar -d, sar -b or iostat -x of the same hours, or JSON of CloudWatch",
+        )
     if not read:
         raise UsageError(
             "nothing here that can be read as a history",

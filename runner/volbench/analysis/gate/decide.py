@@ -250,10 +250,16 @@ def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
         step=cells[0].step,
         parameters=cells[0].parameters,
         decision="go" if missing <= 0 else "undecided",
-        text=f"{valid} of {len(cells)} cells are valid",
+        text=f"{valid} of {len(cells)} cells are valid{_why_invalid(cells) if missing > 0 else ''}",
         cells=valid,
         more_cells=missing if missing > 0 else None,
     )
+
+
+def _why_invalid(cells: Sequence[CellRow]) -> str:
+    """The first reason, which more cells on the same machine would have again; empty where all are valid."""
+    reasons = [reason for cell in cells if not cell.valid for reason in cell.invalid_reasons]
+    return f"; first reason: {reasons[0]}" if reasons else ""
 
 
 def _check_step(scopes: Sequence[Scope], declared: PolicyCondition, where: str) -> None:

@@ -22,6 +22,7 @@ from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
 from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
+from volbench.analysis.recorded.slow_log import COMMANDS, is_slow_log
 from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbench
 from volbench.analysis.recorded.window import DayWindow, clock_text
 from volbench.base import safe_files
@@ -92,6 +93,14 @@ def explain_recorded(
     read |= {prefix: ("pt-stalk", collection.recorded) for prefix, collection in collections}
     recordings = {name: recording for name, (_, recording) in read.items() if recording.series}
     if not recordings:
+        logs = [path.name for each in sources for path in _files(each) if is_slow_log(path)]
+        if logs:
+            raise UsageError(
+                "a slow query log is no recording of a volume or a host",
+                where=str(source),
+                evidence=", ".join(logs),
+                next_step=f"give text of sar, iostat -x or pt-stalk; {COMMANDS}",
+            )
         raise UsageError(
             "nothing here that can be read",
             where=str(source),
@@ -103,6 +112,12 @@ def explain_recorded(
     notes = [note for recording in used.values() for note in recording.notes]
     used, of_clocks = on_one_clock(used, zone)
     notes += of_clocks
+    notes += [
+        f"{path.name} is a slow query log and was not read: {COMMANDS}"
+        for each in sources
+        for path in _files(each)
+        if is_slow_log(path)
+    ]
     notes += [
         f"{name} is left out: it has no time of day, other files have" for name in recordings.keys() - used.keys()
     ]
@@ -295,8 +310,9 @@ def _read(source: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
     """Each file that is known, with its kind."""
     if not source.exists():
         raise UsageError("there is no such file or directory", where=str(source))
-    files = sorted(path for path in _entries(source) if path.is_file()) if source.is_dir() else [source]
-    for path in files[:FILES_MAX]:
+    for path in _files(source):
+        if is_slow_log(path):  # of any size
+            continue
         text = _text(path)
         for kind, (looks_like, parse) in _KINDS.items():
             if looks_like(text):
@@ -307,6 +323,13 @@ def _read(source: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
                         f"looks like {kind}, but cannot be read", where=str(path), evidence=str(error)
                     ) from error
                 break
+
+
+def _files(source: Path) -> list[Path]:
+    """Return the file, or the first files of the directory."""
+    if not source.is_dir():
+        return [source]
+    return sorted(path for path in _entries(source) if path.is_file())[:FILES_MAX]
 
 
 def _text(path: Path) -> str:

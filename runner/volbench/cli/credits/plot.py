@@ -30,7 +30,8 @@ def text_plot(answer: Answer, *, width: int) -> str:
     for begin_s, end_s in work.gaps:
         unknown |= (edges[1:] > begin_s) & (edges[:-1] < end_s) & (edges[1:] - begin_s >= edges[1] / 2)
     heading = "lowest balance" if len(work.interval_s) > len(forecast.balance) else "balance"
-    lines = [f"{heading} of {forecast.bucket.name}"]
+    gaps = "; ? marks gaps of the history" if unknown.any() else ""
+    lines = [f"{heading} of {forecast.bucket.name}{gaps}"]
     for row in range(_ROWS - 1, -1, -1):
         mark = {_ROWS - 1: "100 %", 0: "0 %"}.get(row, "")
         cells = "".join(

@@ -64,7 +64,10 @@ def _history(history: History) -> str:
 
 
 def _no_bucket_text(answer: Answer) -> str:
-    return f"{answer.volume.profile} of this size has no credit bucket, so its rate never drops."
+    text = f"{answer.volume.profile} of this size has no credit bucket, so its rate never drops."
+    if answer.forecast is not None and answer.forecast.capped_s == 0:
+        text += " It serves all of this load."
+    return text
 
 
 def _outcome(answer: Answer, forecast: Forecast, work: Work) -> str:

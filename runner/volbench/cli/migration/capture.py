@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from volbench.cli import console, options
+from volbench.cli import console
 from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
@@ -25,8 +25,13 @@ from volbench.workload.replay.slowlog import slow_log
 
 def capture(
     out: Annotated[Path, typer.Argument(help="The file to write, mode 0600; never overwritten.")],
-    server: options.Server = "",
-    option_file: options.OptionFile = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server", metavar="DSN", help="The live server: mysql://user@host:port/schema, no password."
+        ),
+    ] = "",
+    option_file: Annotated[str, typer.Option("--option-file", help="A my.cnf with the password in [client].")] = "",
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
     log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask instead of a server.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Remove or mask all literals.")] = False,
@@ -41,11 +46,18 @@ def capture(
     if out.exists():
         raise Refused(f"{out} already exists", where="OUT", next_step="choose another path")
     if (log is None) == (not server):
-        raise UsageError("give either a server (--server) or a slow log (--from)", where="capture")
+        raise UsageError(
+            "give either a server (--server) or a slow log (--from)",
+            where="capture",
+            next_step="--server mysql://user@host:3306/schema, or --from slow.log --mask",
+        )
     if log is not None:
         if not mask:
             raise UsageError(
-                "--from needs --mask", where="--from", next_step="to use a slow log as it is, name the file itself"
+                "a slow log is captured masked only: --from needs --mask",
+                where="--from",
+                next_step="add --mask; unmasked, the log itself is what `queries.slow_log` and `replay.slow_log`"
+                " of a validation plan, and `log` of a suite's replay step, take",
             )
         unclear: list[LoggedStatement] = []
         with slow_log(log) as logged:

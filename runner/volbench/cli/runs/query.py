@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from volbench.cli import console, options
 from volbench.cli.tables import TableFormat, table_text
 from volbench.store.query import query as run_query
+from volbench.store.run_directory import find_runs
 
 
 def query(
@@ -30,6 +32,12 @@ def query(
     outcome = run_query(results, sql)
     for warning in outcome.warnings:
         console.say(f"skipped: {warning}")
+    if next(iter(find_runs(results)), None) is None:
+        console.say(f"note: there is no run below {results}; --out names another directory of results")
+    elif not outcome.rows and re.search(r"\bmetrics\b", sql):
+        console.say(
+            "note: no row; `metrics` has valid steps only, `all_metrics` also the invalid ones with reasons"
+        )
     if json:
         console.show_json([dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows])
         return

@@ -13,8 +13,7 @@ from volbench.cli import console
 from volbench.execute.run import CellState
 from volbench.plan.cost import estimate
 from volbench.records.cell import CellResult
-from volbench.records.metrics import PRIMARY_METRICS
-from volbench.records.run import RunRecord
+from volbench.records.metrics import PRIMARY_METRICS, MetricValue
 from volbench.report.wording import label
 from volbench.store.run_directory import RunDirectory
 
@@ -27,11 +26,24 @@ QUIET_REPORT_S = 30.0
 class TimeLeft:
     """Remaining time, from the completed cells; before the first from the plan's estimate."""
 
-    def __init__(self, run: RunRecord) -> None:
+    def __init__(self, directory: RunDirectory) -> None:
+        run = directory.run
+        self._directory = directory
+        self._number_of = {cell.cell_id: number for number, cell in enumerate(run.cells, start=1)}
         self._planned_s = estimate(run.suite, volumes=len(run.volumes)).wall_s / max(1, len(run.cells))
         self._cells = len(run.cells)
         self._done_s: list[float] = []
         self._current = (0, 0.0)
+        self._repeats: frozenset[int] = frozenset()
+
+    def begin(self, state: CellState) -> bool:
+        """Note that a cell begins; return whether it is the repeat of an invalid one."""
+        self._repeats = frozenset(
+            self._number_of[event.cell_id]
+            for event in self._directory.events()
+            if event.event == "cell_replaced" and event.cell_id in self._number_of
+        )
+        return state.number in self._repeats
 
     def after(self, state: CellState) -> float:
         """Return seconds until the last cell is done."""
@@ -40,7 +52,10 @@ class TimeLeft:
             self._done_s.append(elapsed_s)
         self._current = (state.number, state.elapsed_s)
         each_s = sum(self._done_s) / len(self._done_s) if self._done_s else self._planned_s
-        waiting = self._cells - max(state.number, 1) + (1 if state.number else 0)
+        if state.number in self._repeats:  # all planned cells are done: only repeats are left
+            waiting = sum(repeat >= state.number for repeat in self._repeats)
+        else:
+            waiting = self._cells - max(state.number, 1) + (1 if state.number else 0)
         return max(0.0, each_s * waiting - (state.elapsed_s if state.number else 0.0)) + (
             0 if state.number else each_s
         )
@@ -49,7 +64,7 @@ class TimeLeft:
 @contextmanager
 def progress_watcher(directory: RunDirectory, *, json: bool) -> Iterator[Callable[[CellState], None]]:
     """Yield a callback for the orchestrator that shows the current cell, and each finished one with its result."""
-    time_left = TimeLeft(directory.run)
+    time_left = TimeLeft(directory)
     if console.messages.is_terminal and not json and not console.messages.quiet:
         with console.messages.status("starting") as status:
             lines = _ProgressLines(directory, time_left, begin_lines=False)
@@ -78,12 +93,15 @@ class _ProgressLines:
         self._time_left = time_left
         self._begin_lines = begin_lines
         self._begun: dict[str, CellState] = {}
+        self._repeated: set[str] = set()
         self._began_s = self._printed_at_s = time.monotonic()
 
     def __call__(self, state: CellState) -> None:
         if state.cell_id not in self._begun:
             self.report_finished()
             self._begun[state.cell_id] = state
+            if self._time_left.begin(state):
+                self._repeated.add(state.cell_id)
         elif time.monotonic() - self._printed_at_s <= QUIET_REPORT_S:
             self._time_left.after(state)
             return
@@ -94,9 +112,7 @@ class _ProgressLines:
 
     def line(self, state: CellState) -> str:
         """Return the current cell, what it does, the time since the run began, and the time left."""
-        activity = (
-            f"cell {state.number}/{state.total} on {state.volume}" if state.number else "preparing the dataset"
-        )
+        activity = f"{self._name(state)} on {state.volume}" if state.number else "preparing the dataset"
         progress_text = ""
         if state.progress is not None:
             progress_text = f": {state.progress.text}"
@@ -113,9 +129,14 @@ class _ProgressLines:
                 del self._begun[cell_id]
             if result is not None:
                 console.say(
-                    f"cell {state.number}/{state.total} {state.volume}: {result_text(result)}"
+                    f"{self._name(state)} {state.volume}: {result_text(result)}"
                     f"  ({duration(round(self._elapsed_s))} elapsed)"
                 )
+
+    def _name(self, state: CellState) -> str:
+        """Return `cell 3/16`, and `repeat of cell 3/16` where it was run before and was invalid."""
+        repeat = "repeat of " if state.cell_id in self._repeated else ""
+        return f"{repeat}cell {state.number}/{state.total}"
 
     @property
     def _elapsed_s(self) -> float:
@@ -123,15 +144,26 @@ class _ProgressLines:
 
 
 def result_text(result: CellResult) -> str:
-    """Return a cell's first primary metrics and its validity: `transactions/s 438, p95 latency 33 ms; valid`."""
+    """Return a cell's first primary metrics and its validity: `transactions/s 438, p95 latency 33 ms; valid`.
+
+    Where several steps have figures, each begins with the step's name.
+    """
     if result.status != "done":
         return f"failed: {result.failure.message}" if result.failure is not None else "failed"
     figures = [
-        f"{label(name)} {number(metric.value) if metric.unit == '1/s' else quantity(metric.value, metric.unit)}"
+        (step.step, f"{label(name)} {_figure(metric)}")
         for step in result.steps
         for name in PRIMARY_METRICS.get(step.kind, ())[:METRICS_SHOWN]
         if (metric := step.metrics.get(name)) is not None
     ][:FIGURES_MAX]
+    steps = list(dict.fromkeys(step for step, _ in figures))
+    texts = [
+        (f"{step}: " if len(steps) > 1 else "") + ", ".join(text for name, text in figures if name == step)
+        for step in steps
+    ]
     reasons = list(dict.fromkeys(reason for step in result.steps for reason in step.invalid_reasons))
-    validity = f"invalid: {reasons[0]}" if reasons else "valid"
-    return f"{', '.join(figures)}; {validity}" if figures else validity
+    return "; ".join([*texts, f"invalid: {reasons[0]}" if reasons else "valid"])
+
+
+def _figure(metric: MetricValue) -> str:
+    return number(metric.value) if metric.unit == "1/s" else quantity(metric.value, metric.unit)

@@ -61,6 +61,7 @@ def html(report: Report, page: PageData) -> str:
             *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
             *(
                 wording.confidence_text,
+                wording.table_notes,
                 wording.data_text,
                 wording.fault_text,
                 wording.label,

@@ -36,6 +36,7 @@ from volbench.report.wording import (
     load_text,
     parameter_text,
     recovery_text,
+    table_notes,
     why_invalid,
     window_text,
 )
@@ -188,6 +189,7 @@ def _table(report: Report) -> Iterator[str]:
     yield from map(_row, rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:
         yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+    yield from (f"\n{note}" for note in table_notes(rows))
     yield ""
 
 

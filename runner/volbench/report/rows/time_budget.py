@@ -23,6 +23,8 @@ DIFFERENCE_MIN = 0.05
 """Share of the baseline's latency below which a difference has no pieces worth a sentence."""
 NAMED_MIN, NAMED_MAX = 0.1, 3
 """Share of a difference from which a piece is named in the sentence, and how many at most."""
+OVER_WHOLE = 1.005
+"""Above this share of the difference in its named pieces, the sentence names what shrank, too."""
 OVERLAP_MAX = 1.15
 """Statement time over the client's latency from which other clients' statements must be in it."""
 _EXPONENT_MAX = 300.0
@@ -202,9 +204,12 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
     sign = 1 if after > before else -1
     extra = long - short
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
     step = f" ({first.step}{threads})" if name_step else ""
     pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
+        pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
     return (

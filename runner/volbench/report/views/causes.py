@@ -125,8 +125,9 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
     """Return the findings by cause, in the order of a summary.
 
     First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
-    volume has follow, then acquittals. Within each kind a cause that is the first of its step precedes one that
-    is second, and among these the one that explains most of the latency of the step's slowest volume.
+    volume has follow, then those that are hints only, then acquittals. Within each kind a cause that is the first
+    of its step precedes one that is second, and among these the one that explains most of the latency of the
+    step's slowest volume.
 
     Args:
         findings: of all volumes and steps, those of one step in their order.
@@ -145,17 +146,23 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
     groups.sort(key=lambda same: same[0][:2])
     if len(volumes) > 1:
         groups.sort(key=lambda same: {finding.volume for _, _, finding in same} == volumes)
+    groups.sort(key=lambda same: all(_is_hint(finding) for _, _, finding in same))
     groups.sort(key=lambda same: same[0][2].cause == NONE)
     return tuple(
         CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups
     )
 
 
+def _is_hint(finding: FindingRow) -> bool:
+    """Whether the confidence of a finding is too low for more than a hint; one without a confidence is no hint."""
+    return finding.confidence is not None and finding.confidence < _LIKELIHOODS[-2][0]
+
+
 def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
     """Return volume and step -> mean latency (median of cells) as a fraction of the step's slowest volume's."""
     samples: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
-        if cell.valid and (sample := cell.metrics.get("latency_ms_mean")) is not None:
+        if (cell.valid or cell.used_within_bounds) and (sample := cell.metrics.get("latency_ms_mean")) is not None:
             samples.setdefault((cell.volume, cell.step), []).append(sample.value)
     medians = {key: median(values) for key, values in samples.items()}
     slowest: dict[str, float] = {}

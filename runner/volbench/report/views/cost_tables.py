@@ -117,7 +117,7 @@ def correlation_sentences(report: Report) -> tuple[str, ...]:
 
 def _association_sentence(row: AssociationRow) -> str:
     metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
-    lag = f", {number(row.lag_s)} s later" if row.lag_s else ""
+    lag = f", {number(float(f'{row.lag_s:.3g}'))} s later" if row.lag_s else ""
     cells = f" over {row.cells} cells" if row.cells > 1 else ""
     cpu = f"; CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and row.source != "cpu" else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"

@@ -31,6 +31,8 @@ from volbench.records.steps import step_kind
 NEIGHBOUR = "interference.io"
 LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
 """Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
+MOST_OF = 0.9
+"""Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
     "Find who else uses this device (iotop -aoP, pidstat -d 1, other volumes on the same disk, a backup, a"
     " snapshot, fstrim) and move that I/O to another device or time, or limit it (io.max of its control group)."
@@ -75,7 +77,7 @@ def foreign_findings(case: Case) -> list[Cause]:
 
 def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
     operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
-    return f"{number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
+    return f"On average {number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
@@ -148,8 +150,10 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
     end_s = float(case.grid.t_s[int(np.flatnonzero(active)[-1])])
     when = "all the time"
     if bounded:
-        when = f"from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
-    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent"
+        seconds = float(np.count_nonzero(active)) * case.grid.width_s
+        part = f"in {number(seconds)} s " if seconds < MOST_OF * (end_s - start_s) else ""  # it came and went
+        when = f"{part}from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
+    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent (median)"
     yield row("foreign_operations_per_s", median(flow.operations[active]), "1/s", text)
     yield row(
         "foreign_mib_per_s", median(flow.mib_per_s[active]), "MiB/s",

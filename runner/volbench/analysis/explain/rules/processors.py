@@ -234,8 +234,8 @@ def _foreign_row(case: Case, account: CpuAccount, window_s: tuple[float, float] 
         begin, end = (clock(t_s, case.clock_zero_s) for t_s in window_s)
         when = f"from {begin} to {end} "
     text = (
-        f"{when}programs that are neither this server nor volbench and its load use {number(foreign)} of the"
-        f" host's {account.cpus} CPUs, and these {number(own)}"
+        f"{when}other programs use {number(foreign)} of the host's {account.cpus} CPUs;"
+        f" this server, volbench and its load use {number(own)}"
     )
     return row("foreign_cpus", foreign, "1", text)
 
