@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,86 @@ def test_slow_syncs_are_named_beside_the_lock_waits_that_they_make_longer() -> N
 )
 def test_locks_alone_are_named_where_syncs_do_not_explain_the_holding(values: Values) -> None:
     assert causes(values) == ["lock.row_contention"]
+
+
+def unseen_waits(*, syncing: float) -> Values:
+    """Ten sessions of MariaDB, which shows no redo log and no group commits: nearly all of their time is unseen.
+
+    One job at a time commits; its fsync takes 6 ms, and `syncing` of each second one is under way.
+    """
+    pfs = "performance_schema"
+    return {
+        **STATEMENTS, **IDLE,
+        ("tasks", "cpus_used", "cell"): 0.1, ("tasks", "run_delay_s_per_s", "cell"): 0.0,
+        (pfs, "wait_s_per_s", "file_data"): 0.0, (pfs, "wait_s_per_s", "file_binlog"): syncing,
+        (pfs, "file_sync_ms", "binlog"): 6.0, (pfs, "file_sync_s_per_s", "binlog"): syncing,
+        (pfs, "file_syncs_per_s", "binlog"): syncing / 0.006,
+        ("innodb", "data_fsyncs_per_s", ""): syncing / 0.006,
+    }  # fmt: skip
+
+
+def test_unseen_time_is_no_commits_beyond_the_time_in_which_a_log_is_synced() -> None:
+    """A lock of the application's own (GET_LOCK) holds the sessions; logs are synced in 6 % of the time."""
+    assert causes(unseen_waits(syncing=0.03)) == []
+
+
+def test_unseen_time_may_be_commits_where_a_log_is_synced_all_the_time() -> None:
+    assert causes(unseen_waits(syncing=0.5)) == ["storage.sync_latency"]
+
+
+def table_locks(seconds: float) -> Values:
+    """Of ten sessions, those that wait for a table or a metadata lock; the rest of the time is theirs."""
+    return {
+        **STATEMENTS, **IDLE, ("performance_schema", "wait_s_per_s", "file_data"): 0.1,
+        ("performance_schema", "wait_s_per_s", "lock_metadata"): seconds,
+    }  # fmt: skip
+
+
+def test_waits_for_metadata_locks_are_named() -> None:
+    (found,) = explain_case(case_of(table_locks(8.0))).findings
+    assert found.cause == "lock.metadata_contention"
+    assert found.share == pytest.approx(0.8, abs=0.02)
+    assert "performance_schema.metadata_locks" in found.advice
+
+
+def test_a_few_waits_for_metadata_locks_are_no_cause() -> None:
+    assert "lock.metadata_contention" not in causes(table_locks(1.0))
+
+
+def beside_a_neighbour(*, queue_ms: float) -> Case:
+    """A pool that is small, whose pages are read from a device that a neighbour reads as often.
+
+    A read takes 1 ms, and `queue_ms` more in all but the first seconds, since the neighbour makes a queue.
+    """
+    pfs, disk = "performance_schema", "sda"
+    values: Values = {
+        **STATEMENTS, **IDLE, (pfs, "statement_s_per_s", ""): 2.0,
+        (pfs, "wait_s_per_s", "file_data"): 1.4, (pfs, "file_reads_per_s", "data"): 700.0,
+        (pfs, "file_read_s_per_s", "data"): 1.4, (pfs, "file_read_mib_per_s", "data"): 700 * 16 / 1024,
+        ("innodb", "pages_read_per_s", ""): 700.0, ("innodb", "buffer_pool_miss_ratio", ""): 0.1,
+        ("diskstats", "reads_per_s", disk): 1400.0, ("diskstats", "read_mib_per_s", disk): 1400 * 16 / 1024,
+        ("diskstats", "writes_per_s", disk): 0.0, ("diskstats", "r_await_ms", disk): 1.0,
+        ("diskstats", "aqu_sz", disk): 1.4,
+    }  # fmt: skip
+    case = case_of(values)
+    late = np.arange(SECONDS) >= 5
+    await_ms, in_flight = (
+        SeriesKey(source="diskstats", metric=name, entity=disk) for name in ("r_await_ms", "aqu_sz")
+    )
+    columns = {**case.grid.columns}
+    columns[await_ms] = columns[await_ms] + queue_ms * late
+    columns[in_flight] = columns[in_flight] + 1.4 * queue_ms * late
+    grid = dataclasses.replace(case.grid, columns=columns)
+    variables = {"innodb_flush_method": "O_DIRECT", "innodb_buffer_pool_size": str(16 << 20)}
+    return dataclasses.replace(case, grid=grid, whole=grid, threads=2, variables=variables)
+
+
+def test_a_neighbour_for_whom_nobody_waits_is_not_the_cause() -> None:
+    """A read takes what it takes on an idle device: the other reads, half of all, cost this server nothing."""
+    found = explain_case(beside_a_neighbour(queue_ms=0.0)).findings
+    assert found[0].cause == "memory.buffer_pool_small"
+    assert all((one.share or 0.0) < 0.1 for one in found if one.cause == "interference.io")
+
+
+def test_a_neighbour_who_makes_a_queue_is_the_cause() -> None:
+    assert explain_case(beside_a_neighbour(queue_ms=1.2)).findings[0].cause == "interference.io"

@@ -166,7 +166,8 @@ def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
 def _share(case: Case, active: Mask, worst: Effect | None, *, known: bool) -> float | None:
     """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
 
-    Where there is no time without it: the volume's share of the latency times the foreign part of its work.
+    Where there is no time without it: the volume's share of the latency times the foreign part of its work, and
+    times the part of a waiting time that is a queue. What an operation takes on an idle device, others do not make.
     """
     if worst is not None:
         return (1 - 1 / worst.slowdown) * case.time_share_of(active)
@@ -175,4 +176,11 @@ def _share(case: Case, active: Mask, worst: Effect | None, *, known: bool) -> fl
     storage, flow = case.storage_share, case.foreign
     if storage is None or flow is None:
         return None
-    return storage * (mean(flow.share[active]) or 0.0) * case.time_share_of(active)
+    return storage * (mean(flow.share[active]) or 0.0) * _queueing_part(case, active) * case.time_share_of(active)
+
+
+def _queueing_part(case: Case, active: Mask) -> float:
+    """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
+    least, waits = case.base_await_ms, None if case.device is None else case.device.await_ms
+    taken = None if waits is None else median(waits[active])
+    return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)
