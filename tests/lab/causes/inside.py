@@ -11,12 +11,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
 
 import mysql.connector
+from mysql.connector.abstracts import MySQLCursorAbstract
 
 from causes.counters import Recorder
 from causes.injectors import PERIOD_US, Injector
@@ -43,7 +44,8 @@ _WAITING_NAMES = ("locked", "user_locked", "sending", "semi_sync")
 class Sessions(Injector):
     """Sessions of the measured server that execute their statements and then stay open until `off`.
 
-    `sessions` is a list of lists of statements; each list runs in a thread and a connection of its own.
+    `sessions` is a list of lists of statements; each list runs in a thread and a connection of its own, again and
+    again with `repeat`.
     """
 
     _threads: tuple[threading.Thread, ...] = ()
@@ -65,10 +67,9 @@ class Sessions(Injector):
     def _hold(self, account: Account, statements: list[str]) -> None:
         try:
             with connection(account, DATABASE, timeout_s=STATEMENT_S_MAX) as opened, opened.cursor() as cursor:
-                for statement in statements:
-                    cursor.execute(statement)
-                    if cursor.with_rows:
-                        cursor.fetchall()
+                _execute(cursor, statements)
+                while self.spec.get("repeat") and not self._over.is_set():
+                    _execute(cursor, statements)
                 self._over.wait(STATEMENT_S_MAX)
         except mysql.connector.Error as error:
             self._errors.append(str(error))
@@ -211,6 +212,13 @@ INSIDE_INJECTORS: Mapping[str, type[Injector]] = {
     "counted": Counted,
     "file-probe": FileProbe,
 }
+
+
+def _execute(cursor: MySQLCursorAbstract, statements: Sequence[str]) -> None:
+    for statement in statements:
+        cursor.execute(statement)
+        if cursor.with_rows:
+            cursor.fetchall()
 
 
 def account_of(recorder: Recorder) -> Account:

@@ -68,8 +68,8 @@ class Machine:
 
         Args:
             spec: `kind` loop, nbdkit, path (a directory of the disk or below `place`, no volume) or fuse (the same
-                below bindfs); `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the
-                load begins; of fuse `read_mib`, `read_ms` and `sync_ms`.
+                below bindfs); `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the load
+                begins; of fuse `read_mib`, `read_ms` and `sync_ms`.
         """
         if spec["kind"] == "path":
             return self._open_path(Path(spec["place"]) if "place" in spec else self.root)

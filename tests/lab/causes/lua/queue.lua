@@ -8,7 +8,7 @@ end
 function event()
    local name = "sbtest" .. (sysbench.tid % sysbench.opt.tables + 1)
    local first = connection:query_row("SELECT id FROM " .. name .. " ORDER BY id LIMIT 1")
-   connection:query("DELETE FROM " .. name .. " WHERE id < " .. first + 20)
+   connection:query("DELETE FROM " .. name .. " WHERE id = " .. first)
    connection:query("INSERT INTO " .. name .. " (k, c, pad) VALUES (1, 'c', 'p')")
 end
 

@@ -91,7 +91,7 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if outside:  # what is fast without a queue is slow because of whoever makes the queue, others among them
         slow = [finding for finding in slow if False not in finding.checks]
     copies = replication_findings(case)
-    return [*limits, *copies, *_stalls(case), *metadata_findings(case), *slow, *outside]
+    return [*outside, *limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
 
 
 def _shared_limit(case: Case) -> Iterator[Cause]:
