@@ -208,6 +208,7 @@ def test_every_cause_is_explained() -> None:
         ("memory.buffer_pool_small", (f"{limit.POOL_MISS_MIN:.0%}",)),
         ("redo.checkpoint_stall", (f"{limit.CHECKPOINT_AGE_FULL:.0%}",)),
         ("lock.row_contention", (f"{limit.ROW_LOCK_SHARE_MIN:.0%}",)),
+        ("lock.metadata_contention", (f"{limit.METADATA_LOCK_SHARE_MIN:.0%}",)),
         ("cpu.server_saturated", (f"{limit.CPU_BUSY_MIN:.0%}",)),
         ("cpu.client_saturated", (f"{limit.CLIENT_CPU_MIN:.0%}",)),
         ("cpu.steal", (f"{limit.STEAL_MIN:.0%}",)),

@@ -78,8 +78,11 @@ class RenderedConfig:
     notes: tuple[str, ...] = field(default=())
 
 
-_INSTRUMENTS = ("wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%")
-"""Switched on; the last ones are waits for another's group commit, one a transaction at most."""
+_INSTRUMENTS = (
+    "wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%", "wait/lock/metadata/sql/mdl",
+)  # fmt: skip
+"""Switched on: `COND` are waits for another's group commit, one a transaction at most; `mdl` are waits for metadata
+locks, which MySQL has on by default and MariaDB has not."""
 
 
 def render_config(

@@ -21,6 +21,7 @@ CAUSES: tuple[str, ...] = (
     "cpu.client_saturated",
     "cpu.steal",
     "lock.row_contention",
+    "lock.metadata_contention",
     "redo.checkpoint_stall",
     "network.latency",
     "network.stalls",

@@ -35,6 +35,7 @@ _PROGRAMS = {
     "fio-seqread": ["--rw=read", "--bs=1m", "--iodepth=4"],
     "fio-seqwrite": ["--rw=write", "--bs=1m", "--iodepth=4"],
     "fio-fsync": ["--rw=randwrite", "--bs=16k", "--iodepth=1", "--fdatasync=1", "--numjobs=16"],
+    "fio-few": ["--rw=randread", "--bs=16k", "--iodepth=1", "--rate_iops=700"],
     "fio-randrw": ["--rw=randrw", "--bs=8k", "--iodepth=16"],
 }
 
@@ -142,6 +143,8 @@ class Program(Injector):
             "cp": f"cp {big} {place}/copy; sync {place}/copy; rm {place}/copy; {drop}",
             "tar": f"tar -cf - -C {place} big | cat > /dev/null; {drop}",
             "rsync": f"rsync -a --whole-file --fsync {place}/big {place}/copy/; rm -r {place}/copy; {drop}",
+            "small-files": f"mkdir -p {place}/small; for i in $(seq 1 400); do dd if=/dev/zero of={place}/small/$i"
+            f" bs=16k count=1 conv=fsync status=none; done; rm -r {place}/small",
             "fstrim": f"fstrim {self.volume.mount}; dd if=/dev/zero of={place}/hole bs=1M count=64 oflag=direct"
             f" status=none; rm {place}/hole",
         }

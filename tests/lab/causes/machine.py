@@ -6,6 +6,7 @@ carry a variable in their environment, groups a prefix, loop devices a file belo
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -66,11 +67,14 @@ class Machine:
         """A fresh ext4.
 
         Args:
-            spec: `kind` loop, nbdkit or path (a directory of the disk, no volume); `mount_options`; of nbdkit
-                `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the load begins.
+            spec: `kind` loop, nbdkit, path (a directory of the disk or below `place`, no volume) or fuse (the same
+                below bindfs); `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the load
+                begins; of fuse `read_mib`, `read_ms` and `sync_ms`.
         """
         if spec["kind"] == "path":
-            return self._open_path()
+            return self._open_path(Path(spec["place"]) if "place" in spec else self.root)
+        if spec["kind"] == "fuse":
+            return self._open_fuse(spec)
         for place in (self.mount, self.root / "nbd"):
             place.mkdir(parents=True, exist_ok=True)
         self._prefill()
@@ -90,14 +94,29 @@ class Machine:
             rate_file=None if served is None else served[2],
         )
 
-    def _open_path(self) -> Volume:
-        """An empty directory of the disk, for conditions that the volume has nothing to do with."""
-        place = self.root / "path"
+    def _open_path(self, below: Path) -> Volume:
+        """An empty directory of a file system, for conditions that the volume has nothing to do with."""
+        place = below / f"{GROUP}-path"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         number = f"{os.major(place.stat().st_dev)}:{os.minor(place.stat().st_dev)}"
         device = Path(f"/sys/dev/block/{number}").resolve().name
         return Volume(mount=place, device=device, number=number, below=number)
+
+    def _open_fuse(self, spec: Mapping[str, Any]) -> Volume:
+        """An empty directory of the disk through bindfs, whose reads and syncs are delayed or metered."""
+        source = self._open_path(self.root)
+        self.mount.mkdir(parents=True, exist_ok=True)
+        library = self.cache / "delays.so"
+        if not library.exists():
+            run("gcc", "-shared", "-fPIC", "-O2", "-o", str(library), str(_DELAYS_SOURCE), "-ldl")
+        waits = {name: str(round(1000 * float(spec[key]))) for key, name in _FUSE_DELAYS.items() if key in spec}
+        command = ["bindfs", "-f", "--multithreaded"]
+        if "read_mib" in spec:
+            command.append(f"--read-rate={round(float(spec['read_mib']) * 2**20)}")
+        server = start([*command, str(source.mount), str(self.mount)], {**waits, "LD_PRELOAD": str(library)})
+        wait_for(lambda: _is_mounted(self.mount), 10, "bindfs")
+        return dataclasses.replace(source, mount=self.mount, server_pid=server.pid)
 
     def make_groups(self) -> None:
         """One group in each hierarchy; the server is put into them."""
@@ -120,6 +139,8 @@ class Machine:
                 run("losetup", "--detach", device)
         while _is_mounted(self.root / "nbd" / "disk"):
             run("umount", "--lazy", str(self.root / "nbd" / "disk"))
+        for place in (self.root, Path("/dev/shm")):
+            shutil.rmtree(place / f"{GROUP}-path", ignore_errors=True)
         for controller in CONTROLLERS:
             remove_group(group_of(controller))
 
@@ -152,6 +173,8 @@ class Machine:
 
 
 _DELAYS = {"rdelay_ms": "rdelay", "wdelay_ms": "wdelay"}
+_FUSE_DELAYS = {"read_ms": "READ_US", "sync_ms": "SYNC_US"}
+_DELAYS_SOURCE = Path(__file__).with_name("delays.c")
 
 
 def write_rate(file: Path, rate_mib: float) -> None:
@@ -190,10 +213,10 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """A process in a session of its own that carries the lab's label."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, start_new_session=True, **{**quiet, **options, "env": labelled()})
+    return subprocess.Popen(command, start_new_session=True, **quiet, env={**labelled(), **(environment or {})})
 
 
 def labelled() -> dict[str, str]:

@@ -35,7 +35,9 @@ MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.9.0"
 START_S_MAX = 60.0
 PROBE_S, PROBES_KEPT = 0.1, 10
 _OF_MARIADB = {"innodb_redo_log_capacity": "innodb_log_file_size"}
-_INSTRUMENTS = ("wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%")
+_INSTRUMENTS = (
+    "wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%", "wait/lock/metadata/sql/mdl",
+)  # fmt: skip
 """As volbench switches them on for servers of its own."""
 _STATEMENTS = (
     "SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) / 1e12"

@@ -102,7 +102,7 @@ def observe(place: Path, *, without: str = "") -> Run:
         try:
             (result,) = directory.results()
             if not result.steps:
-                failure = f"no step was measured: {result.error.what if result.error else 'no reason given'}"
+                failure = f"no step was measured: {result.failure.message if result.failure else 'no reason given'}"
             else:
                 proof = prove(setup["proof"], evidence_of(setup, done, directory, result, place))
                 report = report_of(directory, without)

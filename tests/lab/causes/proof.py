@@ -353,6 +353,31 @@ def _outside(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     ]
 
 
+def _sessions(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """So many sessions were in a state of the process list, on average."""
+    return _mean({**row, "of": f"sessions.{row['of']}"}, evidence)
+
+
+def _mean(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """The mean of a gauge while the cause acted."""
+    name = str(row["of"])
+    seen = [values[name] for t_s, values in evidence.counters if name in values and _in(t_s, evidence.phases)]
+    if not seen:
+        return {}, [f"{name} was not counted"]
+    level = float(np.mean(seen))
+    fits = float(row.get("min", 0.0)) <= level <= float(row.get("max", np.inf))
+    return {name: level}, [] if fits else [f"{name} was {level:.3g}"]
+
+
+def _counter(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """The growth of a counter, or of a length, a second."""
+    name = str(row["of"])
+    seen = rate(evidence, name)
+    if seen is None:
+        return {}, [f"{name} was not counted"]
+    return {f"{name}_per_s": seen}, [] if seen >= float(row["min"]) else [f"{name} grew by {seen:.3g} a second"]
+
+
 def _in(t_s: float, phases: Phases) -> bool:
     return any(begin_s + SETTLE_S <= t_s <= end_s for begin_s, end_s in phases)
 
@@ -372,4 +397,7 @@ _CHECKS = {
     "reclaimed": _reclaimed,
     "way": _way,
     "outside": _outside,
+    "sessions": _sessions,
+    "mean": _mean,
+    "counter": _counter,
 }

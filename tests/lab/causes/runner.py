@@ -21,6 +21,7 @@ import yaml
 from causes.conditions import FOREVER_S, Setup
 from causes.counters import Recorder
 from causes.injectors import HOST_INJECTORS, Injector
+from causes.inside import INSIDE_INJECTORS
 from causes.machine import POLL_S, Machine, Volume, group_of, labelled, write_rate
 from causes.network import NETWORK_INJECTORS, Tcp, remove_rules
 from volbench.execute.cell.progress import read_progress
@@ -32,7 +33,8 @@ WARMUP_S = 2.0
 RUN_S_MAX = 150
 OLTP_TRIGGER = "transaction"
 LATE_S_MAX = 1.0
-INJECTORS = {**HOST_INJECTORS, **NETWORK_INJECTORS}
+INJECTORS = {**HOST_INJECTORS, **INSIDE_INJECTORS, **NETWORK_INJECTORS}
+SCRIPTS = Path(__file__).with_name("lua")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +204,14 @@ def suite_of(setup: Setup) -> dict[str, Any]:
     step = dict(setup.load["step"])
     if step["kind"] == "oltp":
         step |= {"warmup": f"{WARMUP_S:g}s", "duration": f"{setup.measured_s:g}s"}
+        if step["test"].endswith(".lua"):
+            step["test"] = str(SCRIPTS / step["test"])
     return {
         "schema": 1,
         "name": "lab",
         "description": f"Causes made by others: {setup.condition}, run {setup.number}",
         "underpowered": True,
+        "limits": {"foreign_cpu": "100%"},
         **({} if "via" in setup.volume else {"engine": {"config": dict(setup.load["config"])}}),
         "dataset": dict(setup.load["dataset"]),
         "steps": [*setup.load.get("before", ()), {"name": STEP, **step}],

@@ -129,6 +129,17 @@ def test_foreground_waits_are_never_negative() -> None:
     assert rates(PerformanceSchema, before, after)["wait_s_per_s", "file_data"] == 0.0
 
 
+def test_waits_of_background_threads_for_metadata_locks_are_no_statements() -> None:
+    """InnoDB's statistics thread waits for the lock of each table that is made: of 0.9 s only 0.1 are sessions'."""
+    before: Values = {("connection", ""): 1, ("wait_ps", "lock_metadata"): 0, ("wait_ps", "binlog_group"): 0}
+    before |= {("background_wait_ps", "lock_metadata"): 5}
+    after = {("connection", ""): 1, ("wait_ps", "lock_metadata"): 9 * 10**11, ("wait_ps", "binlog_group"): 10**11}
+    after |= {("background_wait_ps", "lock_metadata"): 5 + 8 * 10**11}
+    found = rates(PerformanceSchema, before, after)
+    assert found["wait_s_per_s", "lock_metadata"] == pytest.approx(0.1)
+    assert found["wait_s_per_s", "binlog_group"] == pytest.approx(0.1)
+
+
 def digests(**counted: tuple[int, int]) -> Values:
     values: Values = {("connection", ""): 1}
     for name, (count, ps) in counted.items():

@@ -15,7 +15,7 @@ from volbench.analysis.explain.rules.network import NETWORK, shares_of_latency
 from volbench.analysis.explain.rules.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
-from volbench.analysis.explain.rules.storage import storage_findings
+from volbench.analysis.explain.rules.storage import is_much, storage_findings
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.rules.stretch import collapsed as collapsed_intervals
 from volbench.analysis.explain.wording import number, row
@@ -46,6 +46,7 @@ EVENTS = frozenset(
         "host.io_wait",
         "storage.degraded",
         "memory.reclaim",
+        "lock.metadata_contention",
         *NETWORK,
     }
 )
@@ -104,7 +105,7 @@ def explain_case(case: Case) -> Explanation:
 
 def _named(case: Case) -> list[Cause]:
     storage = storage_findings(case)
-    return [*storage, *server_findings(case, volume_named=bool(storage))]
+    return [*storage, *server_findings(case, volume_named=any(is_much(finding) for finding in storage))]
 
 
 def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:

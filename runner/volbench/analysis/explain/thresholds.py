@@ -73,6 +73,9 @@ READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0
 """An fsync: a write and a flush, on a journalling filesystem a few of them, each at about 1 ms."""
+UNSEEN_SYNC_MAX = 2.0
+"""An fsync without an instrument against one that has one: both are a write and a flush on the same volume, of
+which one may wait for the other's commit of the file system's journal."""
 SYNC_BY_VOLUME = 2.5
 """An fsync against one write and one flush of the volume, of which a journalling filesystem does up to two each:
 beyond it, on CPUs that are saturated, most of an fsync is waiting for a CPU."""
@@ -111,6 +114,8 @@ CLIENT_CPU_MIN = 0.90
 THROTTLED_MIN = 0.5
 """Share of periods in which a CPU quota held a group back, from which the quota is what it waits for."""
 ROW_LOCK_SHARE_MIN = 0.2
+METADATA_LOCK_SHARE_MIN = 0.2
+"""Of statement time, as of row locks: what explains less hides behind what else sessions do."""
 HOLDER_SHARE_MIN = 0.5
 """Of statement time that is no wait for a lock: from here on one thing is most of what lock holders do."""
 HOLDERS_MIN = 0.5

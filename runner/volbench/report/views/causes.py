@@ -25,6 +25,7 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "redo.checkpoint_stall": ("The redo log is full, and queries wait for its checkpoint", ("innodb",)),
     "memory.buffer_pool_small": ("The buffer pool is too small for the data in use", ("innodb", "iops")),
     "lock.row_contention": ("Queries wait for each other's row locks", ("throughput", "statement")),
+    "lock.metadata_contention": ("Queries wait for table and metadata locks", ("throughput", "statement")),
     "cpu.client_saturated": ("The load generator has no CPU left", ("cpu", "pressure")),
     "cpu.server_saturated": ("The server has no CPU left", ("cpu", "pressure")),
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),

@@ -34,9 +34,11 @@ WAIT_CLASSES = {
     "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_flush_queue": "binlog_group",
     "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_wait_for_group_turn": "binlog_group",
 }
-"""Waits other than for files, none of which background threads have."""
+"""Waits other than for files."""
+BACKGROUND_WAITS = tuple(name for name, kind in WAIT_CLASSES.items() if kind == "lock_metadata")
+"""Of these, what background threads wait for too: InnoDB's statistics and purge lock the tables they work on."""
 WATCHED_FILES = tuple(name for name, kind in FILE_CLASSES.items() if kind in ("data", "redo", "dblwr", "binlog"))
-"""Instruments whose share of background threads is looked up."""
+"""Files whose share of background threads is looked up."""
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -153,7 +155,7 @@ def columns_of(available: Available) -> dict[str, str]:
         columns["statements"] = _STATEMENTS
     if "file_summary_by_event_name" in available.tables:
         columns["files"] = _FILES
-    watched = [name for name in WATCHED_FILES if name in available.instruments]
+    watched = [name for name in (*WATCHED_FILES, *BACKGROUND_WAITS) if name in available.instruments]
     by_thread = "events_waits_summary_by_thread_by_event_name" in available.tables
     if watched and by_thread and "thread_instrumentation" in available.consumers:
         names = " UNION ALL ".join(f"SELECT '{name}' AS NAME" for name in watched)

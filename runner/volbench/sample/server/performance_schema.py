@@ -23,6 +23,7 @@ from volbench.sample.shared import Shared
 
 GENERATION = ("connection", "")
 PROGRAM = "program"
+_BACKGROUND_KINDS = frozenset(parse.WAIT_CLASSES[name] for name in parse.BACKGROUND_WAITS)
 STATEMENT_BUCKET = "statement_bucket"
 """Counter of the statements in one bucket of the histogram; the entity is the bucket's number."""
 _STATEMENT_COUNTERS = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
@@ -125,10 +126,20 @@ class PerformanceSchema(Sampler):
             values |= {(f"file_{name}", kind): number for name, number in zip(parse.FILE_FIELDS, sums, strict=True)}
         for kind, sums in parse.sums_by_class(texts.get("background", ""), parse.FILE_CLASSES, None).items():
             values["background_ps", kind] = sums[1]
-        for kind, sums in parse.sums_by_class(texts.get("waits", ""), parse.WAIT_CLASSES, None).items():
-            values["wait_ps", kind] = sums[1]
+        values |= self._waits(texts)
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
+        return values
+
+    def _waits(self, texts: Mapping[str, str]) -> Values:
+        """Waits by class, of all threads, and of background threads those that they have as well."""
+        waits = parse.sums_by_class(texts.get("waits", ""), parse.WAIT_CLASSES, None)
+        values: Values = {("wait_ps", kind): sums[1] for kind, sums in waits.items()}
+        background = parse.sums_by_class(texts.get("background", ""), parse.WAIT_CLASSES, None)
+        for name in parse.BACKGROUND_WAITS:
+            kind = parse.WAIT_CLASSES[name]
+            if kind in waits and "background" in self._columns:
+                values["background_wait_ps", kind] = background[kind][1] if kind in background else 0
         return values
 
     def _buckets(self, texts: Mapping[str, str]) -> Values:
@@ -153,7 +164,7 @@ class PerformanceSchema(Sampler):
         for kind in change.entities("background_ps"):
             yield from change.rows([("wait_s_per_s", _foreground(change, kind))], f"file_{kind}")
         for kind in change.entities("wait_ps"):
-            yield from change.rows([("wait_s_per_s", change.per_s("wait_ps", kind, unit=_PS_PER_S))], kind)
+            yield from change.rows([("wait_s_per_s", _waited(change, kind))], kind)
         for program in change.entities(PROGRAM):
             yield from change.rows([("program_connections", change.gauge(PROGRAM, program))], program)
         for query, digests in _queries(change).items():
@@ -202,6 +213,14 @@ def _files(change: Change, kind: str) -> Iterator[tuple[str, float | None]]:
         )
     yield "file_read_mib_per_s", change.per_s("file_read_bytes", kind, unit=MIB)
     yield "file_write_mib_per_s", change.per_s("file_write_bytes", kind, unit=MIB)
+
+
+def _waited(change: Change, kind: str) -> float | None:
+    """Other waits of foreground threads; None where background threads have them too and nothing counts those."""
+    total, background = change.grown("wait_ps", kind), change.grown("background_wait_ps", kind)
+    if total is None or (background is None and kind in _BACKGROUND_KINDS):
+        return None
+    return max(0.0, total - (background or 0.0)) / _PS_PER_S / change.dt_s
 
 
 def _foreground(change: Change, kind: str) -> float | None:

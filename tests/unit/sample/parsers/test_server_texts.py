@@ -25,6 +25,10 @@ def available(server: str) -> parse.Available:
     return parse.Available(**{key: frozenset(found[key]) for key in ("tables", "consumers", "instruments")})
 
 
+def vars_of(found: parse.Available) -> dict[str, frozenset[str]]:
+    return {"tables": found.tables, "consumers": found.consumers, "instruments": found.instruments}
+
+
 def test_mysql_has_every_column_and_nothing_is_absent() -> None:
     found = available("mysql-9.7")
     columns = parse.columns_of(found)
@@ -44,6 +48,14 @@ def test_mariadb_lacks_histograms_and_redo_instruments_and_says_so() -> None:
 def test_an_instrument_that_is_switched_off_is_not_asked_for() -> None:
     """Its row would hold zeros that mean nothing."""
     assert "COND_done" not in parse.columns_of(available("mysql-9.7"))["waits"]
+
+
+def test_waits_for_metadata_locks_are_asked_for_of_background_threads_too() -> None:
+    lock = "wait/lock/metadata/sql/mdl"
+    found = available("mysql-9.7")
+    columns = parse.columns_of(parse.Available(**{**vars_of(found), "instruments": found.instruments | {lock}}))
+    assert lock in columns["waits"]
+    assert lock in columns["background"]
 
 
 def test_without_thread_instrumentation_there_are_no_foreground_waits() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.layers import (
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
@@ -52,6 +52,10 @@ def foreign_findings(case: Case) -> list[Cause]:
     window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
     effects = [*effect_rows(case, active)] if bounded else []
     worst = max((effect for effect in effects if effect.is_worse), key=lambda effect: effect.slowdown, default=None)
+    share = _share(case, flow, active, worst)
+    meanwhile = None if share is None else share / (case.time_share_of(active) or 1.0)
+    if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
+        return []
     checks = (
         True,
         True if bounded else None,
@@ -61,7 +65,7 @@ def foreign_findings(case: Case) -> list[Cause]:
         Cause(
             cause=NEIGHBOUR,
             window_s=window_s,
-            share=_share(case, active, worst, known=bool(effects)),
+            share=share,
             checks=checks,
             evidence=(
                 *_flow_rows(case, flow, active, bounded=bounded),
@@ -167,16 +171,39 @@ def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     return clear or [effect.evidence for effect in effects[:1] if worst is None]
 
 
-def _share(case: Case, active: Mask, worst: Effect | None, *, known: bool) -> float | None:
+def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) -> float | None:
     """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
 
-    Where there is no time without it: the volume's share of the latency times the foreign part of its work.
+    Where no effect is seen, or there is no time without it: the volume's share of the latency, times the part of
+    an operation's time for which it waits behind others' operations at most (`_behind_others`).
     """
     if worst is not None:
         return (1 - 1 / worst.slowdown) * case.time_share_of(active)
-    if known:
-        return 0.0
-    storage, flow = case.storage_share, case.foreign
-    if storage is None or flow is None:
+    storage, behind = case.storage_share, _behind_others(case, flow)
+    if storage is None:
         return None
-    return storage * (mean(flow.share[active]) or 0.0) * case.time_share_of(active)
+    seconds = np.ones(len(active)) if case.budget is None else np.nan_to_num(case.budget.statement_s)
+    total = float(seconds[active].sum())
+    mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
+    return storage * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
+
+
+def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
+    """Of an operation's time at the device, the part for which others' operations keep it waiting, at most.
+
+    An operation that arrives finds N others there on average, as many as are in flight over time (arrival theorem,
+    Lavenberg and Reiser 1980). They keep it waiting for N * S at most, S for each of them, as if the device
+    served one at a time; with its own S that is N / (1 + N) of its time, and the foreign part of that is others'.
+    Shape (buckets,); the foreign part of all operations where the queue is not known.
+    """
+    queue = None if case.device is None else case.device.in_flight
+    if queue is None:
+        return flow.share
+    return flow.share * np.nan_to_num(queue / (1 + queue), nan=1.0)
+
+
+def _queueing_part(case: Case, active: Mask) -> float:
+    """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
+    least, waits = case.base_await_ms, None if case.device is None else case.device.await_ms
+    taken = None if waits is None else median(waits[active])
+    return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)

@@ -34,6 +34,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     effect_rows,
     hardly_waited_for,
     hidden_commit_share,
+    hidden_write_share,
     loss_rows,
 )
 from volbench.analysis.explain.wording import amount, number, percent, row
@@ -287,7 +288,7 @@ def _share_of(case: Case, direction: Direction) -> float | None:
     if direction == "read":
         return case.budget.share("data_reads")
     syncs = case.budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
-    return syncs + hidden_commit_share(case)
+    return syncs + hidden_write_share(case)
 
 
 def _unnamed(case: Case, lost: LostTime) -> Cause | None:

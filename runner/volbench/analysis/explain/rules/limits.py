@@ -21,7 +21,7 @@ from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     explains_little,
-    hidden_commit_share,
+    hidden_write_share,
     latency_rise,
     queue_holds,
     throughput_fall,
@@ -363,7 +363,7 @@ def _queue_share(case: Case, plateau: Plateau) -> float | None:
     """
     share = case.storage_share
     if plateau.direction != "read" and case.budget is not None and _writes_are_slow(case):
-        share = min(1.0, case.budget.storage_share + hidden_commit_share(case))
+        share = min(1.0, case.budget.storage_share + hidden_write_share(case))
     if share is None:
         return None
     share *= case.time_share(plateau.window_s)

@@ -37,7 +37,8 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     network = [] if bound else [*network_findings(case)]
     if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
         cpu = [replace(finding, one_of_two=True) for finding in cpu]
-    findings = [*bound, *_steal(case), *cpu, *network, *_locks(case), *_checkpoint(case), *_interference(case)]
+    findings = [*bound, *_steal(case), *cpu, *network, *_locks(case), *_metadata_locks(case)]
+    findings += [*_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
 
@@ -92,6 +93,29 @@ def _locks(case: Case) -> Iterator[Cause]:
             f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second{each}",
         ),
         "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
+    )  # fmt: skip
+
+
+def _metadata_locks(case: Case) -> Iterator[Cause]:
+    """Locks of whole tables, of definitions and of names: the server's instruments count how long sessions wait.
+
+    MySQL and MariaDB keep locks of GET_LOCK and of backups with the metadata locks.
+    """
+    budget = case.budget
+    share = 0.0 if budget is None else budget.share("table_locks")
+    if budget is None or share < limit.METADATA_LOCK_SHARE_MIN:
+        return
+    waiting = mean(budget.parts["table_locks"]) or 0.0
+    yield _simple(
+        case, "lock.metadata_contention", share, [True, waiting >= limit.HOLDERS_MIN],
+        row(
+            "metadata_lock_share", share, "1",
+            f"{percent(share)} of statement time is waiting for table and metadata locks,"
+            f" {number(waiting)} sessions at a time on average",
+        ),
+        "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an"
+        " ALTER TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application."
+        " Shorter transactions help; a faster volume does not.",
     )  # fmt: skip
 
 

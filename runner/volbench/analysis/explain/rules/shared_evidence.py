@@ -12,7 +12,7 @@ from volbench.analysis.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Mask, mean, median
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
-from volbench.analysis.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.evidence.device import FILE_LAYER, LITTLE_TOLERANCE, little_ratio
 from volbench.analysis.explain.evidence.layers import LOGS, server_flow
 from volbench.analysis.explain.wording import before_and_after, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -204,8 +204,8 @@ def queue_holds(case: Case) -> bool | None:
     return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE
 
 
-def hidden_commit_share(case: Case) -> float:
-    """The share of statement time that may be commits without an instrument; 0 where the server has instruments.
+def hidden_write_share(case: Case) -> float:
+    """The share of statement time that may be waits for writes without an instrument; 0 where the server has them.
 
     What neither a wait nor CPU time explains; where that is not known, at most all that no wait shows.
     """
@@ -213,3 +213,31 @@ def hidden_commit_share(case: Case) -> float:
     if budget is None or not budget.hides_commits:
         return 0.0
     return budget.share("rest") if case.unseen_share is None else case.unseen_share
+
+
+def hidden_commit_share(case: Case) -> float:
+    """The part of `hidden_write_share` that can be commits: they wait only while a log is synced."""
+    most = log_wait_max(case)
+    return hidden_write_share(case) if most is None else min(hidden_write_share(case), most)
+
+
+def log_wait_max(case: Case) -> float | None:
+    """The share of statement time that can be waiting for syncs of the logs at most; None where it is not known.
+
+    As `volume_share_max`, one layer higher: a session waits for a commit, its own or that of a group's leader, only
+    while a log is synced. Syncs are in flight for the share U of time, U <= N (Markov's inequality), and meanwhile
+    at most all C clients wait: of S seconds of statements a second, at most N * C / S. N is the sum of the syncs'
+    times in each second. Where the redo log has no instrument, each fsync that InnoDB counts may take
+    `UNSEEN_SYNC_MAX` times as long as one of the log that has.
+    """
+    budget, syncs = case.budget, server_flow(case.grid, "sync", LOGS)
+    statements = None if budget is None else mean(budget.statement_s)
+    in_flight = None if syncs is None or syncs.in_flight is None else mean(syncs.in_flight)
+    if not statements or not case.threads or in_flight is None:
+        return None
+    if case.grid.column(FILE_LAYER, "file_sync_s_per_s", "redo") is None:
+        sync_ms, fsyncs = slowest_sync_ms(case), mean(case.at("data_fsyncs_per_s", "innodb"))
+        if sync_ms is None or fsyncs is None:
+            return None
+        in_flight += limit.UNSEEN_SYNC_MAX * fsyncs * sync_ms / 1000
+    return min(1.0, in_flight * case.threads / statements)

@@ -25,6 +25,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     context,
     data_read_ms,
     explains_little,
+    hidden_commit_share,
     latency_floor,
     slowest_sync_ms,
     sync_by_volume_ms,
@@ -50,6 +51,11 @@ def storage_findings(case: Case) -> list[Cause]:
     return [*findings, *host_against_volume(case, limited=any(one.cause in _OF_OPERATIONS for one in findings))]
 
 
+def is_much(finding: Cause) -> bool:
+    """Whether it explains enough to keep other causes from being looked for; also where that is not known."""
+    return finding.share is None or finding.share >= limit.SHARE_MIN
+
+
 def _by_one_layer(case: Case) -> list[Cause]:
     if case.device is None:
         return [*metadata_findings(case)] or [*_slow_files(case)]
@@ -57,7 +63,9 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if explained:
         return [*explained, *_stalls(case)]
     outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
-    if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
+    if any(
+        is_much(finding) for finding in outside
+    ):  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
         most = max((finding.share for finding in outside if finding.share is not None), default=None)
         limits = [
             replace(finding, share=min(finding.share, _SECOND * most))
@@ -80,8 +88,10 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
         alike = [*likely_limit_findings(case, latencies[0].share)]
         slow = [*(replace(finding, one_of_two=bool(alike)) for finding in slow), *alike]
+    if outside:  # what is fast without a queue is slow because of whoever makes the queue, others among them
+        slow = [finding for finding in slow if False not in finding.checks]
     copies = replication_findings(case)
-    return [*limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
+    return [*outside, *limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
 
 
 def _shared_limit(case: Case) -> Iterator[Cause]:
@@ -222,7 +232,7 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     budget = case.budget
     if budget is None:
         return
-    unseen = (case.unseen_share or 0.0) if budget.hides_commits else 0.0
+    unseen = hidden_commit_share(case) if case.unseen_share is not None else 0.0
     much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
     read_ms = data_read_ms(case)
     reads = budget.share("data_reads")
