@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import subprocess
@@ -122,7 +123,7 @@ def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Pat
     ))  # fmt: skip
     assert ended.code == 5, ended.output
     assert said in ended.output
-    assert ended.output.count("next step:") == 1
+    assert_one_message(ended)
     assert bench.leftovers() == []
     assert not list((bench.cache / "templates").glob("*.partial/data/own"))  # other tests share the cache
 
@@ -152,6 +153,21 @@ def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -
     ))  # fmt: skip
     assert ended.code == 5, ended.output
     assert "broken.lua:1" in ended.output
+    assert_one_message(ended)
+    assert bench.leftovers() == []
+
+
+def test_an_error_of_a_lua_script_in_mid_run_is_one_message(bench: Bench, tmp_path: Path) -> None:
+    """The script's file, its line and what LuaJIT says of it, after 200 good transactions."""
+    event = "function event() made = (made or 0) + 1; if made > 200 then nothing.here() end;"
+    (tmp_path / "later.lua").write_text(OWN_MODULE + OWN_LUA.replace("function event()", event))
+    ended = run(bench, (
+        f"dataset: {{kind: script, path: {tmp_path}/later.lua, schema: own, size: 50MiB, options: {{keys: 50}}}}\n"
+        f"steps: [{{kind: oltp, test: {tmp_path}/later.lua, threads: 2, warmup: 0s, duration: 60s}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 5, ended.output
+    assert re.search(r"later\.lua:\d+: attempt to index global 'nothing'", ended.output)
+    assert_one_message(ended)
     assert bench.leftovers() == []
 
 
@@ -163,7 +179,9 @@ def test_a_log_of_another_schema_is_refused_before_anything_is_begun(bench: Benc
     assert ended.code == 2, ended.output
     assert "the log has no statement to replay" in ended.output
     assert "of other schemas" in ended.output
+    assert_one_message(ended)
     assert not bench.results.exists()
+    assert bench.leftovers() == []
 
 
 def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path, run_cache: Path) -> None:
@@ -179,7 +197,8 @@ def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path
         ))  # fmt: skip
         assert ended.code == 5, ended.output
         assert "Access denied for user 'poor'@'localhost' to database 'vb_poor'" in ended.output
-        assert "Traceback" not in ended.output
+        assert_one_message(ended)
+        assert bench.leftovers() == []
         assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_poor'")
 
 
@@ -205,15 +224,72 @@ def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cach
             with contextlib.suppress(mysql.connector.Error):  # it ended by itself
                 server.query(f"KILL {connection}")
         ended = bench.end(process)
-        assert ended.code != 0
-        assert "Traceback" not in ended.output
+        assert ended.code == 2, ended.output
+        assert_one_message(ended)
         assert "not signed by the CA" in ended.output, ended.output
+        assert "the run's tables may still be in the schema vb_lost; `volbench resume` removes them" in ended.output
+        assert bench.leftovers() == []
         for name, content in kept.items():
             (tls.ca.directory / name).write_bytes(content)
         server.query("FLUSH SSL")
         resumed = bench.end(bench.resume())
         assert resumed.code in FINISHED, resumed.output
         assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_lost'")
+
+
+@pytest.mark.parametrize(
+    ("change", "restore", "message"),
+    [
+        ("IDENTIFIED BY 'another'", f"IDENTIFIED BY '{PASSWORD}'", "denied access to 'bench' with this password"),
+        ("ACCOUNT LOCK", "ACCOUNT UNLOCK", "refuses the account 'bench': it is locked"),
+    ],
+)
+def test_an_account_that_ends_in_mid_run(
+    tmp_path: Path, run_cache: Path, change: str, restore: str, message: str
+) -> None:
+    """As an expired token does: the message says so and what is left, and `resume` removes it later."""
+    (tmp_path / "s0").mkdir()
+    with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
+        chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
+        process = bench.volbench(
+            "run", str(live_run.SUITE), "--server", f"mysql://bench@localhost/vb_token?socket={server.socket}",
+            "--option-file", str(server.option_file), *chosen, "--out", str(bench.results), "--yes",
+        )  # fmt: skip
+        bench.until(bench.in_step, process)
+        server.query(f"ALTER USER bench@localhost {change}")
+        for (connection,) in server.query("SELECT id FROM information_schema.processlist WHERE user = 'bench'"):
+            with contextlib.suppress(mysql.connector.Error):  # it ended by itself
+                server.query(f"KILL {connection}")
+        ended = bench.end(process)
+        assert ended.code == 2, ended.output
+        assert message in ended.output
+        assert "may still be in the schema vb_token; `volbench resume` removes them" in ended.output
+        assert_one_message(ended)
+        assert bench.leftovers() == []
+        server.query(f"ALTER USER bench@localhost {restore}")
+        resumed = bench.end(bench.resume())
+        assert resumed.code in FINISHED, resumed.output
+        assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_token'")
+
+
+def test_an_expired_password_is_refused_before_anything_is_begun(tmp_path: Path, run_cache: Path) -> None:
+    (tmp_path / "s0").mkdir()
+    with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
+        server.query("ALTER USER bench@localhost PASSWORD EXPIRE")
+        ended = bench.end(bench.volbench(
+            "run", str(live_run.SUITE), "--server", f"mysql://bench@localhost/vb_late?socket={server.socket}",
+            "--option-file", str(server.option_file), "--out", str(bench.results), "--yes",
+        ))  # fmt: skip
+        assert ended.code == 2, ended.output
+        assert "refuses the account 'bench': its password has expired" in ended.output
+        assert_one_message(ended)
+        assert bench.leftovers() == []
+        assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_late'")
+
+
+def assert_one_message(ended: Ended) -> None:
+    assert [line[:9] for line in ended.output.splitlines() if "volbench: " in line] == ["volbench:"], ended.output
+    assert "Traceback" not in ended.output
 
 
 def _feed(socket: Path, dump: Path) -> None:

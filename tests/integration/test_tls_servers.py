@@ -87,6 +87,7 @@ def test_a_wrong_ca_is_refused_by_every_command_before_anything_is_begun(
     assert "Traceback" not in ended.output
     assert not [name for name in ("capture.json", "observed", "validated") if (tmp_path / name).exists()]
     assert "vb_tls" not in schemas(server)
+    assert bench.leftovers() == []
 
 
 def test_another_host_name_is_refused_with_verify_identity_alone(bench: Bench, server: TlsServer) -> None:

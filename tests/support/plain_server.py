@@ -124,6 +124,20 @@ class PlainServer:
         return Failure(cause="server_killed", message=f"the server ended with {code}", where=where)
 
 
+@contextlib.contextmanager
+def plain_server() -> Iterator[PlainServer]:
+    """A running server with the dataset, removed at the end of the block."""
+    # A short path: a Unix socket's name has at most 107 bytes.
+    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    server = PlainServer(directory)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
 class Kept:
     """A recorder that keeps everything."""
 

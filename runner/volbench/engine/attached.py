@@ -24,12 +24,21 @@ from volbench.engine.connection import (
 )
 from volbench.engine.facts import server_facts
 from volbench.engine.tls import tls_failure, tls_of
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec, Failure
 from volbench.records.facts import ServerFacts
 
 _DISABLED_HINT = "; MariaDB also denies so where it requires TLS, and ssl-mode is DISABLED"
+_ACCOUNT_REFUSED = {
+    1820: "its password has expired",
+    1862: "its password has expired",
+    3118: "it is locked",
+    4151: "it is locked",
+}
+"""Errors of MySQL and MariaDB that a right password does not help against."""
+_CLIENT_ERRORS = range(2000, 3000)
+"""The client's own errors; all others are a server's answer."""
 PASSWORD_VARIABLE = "VOLBENCH_MYSQL_PASSWORD"  # noqa: S105 - its name
 
 
@@ -126,21 +135,29 @@ class AttachedServer:
         return ""
 
     def failure(self, where: str = "attached server") -> Failure | None:
-        """Return a failure if the server does not answer, else None."""
-        if self.alive():
-            return None
-        return Failure(
-            cause="server_gone", message="the attached server does not answer", where=where, evidence=self._address
-        )
+        """Return why the server answers no query, else None."""
+        try:
+            self._check()
+        except VolbenchError as refused:
+            return Failure(cause="server_gone", message=refused.what, where=where, evidence=refused.evidence)
+        return None
 
     def why_down(self) -> str:
         """Return whether the server answers; volbench cannot see why it does not."""
         return "the server is running" if self.alive() else f"server_gone: no answer at {self._address}"
 
     def _check(self) -> None:
+        """Raise UsageError if the server refuses the account or the TLS, EnvironmentLacks if it gives no answer."""
         try:
             rows(self.account, "SELECT 1", timeout_s=10.0)
         except mysql.connector.Error as error:
+            if error.errno in _ACCOUNT_REFUSED:
+                raise UsageError(
+                    f"the server refuses the account {self.account.user!r}: {_ACCOUNT_REFUSED[error.errno]}",
+                    where="attached server",
+                    evidence=f"{self._address}: error {error.errno}: {error.msg}",
+                    next_step="let the account connect, or use another one",
+                ) from error
             if error.errno in {errorcode.ER_ACCESS_DENIED_ERROR, errorcode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR}:
                 raise UsageError(
                     f"the server denied access to {self.account.user!r} with this password",
@@ -152,11 +169,12 @@ class AttachedServer:
             unencrypted = tls_failure(error, self.account.tls, address=self._address, where="attached server")
             if unencrypted is not None:
                 raise unencrypted from error
+            silent = error.errno in _CLIENT_ERRORS
             raise EnvironmentLacks(
-                "the server to attach to does not answer",
+                f"the server to attach to {'does not answer' if silent else 'refuses connections'}",
                 where="attached server",
                 evidence=f"{self._address}: {error.msg}",
-                next_step="check host, port or socket, and that the server runs",
+                next_step="check host, port or socket, and that the server runs" if silent else "",
             ) from error
 
     def _not_managed(self, operation: str) -> EnvironmentLacks:

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.dataset import Progress, fill
-from volbench.errors import Refused, VolbenchError
-from volbench.records.cell import DatasetSpec
+from volbench.errors import Refused, StepFailed, VolbenchError
+from volbench.records.cell import AttachSpec, DatasetSpec
 
 MARK_TABLE = "volbench_owned"
 """Has the run's id, and whether volbench made the schema; a schema without this table is not volbench's."""
@@ -65,6 +65,18 @@ def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str 
     server.query(f"DROP TABLE `{schema}`.`{MARK_TABLE}`")
     if marks and int(marks[0][1]) and not _tables(server, schema):
         server.query(f"DROP DATABASE `{schema}`")
+
+
+def remove_from_server(attach: AttachSpec, *, run_id: str) -> None:
+    """Connect, and drop what a run made. Raises StepFailed where that is impossible, and so may still be there."""
+    try:
+        with AttachedServer(attach) as server:
+            remove_attached_dataset(server, attach.schema_name, run_id=run_id)
+    except VolbenchError as error:
+        raise StepFailed(
+            f"the run's tables may still be in the schema {attach.schema_name}; `volbench resume` removes them",
+            where="attached server", evidence=f"{error.what}: {error.evidence}",
+        ) from error  # fmt: skip
 
 
 def _claim(server: AttachedServer, schema: str, run_id: str) -> None:

@@ -220,14 +220,10 @@ class Orchestrator:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""
         # Imported here: the connector is an extra, which a run in containers or pods does without.
         from volbench.engine.attached import AttachedServer  # noqa: PLC0415
-        from volbench.engine.attached_dataset import remove_attached_dataset  # noqa: PLC0415
-
-        def remove() -> None:
-            with AttachedServer(attach) as server:
-                remove_attached_dataset(server, attach.schema_name, run_id=self._run.run_id)
+        from volbench.engine.attached_dataset import remove_from_server  # noqa: PLC0415
 
         with AttachedServer(attach):
-            self._at_end(stack, remove)
+            self._at_end(stack, lambda: remove_from_server(attach, run_id=self._run.run_id))
 
     def _at_end(self, stack: ExitStack, action: Callable[[], object]) -> None:
         def uninterruptible() -> None:

@@ -17,6 +17,7 @@ from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.long_statement import LongStatement
 from volbench.workload.process import require_tool, run_tool, tool_version
+from volbench.workload.schema_data import rows_and_bytes
 from volbench.workload.state import LAST_WRITE
 
 PT_OSC = "pt-online-schema-change"
@@ -119,17 +120,13 @@ def _clause(step: AlterStep, ctx: StepContext) -> str:
 
 def _rows_and_bytes(step: AlterStep, ctx: StepContext) -> tuple[int, int]:
     """Return the table's rows and bytes as the server estimates them. Raise UsageError without the table."""
-    answer = ctx.server.query(
-        "SELECT table_rows, data_length + index_length FROM information_schema.tables "
-        f"WHERE table_schema = '{ctx.dataset.schema_name}' AND table_name = '{step.table}' "
-        "AND table_type = 'BASE TABLE'"
-    )
-    if not answer:
+    estimate = rows_and_bytes(ctx.server, ctx.dataset.schema_name, step.table)
+    if estimate is None:
         raise UsageError(
             f"the dataset has no table {step.table}", where=f"step {step.name}",
             next_step="set the step's `table` to one of the dataset's tables",
         )  # fmt: skip
-    return int(answer[0][0] or 0), int(answer[0][1] or 0)
+    return estimate
 
 
 def _try_on_empty_copy(step: AlterStep, ctx: StepContext) -> None:

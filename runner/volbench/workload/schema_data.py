@@ -7,7 +7,7 @@ Statements contain names as they are: schema names match DatasetSpec's pattern, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.engine.connection import as_text
@@ -36,10 +36,28 @@ def table_names(server: ServerHandle, schema: str) -> list[str]:
 
 def data_bytes(server: ServerHandle, schema: str) -> int:
     """Return the server's current estimate of the bytes in a schema's clustered indexes."""
+    rows = _current(
+        server, f"SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = '{schema}'"
+    )
+    return int(rows[0][0] or 0)
+
+
+def rows_and_bytes(server: ServerHandle, schema: str, table: str) -> tuple[int, int] | None:
+    """Return the server's current estimate of a table's rows and bytes with its indexes; None without it."""
+    rows = _current(
+        server,
+        "SELECT table_rows, data_length + index_length FROM information_schema.tables "
+        f"WHERE table_schema = '{schema}' AND table_name = '{table}' AND table_type = 'BASE TABLE'",
+    )
+    return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else None
+
+
+def _current(server: ServerHandle, sql: str) -> Sequence[Any]:
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(_FRESH_STATISTICS)
-        cursor.execute(f"SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = '{schema}'")
-        return int(cursor.fetchall()[0][0] or 0)
+        cursor.execute(sql)
+        rows: Sequence[Any] = cursor.fetchall()
+    return rows
 
 
 def table_sums(

@@ -49,6 +49,18 @@ class TestAttached:
         monkeypatch.setenv(PASSWORD_VARIABLE, (running.data_dir / ACCOUNT_FILE).read_text())
         AttachedServer(AttachSpec(socket=str(running.socket))).close()
 
+    def test_an_account_that_the_server_refuses_is_no_silent_server(self, running: Server, tmp_path: Path) -> None:
+        """An expired password, a locked account: each server's own errors."""
+        running.query("CREATE USER late@localhost IDENTIFIED BY 'of-a-test'")
+        options = tmp_path / "late.cnf"
+        options.touch(mode=0o600)
+        options.write_text(f"[client]\nuser=late\npassword=of-a-test\nsocket={running.socket}\n")
+        AttachedServer(AttachSpec(option_file=str(options))).close()
+        for change, reason in (("PASSWORD EXPIRE", "its password has expired"), ("ACCOUNT LOCK", "it is locked")):
+            running.query(f"ALTER USER late@localhost {change}")
+            with pytest.raises(UsageError, match=f"refuses the account 'late': {reason}"):
+                AttachedServer(AttachSpec(option_file=str(options)))
+
     def test_nobody_at_the_place_is_lacking(self, tmp_path: Path) -> None:
         with pytest.raises(EnvironmentLacks, match="does not answer"):
             AttachedServer(AttachSpec(socket=str(tmp_path / "none.sock")))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_server import DATASET, Kept, PlainServer
+from plain_server import DATASET, Kept, PlainServer, plain_server
 
 from volbench.records.facts import VolumeFacts
 from volbench.workload.interface import Clock, StepContext
@@ -20,15 +18,8 @@ from volbench.workload.interface import Clock, StepContext
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PlainServer]:
-    # A short path: a Unix socket's name has at most 107 bytes.
-    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
-    server = PlainServer(directory)
-    try:
-        server.create()
+    with plain_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory)
 
 
 @pytest.fixture

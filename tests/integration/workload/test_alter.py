@@ -4,23 +4,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from plain_server import DATASET, PlainServer, run, values
+from empty_data import directory_in_memory
+from live_run import FINISHED
+from live_run import Bench as Run
+from plain_server import DATASET, PlainServer, plain_server, run, values
+from server_container import sysbench_of_tools_image
+from supervised_engine import DOCKER, LOCAL, Engine, prepare
 
+from volbench.engine.server import Server
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.steps.alter import AlterStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.workload.interface import StepContext
 
-pytestmark = pytest.mark.mysqld
 SCHEMA = DATASET.schema_name
 NEEDS_PT_OSC = pytest.mark.skipif(
     shutil.which("pt-online-schema-change") is None, reason="pt-online-schema-change is not installed"
 )
 METHODS = ["instant", "inplace", "copy", pytest.param("pt-osc", marks=NEEDS_PT_OSC)]
+
+
+@contextlib.contextmanager
+def server_in_container() -> Iterator[Server]:
+    """MySQL with the dataset, as the docker target starts it; pt-online-schema-change is this machine's."""
+    base = directory_in_memory(Path(tempfile.gettempdir()))
+    (base / "t").mkdir()
+    try:
+        with sysbench_of_tools_image(base) as programs:
+            engine = Engine(in_docker=True, base=base, flavor="mysql", programs=programs)
+            with engine.bench() as bench:
+                template = prepare(bench, DATASET)[0]
+            with engine.seeded(template) as bench:
+                server = bench.server()
+                server.start()
+                yield server
+    finally:
+        shutil.rmtree(base)
+
+
+@pytest.fixture(scope="module", params=[LOCAL, DOCKER], name="server")
+def servers(request: pytest.FixtureRequest) -> Iterator[PlainServer | Server]:
+    with server_in_container() if request.param else plain_server() as server:
+        yield server
 
 
 def columns(server: PlainServer) -> list[str]:
@@ -51,6 +83,22 @@ def test_an_index_is_added(server: PlainServer, make_context: Callable[..., Step
     ((before,),) = server.query(indexes)
     run(AlterStep(name="x", method=method, change="add_index"), make_context())
     assert server.query(indexes) == [(before + 1,)]
+
+
+def test_the_rows_of_a_table_that_has_just_grown_are_known(
+    server: PlainServer, make_context: Callable[..., StepContext]
+) -> None:
+    """MySQL answers questions about a table's size with what it was when somebody asked before, for a day."""
+    server.query(f"CREATE TABLE {SCHEMA}.grown (id INT AUTO_INCREMENT PRIMARY KEY, c INT)")
+    try:
+        server.query("SELECT table_rows FROM information_schema.tables WHERE table_name = 'grown'")
+        with server.connect(SCHEMA) as opened, opened.cursor() as cursor:
+            cursor.execute("INSERT INTO grown (c) SELECT k FROM sbtest1")
+            opened.commit()
+        outcome = run(AlterStep(name="x", table="grown", method="copy"), make_context())
+    finally:
+        server.query(f"DROP TABLE {SCHEMA}.grown")
+    assert outcome.details["rows_about"] == pytest.approx(DATASET.rows, rel=0.2)
 
 
 def test_what_the_server_refuses_is_said_before_anything_is_measured(
@@ -126,3 +174,46 @@ def test_under_load_it_says_what_the_load_lost(
     assert parts["during"]["transactions_lost"] >= 0
     assert parts["during"]["stall_s_max"] >= 0
     assert "transactions_lost" not in parts["alone"]
+
+
+SUITE = """
+schema: 2
+name: alter
+engine: {flavor: mysql, config: {innodb_buffer_pool_size: 32M}}
+dataset: {tables: 1, rows: 5000}
+steps:
+  - {kind: alter, name: instant, method: instant}
+  - {kind: alter, name: inplace, method: inplace, change: add_index}
+  - {kind: alter, name: copy, method: copy, change: add_index, column: k}
+  - {kind: oltp, name: load, threads: 2, warmup: 1s, duration: 6s, concurrent: [{kind: alter, method: pt-osc, start_after: 1s}]}
+repeats: 1
+replacements: 0
+limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, client_cpu: 100%, missed_samples: 90%}
+sampling: {interval: 500ms}
+"""  # noqa: E501
+
+
+@pytest.mark.docker
+def test_mysql_in_a_container_is_changed_by_each_method(docker_run: Run) -> None:
+    """With the tools image's pt-online-schema-change. Names count on, so each change was there for the next one."""
+    docker_run.volumes.popitem()
+    ((name, path),) = docker_run.volumes.items()
+    file = docker_run.root / "alter.yaml"
+    file.write_text(SUITE)
+    process = docker_run.volbench(
+        "run", str(file), "--target", "docker", "--volume", f"{name}=path:{path}", "--out",
+        str(docker_run.results), "--yes",
+    )  # fmt: skip
+    ended = docker_run.end(process)
+    assert ended.code in FINISHED, ended.output
+    docker_run.assert_all_done_once()
+    (result,) = docker_run.directory.results()
+    rows = {row.step: row for row in result.steps}
+    changes = ("instant", "inplace", "copy", "load/beside-alter-pt-osc")
+    assert list(rows) == [*changes[:3], "load", changes[3], "load/during", "load/alone"]
+    assert all(row.valid for row in rows.values()), [row.invalid_reasons for row in rows.values()]
+    for number, step in enumerate(changes, 1):
+        assert f"volbench_{number} " in str(rows[step].details["command"])
+        assert rows[step].details["rows_about"] == pytest.approx(5000, rel=0.2)
+        assert rows[step].metrics["alter_s"].value > 0
+    assert docker_run.leftovers() == []

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ from volbench.engine.template import Template
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.steps.replica import ReplicaStep
 from volbench.volume.facts.discovery import discover
-from volbench.workload.interface import Clock, StepContext
+from volbench.workload.interface import Clock, StepContext, StepOutcome
 from volbench.workload.replica.dialect import dialect_of
-from volbench.workload.replica.heartbeat import Heartbeat
+from volbench.workload.replica.heartbeat import Beats, Heartbeat
 from volbench.workload.replica.replication import Replication
+from volbench.workload.replica.series import lag_rows
 from volbench.workload.replica.source import DIRECTORY, require_separate_place, running_source
 from volbench.workload.replica.step import Replica
 
@@ -117,6 +119,8 @@ def test_a_replica_lags_catches_up_and_equals_its_source(server: Server) -> None
     assert end_s - begin_s == pytest.approx(4, abs=1)
     assert load.outcome.details["heartbeats"] == pytest.approx(10 * (end_s - begin_s), rel=0.3)
 
+    assert_series_fit(ctx, load.outcome, catch_up.outcome)
+
     figures, details = values(catch_up.outcome), catch_up.outcome.details
     begin_s, end_s = catch_up.outcome.window_s
     assert 0 < figures["catch_up_s"] <= end_s - begin_s
@@ -131,6 +135,20 @@ def test_a_replica_lags_catches_up_and_equals_its_source(server: Server) -> None
     assert server.query("SHOW DATABASES LIKE 'volbench%'") == []
     assert not (server.control_dir / DIRECTORY).exists()
     assert Replica().run(step(pause=0), ctx).sub_results[0].suffix == "load"
+
+
+def assert_series_fit(ctx: StepContext, load: StepOutcome, catch_up: StepOutcome) -> None:
+    """Lag and rate of the load are in its seconds; in the pause, the lag rises with the clock."""
+    assert isinstance(ctx.record, Kept)
+    highest, tps = ctx.record.of("lag_ms_max"), ctx.record.of("source_tps")
+    begin_s, end_s = load.window_s
+    under_load = [value for t_s, value in highest.items() if begin_s < t_s < end_s + 1]
+    assert max(under_load) >= values(load)["lag_ms_max"] - 1
+    paused = {t_s: value for t_s, value in highest.items() if end_s + 1 < t_s <= catch_up.window_s[0]}
+    rises = [after - before for before, after in itertools.pairwise(paused.values())]
+    assert rises
+    assert rises == pytest.approx([1000] * len(rises), abs=250)
+    assert np.median([value for t_s, value in tps.items() if begin_s < t_s <= end_s]) == pytest.approx(100, rel=0.5)
 
 
 def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
@@ -151,10 +169,12 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
         before = replication.committed()
         heartbeat = Heartbeat(source, server)
         of_server: dict[int, float] = {}
+        behind_s: dict[float, float] = {}
         with heartbeat.running():
             end_s = time.monotonic() + 8
             while time.monotonic() < end_s:
                 of_server |= {} if mariadb else applied_lags_ms(server)
+                behind_s |= seconds_behind(server, dialect.status)
                 time.sleep(0.02)
             heartbeat.stop_beating()
             until(heartbeat.all_shown)
@@ -162,6 +182,7 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
         lags_ms = beats.lags_ms(0.0, np.inf)
         assert lags_ms.min() > 1000 * (DELAY_S - 1)
         assert lags_ms.max() < 1000 * (DELAY_S + 2) + 500
+        assert_as_the_server_says(beats, behind_s)
         first = before + 4  # the schema dropped, the schema, the table, then beat 0
         differences_ms = [
             lags_ms[number - first] - lag_ms
@@ -173,6 +194,30 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
             assert abs(float(np.median(differences_ms))) < 50
         until(lambda: replication.applied() >= replication.committed())
         replication.end()
+
+
+def seconds_behind(server: Server, status: str) -> dict[float, float]:
+    """The server's own lag by the time of asking; empty while it says none."""
+    with server.connect() as opened, opened.cursor(dictionary=True) as cursor:
+        cursor.execute(status)
+        (row,) = cursor.fetchall()
+    now_s = time.monotonic()
+    value = row.get("Seconds_Behind_Master", row.get("Seconds_Behind_Source"))
+    return {} if value is None else {now_s: float(value)}
+
+
+def assert_as_the_server_says(beats: Beats, behind_s: Mapping[float, float]) -> None:
+    """Seconds in the middle of the delay: the server's lag is in whole seconds, of times in whole seconds."""
+    rows = list(lag_rows(beats, Clock(zero_monotonic_ns=0)))
+    highest = {row.t_s: row.value / 1e3 for row in rows if row.metric == "lag_ms_max"}
+    pairs = [
+        (lag_s, np.median(of_server))
+        for t_s, lag_s in highest.items()
+        if (of_server := [value for asked_s, value in behind_s.items() if t_s - 1 < asked_s <= t_s])
+        and t_s - min(highest) > DELAY_S
+    ]
+    assert len(pairs) >= 3
+    assert all(abs(lag_s - of_server) <= 1.5 for lag_s, of_server in pairs), pairs
 
 
 def applied_lags_ms(server: Server) -> dict[int, float]:

@@ -14,6 +14,7 @@ from record_schemas import MODELS
 
 from volbench.records.metrics import CATALOGUE
 from volbench.records.sources import SAMPLED
+from volbench.report.views.panels import LATENCY_LEVELS, PANELS
 from volbench.store.histograms import HISTOGRAM_COLUMNS
 from volbench.store.query import VIEWS
 from volbench.store.series import SERIES_COLUMNS
@@ -67,6 +68,14 @@ def test_series_are_those_of_the_samplers(source: str) -> None:
     assert first_column(text) == set(SAMPLED[source])
     for name, metric in SAMPLED[source].items():
         assert f"| `{name}` | {metric.unit} |" in text
+
+
+@pytest.mark.parametrize("source", ["client", "replica"])
+def test_what_charts_show_of_a_step_is_described(source: str) -> None:
+    """Steps have no sampler that would describe their series."""
+    shown = {name for panel in PANELS if source in panel.sources for line in panel.lines for name in line.metrics}
+    described = first_column(section(rf"source `{source}`"))
+    assert shown - set(LATENCY_LEVELS) <= described
 
 
 def test_columns_of_tables_and_names_of_views() -> None:

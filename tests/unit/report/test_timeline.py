@@ -14,6 +14,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 from volbench.records.latency_bins import LatencyBins, merge
 from volbench.records.series import SeriesRow
 from volbench.records.steps.oltp import OltpStep
+from volbench.report.views.charts import panels_with_data
 from volbench.report.views.panels import PANELS, chosen_series
 from volbench.report.views.timeline import (
     CELLS_MAX,
@@ -108,6 +109,26 @@ def test_missing_samples_break_the_line(stalling: RunDirectory) -> None:
     line = first_cell(stalling, points=1000).lines["cpu.user"]
     assert [t for t, v in zip(line.t_s, line.value, strict=True) if v is None] == [pytest.approx(22.0, abs=0.01)]
     assert sum(v is not None for v in line.value) == len(ticks)
+
+
+def test_a_replicas_lag_is_drawn_apart_from_what_clients_of_the_volume_did(stalling: RunDirectory) -> None:
+    """Also while it is stopped, when no heartbeat has a median; the source's rate is not the volume's."""
+    path = stalling.cell_dir(stalling.run.cells[0].cell_id) / SERIES_FILE
+    values = {"lag_ms_p50": (20.0, None, None, 2900.0), "lag_ms_max": (30.0, 950.0, 1950.0, 2950.0)}
+    lag = [
+        SeriesRow(t_s=10.0 + second, source="replica", metric=metric, value=value)
+        for metric, by_second in values.items()
+        for second, value in enumerate(by_second)
+        if value is not None
+    ]
+    source = [SeriesRow(t_s=10.5, source="replica", metric="source_tps", value=50.0)]
+    write_series(path, [*lag, *source])
+    lines = first_cell(stalling, points=1000).lines
+    assert lines["lag.max"].value == values["lag_ms_max"]
+    assert [lines["lag.p50"].value[at] for at in (0, -1)] == [20.0, 2900.0]
+    assert lines["source_tps.tps"].value == (50.0,)
+    assert "throughput.tps" not in lines
+    assert [panel.key for panel in panels_with_data(lines)][1:3] == ["lag", "source_tps"]
 
 
 def test_a_gap_between_histograms_is_no_stall(stalling: RunDirectory) -> None:

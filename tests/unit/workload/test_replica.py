@@ -15,6 +15,7 @@ from volbench.engine.differences import ServerIdentity
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps.replica import ReplicaStep
+from volbench.workload.interface import Clock
 from volbench.workload.replica.dialect import (
     change_source,
     connection_error,
@@ -24,12 +25,14 @@ from volbench.workload.replica.dialect import (
 )
 from volbench.workload.replica.heartbeat import Beats
 from volbench.workload.replica.load import oltp_step, shortfall
+from volbench.workload.replica.series import lag_rows
 from volbench.workload.replica.source import shares_a_disk
 from volbench.workload.replica.step import Replica, catch_up_notes, lag_metrics
 from volbench.workload.schema_data import TableSum, differences
 
 RECORDED = Path(__file__).parent / "recorded"
 UUID = "c2ce2f78-e68a-11f1-80d5-8f386e803588"
+LAGS = ("lag_ms_p50", "lag_ms_max")
 SERVERS = ("mysql-9.7", "mariadb-10.11")
 
 
@@ -120,6 +123,61 @@ def test_lags_give_quantiles_and_none_gives_nothing() -> None:
     values = {name: value.value for name, value in lag_metrics(np.arange(101.0)).items()}
     assert values == {"lag_ms_p50": 50.0, "lag_ms_p95": 95.0, "lag_ms_max": 100.0}
     assert lag_metrics(np.array([])) == {}
+
+
+def by_second(committed_s: Any, visible_s: Any) -> dict[str, dict[float, float]]:
+    """The rows of beats by metric, then by the end of their second; the cell began at 0."""
+    beats = Beats(committed_s=np.array(committed_s, dtype=float), visible_s=np.array(visible_s, dtype=float))
+    rows = list(lag_rows(beats, Clock(zero_monotonic_ns=0)))
+    return {metric: {row.t_s: row.value for row in rows if row.metric == metric} for metric in LAGS}
+
+
+def test_a_steady_lag_is_the_same_in_each_second() -> None:
+    committed_s = 100.05 + 0.1 * np.arange(50)
+    rows = by_second(committed_s, committed_s + 0.02)
+    assert list(rows["lag_ms_p50"]) == list(rows["lag_ms_max"]) == pytest.approx([101.05, 102.05, 103.05, 104.05])
+    assert list(rows["lag_ms_p50"].values()) == pytest.approx([20.0] * 4)
+    assert list(rows["lag_ms_max"].values()) == pytest.approx([20.0] * 4)
+
+
+def test_the_lag_of_a_stopped_replica_rises_until_it_has_caught_up() -> None:
+    """Stopped from 2 to 5 s: no beat is shown and none has a median, and the oldest one's age is the lag."""
+    committed_s = 0.1 * np.arange(80)
+    visible_s = committed_s + np.where((committed_s > 1.95) & (committed_s < 5.0), 5.25 - committed_s, 0.01)
+    rows = by_second(committed_s, visible_s)
+    assert sorted(rows["lag_ms_p50"]) == pytest.approx([1, 2, 6, 7])
+    assert rows["lag_ms_p50"][6.0] > 1000
+    assert [round(rows["lag_ms_max"][t_s]) for t_s in (2.0, 3.0, 4.0, 5.0, 6.0, 7.0)] == [
+        10, 1000, 2000, 3000, 3250, 10,
+    ]  # fmt: skip
+
+
+def test_a_replica_that_stops_for_good_has_a_lag_to_the_last_commit() -> None:
+    rows = by_second(np.arange(0.0, 5.0, 0.1), [0.01, 0.11])
+    assert list(rows["lag_ms_max"].values()) == pytest.approx([800, 1800, 2800, 3800])
+    assert list(rows["lag_ms_p50"]) == [1.0]
+
+
+def test_beats_that_say_nothing_have_no_rows() -> None:
+    """None at all, one, and a second of a source that committed nothing while all before was shown."""
+    assert by_second([], []) == by_second([1.0], [1.01]) == {metric: {} for metric in LAGS}
+    rows = by_second([0.0, 0.5, 3.5, 4.5], [0.1, 0.6, 3.6, 4.6, 4.7])
+    assert list(rows["lag_ms_max"]) == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_highest_lag_is_what_a_fine_clock_sees(seed: int) -> None:
+    """The definition, asked every millisecond: the age of the oldest beat that is not shown."""
+    random = np.random.default_rng(seed)
+    committed_s = np.cumsum(random.choice([0.1, 0.11, 0.4, 2.5], 40))
+    visible_s = np.maximum.accumulate(committed_s + random.exponential(random.choice([0.01, 0.3, 2.0]), 40))
+    visible_s = visible_s[: random.integers(1, 41)]
+    for end_s, highest_ms in by_second(committed_s, visible_s)["lag_ms_max"].items():
+        now_s = np.arange(end_s - 1, end_s, 0.001)
+        pending = np.searchsorted(visible_s, now_s, side="right")
+        oldest_s = np.append(committed_s, np.inf)[pending]
+        ages_ms = 1e3 * np.maximum(now_s - oldest_s, 0.0)
+        assert highest_ms == pytest.approx(ages_ms.max(), abs=1.1)
 
 
 def test_a_source_below_its_rate_makes_the_step_invalid() -> None:

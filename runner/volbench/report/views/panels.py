@@ -57,6 +57,18 @@ PANELS = (
         lines=(Line(key="tps", label="transactions", metrics=("tps",)),),
     ),
     Panel(
+        key="lag", title="Replica lag", unit="ms", sources=("replica",),
+        lines=(
+            Line(key="p50", label="median", metrics=("lag_ms_p50",), dash="dotted"),
+            Line(key="max", label="highest", metrics=("lag_ms_max",)),
+        ),
+        log=True,
+    ),
+    Panel(
+        key="source_tps", title="Transactions of the replica's source", unit="1/s", sources=("replica",),
+        lines=(Line(key="tps", label="transactions", metrics=("source_tps",)),),
+    ),
+    Panel(
         key="statement", title="Statement latency, as the server saw it", unit="ms", sources=("server",),
         lines=_QUANTILES, log=True,
     ),

@@ -29,6 +29,7 @@ from volbench.workload.oltp.sysbench import (
     sysbench_argv,
 )
 from volbench.workload.process import run_tool, tool_version, usable_cpus
+from volbench.workload.replica.series import source_row
 
 _SPARE_S = 120.0
 _SHORTFALL_MAX = 0.05
@@ -138,6 +139,7 @@ class Load:
                     record = parser.feed(line)
                     if isinstance(record, Interval):
                         self._observed.append(Observed(interval=record, cpu_s=sysbench.cpu_s()))
+                        self._source_ctx.record.series([source_row(record, self._source_ctx.clock)])
                 code = sysbench.wait()
             except StepFailed as failure:
                 if self._stopped.is_set():

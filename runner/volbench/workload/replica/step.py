@@ -22,6 +22,7 @@ from volbench.workload.replica.dialect import dialect_of
 from volbench.workload.replica.heartbeat import BEAT_S, POLL_S, Floats, Heartbeat
 from volbench.workload.replica.load import Load, LoadFigures, oltp_step
 from volbench.workload.replica.replication import Replication
+from volbench.workload.replica.series import lag_rows
 from volbench.workload.replica.source import own_server, require_separate_place, running_source
 from volbench.workload.state import LAST_WRITE
 
@@ -92,6 +93,16 @@ class _Run:
     def measure(self) -> StepOutcome:
         """Return the outcome of all phases, when source and replica have proved equal."""
         self.replication.begin(self.step.workers)
+        try:
+            results = self._phases()
+        finally:
+            self.ctx.record.series(lag_rows(self.heartbeat.beats(), self.ctx.clock))
+        self._wait_for_equal_positions()
+        tables = self.replication.compare()
+        self.replication.end()
+        return self._outcome(results, tables)
+
+    def _phases(self) -> list[SubResult]:
         with self.heartbeat.running():
             with self.load.running(self.source):
                 self._begin()
@@ -99,10 +110,7 @@ class _Run:
                 if self.step.pause_s:
                     results.append(self._catch_up())
             self.heartbeat.stop_beating()
-        self._wait_for_equal_positions()
-        tables = self.replication.compare()
-        self.replication.end()
-        return self._outcome(results, tables)
+        return results
 
     def _begin(self) -> None:
         """Wait for the first heartbeat and the first report of sysbench, then for the end of the warm-up."""
