@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from volbench.engine.connection import as_text
 from volbench.workload.interface import ServerHandle
