@@ -1,7 +1,8 @@
 """Causes made by the kernel and by other programs, and which of them explain names.
 
 python -m causes run    runs what is not done yet; needs root, control groups of version 1, fio, nbdkit, rsync,
-                        and for the family network iptables and toxiproxy (or Go, which builds it once)
+                        for the family network iptables and toxiproxy (or Go, which builds it once), for the
+                        family fuse bindfs and gcc
 python -m causes score  reads all runs that are done, with the rules as they are now, and writes data and a page
 python -m causes calibrate  counts what findings came to, for the confidences that explain states
 python -m causes list   the conditions

@@ -343,3 +343,18 @@ def test_a_cause_that_acted_before_the_window_is_no_step() -> None:
     acting = evidence({"server.statement_s": lambda t: t}, tps=lambda _: 100)
     early = dataclasses.replace(acting, phases=[(acting.window_s[0], acting.window_s[1])])
     assert "it acted from before the window on" in prove([], early).missing
+
+
+def test_states_of_sessions_and_counters_of_the_server_prove_what_acts_inside_it() -> None:
+    held = evidence({"sessions.locked": lambda t: 8.0 * (t >= 10), "status.Sort_merge_passes": lambda t: 30 * t})
+    wanted: list[dict[str, Any]] = [{"kind": "sessions", "of": "locked", "min": 3}]
+    wanted.append({"kind": "counter", "of": "status.Sort_merge_passes", "min": 20})
+    proof = prove(wanted, held)
+    assert proof.injected
+    assert proof.measured["sessions.locked"] == pytest.approx(8)
+    free = evidence({"sessions.locked": lambda _: 0.0, "status.Sort_merge_passes": lambda _: 5.0})
+    assert prove(wanted, free).missing == (
+        "sessions.locked was 0",
+        "status.Sort_merge_passes grew by 0 a second",
+    )
+    assert not prove([{"kind": "mean", "of": "client.stopped", "min": 0.1}], free).injected, "was not counted"
