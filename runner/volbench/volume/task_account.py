@@ -21,21 +21,12 @@ from pathlib import Path
 
 PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_IDLE_FIELDS = (3, 4)
-_STEAL_FIELD = 7
+_IDLE_OR_STOLEN_FIELDS = (3, 4, 7)
 _CPU_FIELDS = 8
 _FILE_INTERVAL_S = 0.5
 _PROC_BYTES_MAX = 4096
 TASKS_STALE_S = 5.0
 """An older task file is ignored: its writer is gone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CpuTimes:
-    """All CPUs together, seconds since boot: `busy_s` neither idle nor stolen, `steal_s` by the hypervisor."""
-
-    busy_s: float
-    steal_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +48,12 @@ class CpuShare:
     Args:
         cpus: of the machine.
         foreign_cpus: used by other processes, without the hypervisor's share.
-        steal_cpus: used by the hypervisor.
         own: of the processes, seconds per second: on a CPU, and waiting for one, summed over all tasks.
         server: of the server among them, if visible from here.
     """
 
     cpus: int
     foreign_cpus: float
-    steal_cpus: float
     own: TaskTimes
     server: TaskTimes | None = None
 
@@ -132,7 +121,7 @@ class CpuWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Measure the block."""
-        before, begun_s = machine_times(), time.monotonic()
+        before_s, begun_s = machine_busy_s(), time.monotonic()
         self._read()
         thread = threading.Thread(target=self._read_repeatedly, daemon=True)
         thread.start()
@@ -142,13 +131,12 @@ class CpuWatch:
             self._stopped.set()
             thread.join()
             own, server = self._read()
-            after, dt_s = machine_times(), time.monotonic() - begun_s
-            if before is not None and after is not None and dt_s > 0:
+            after_s, dt_s = machine_busy_s(), time.monotonic() - begun_s
+            if before_s is not None and after_s is not None and dt_s > 0:
                 used = own.cpu_s + (server.cpu_s if server is not None else 0.0)
                 self._share = CpuShare(
                     cpus=os.cpu_count() or 1,
-                    foreign_cpus=max(0.0, after.busy_s - before.busy_s - used) / dt_s,
-                    steal_cpus=max(0.0, after.steal_s - before.steal_s) / dt_s,
+                    foreign_cpus=max(0.0, after_s - before_s - used) / dt_s,
                     own=own.per_s(dt_s),
                     server=None if server is None else server.per_s(dt_s),
                 )
@@ -205,8 +193,8 @@ def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threadi
             return  # its directory was removed: the cell is over
 
 
-def machine_times(path: Path = PROC / "stat") -> CpuTimes | None:
-    """Return the CPU time of the machine; None if /proc/stat is missing or malformed."""
+def machine_busy_s(path: Path = PROC / "stat") -> float | None:
+    """Return the seconds that all CPUs together were neither idle nor stolen; None if /proc/stat is unreadable."""
     try:
         name, *fields = path.read_text().split("\n", 1)[0].split()
         ticks = [int(field) for field in fields[:_CPU_FIELDS]]
@@ -214,9 +202,8 @@ def machine_times(path: Path = PROC / "stat") -> CpuTimes | None:
         return None
     if name != "cpu" or len(ticks) < _CPU_FIELDS:
         return None
-    steal = ticks[_STEAL_FIELD]
-    busy = sum(ticks) - sum(ticks[field] for field in _IDLE_FIELDS) - steal
-    return CpuTimes(busy_s=busy / _TICKS_PER_S, steal_s=steal / _TICKS_PER_S)
+    busy = sum(ticks) - sum(ticks[field] for field in _IDLE_OR_STOLEN_FIELDS)
+    return busy / _TICKS_PER_S
 
 
 def socket_peer(path: Path) -> int | None:

@@ -13,7 +13,7 @@ from busy_loops import busy_loops
 
 from volbench.sample.host.tasks import Tasks
 from volbench.sample.interface import Unavailable
-from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_times, socket_peer, tree
+from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_busy_s, socket_peer, tree
 
 LIFETIME_S = 30
 CPUS = os.cpu_count() or 1
@@ -63,8 +63,8 @@ def test_a_process_tree_holds_children_and_not_those_set_apart() -> None:
 
 def test_what_is_gone_or_of_another_form_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("intr 1 2 3\n")
-    assert machine_times(tmp_path / "stat") is None
-    assert machine_times(tmp_path / "absent") is None
+    assert machine_busy_s(tmp_path / "stat") is None
+    assert machine_busy_s(tmp_path / "absent") is None
     assert TaskAccount([2**22 + 1]).read().cpu_s == 0
     assert socket_peer(tmp_path / "absent.sock") is None
 

@@ -127,7 +127,7 @@ def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
 
 def machine(*, foreign: float = 0.0, server: TaskTimes | None = None, here: bool = True) -> Machine:
     """Two CPUs, of which others use so many; the candidate's server on them or elsewhere."""
-    share = CpuShare(cpus=2, foreign_cpus=foreign, steal_cpus=0.0, own=TaskTimes(cpu_s=0.1), server=server)
+    share = CpuShare(cpus=2, foreign_cpus=foreign, own=TaskTimes(cpu_s=0.1), server=server)
     return Machine(cpu=share, has_server=here)
 
 

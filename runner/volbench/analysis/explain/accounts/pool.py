@@ -24,7 +24,7 @@ class Pool:
             over all of it.
         per_write: disk operations for one write of the client: copies, times the writes of a log on each disk.
         copied_share: of the disks' operations, those that are more than one for a write.
-        client_writes_per_s, client_reads_per_s, disk_per_s: medians over the same time.
+        client_writes_per_s, disk_per_s: medians over the same time.
         at_limit: when the busiest disk was at its limit, shape (buckets,).
     """
 
@@ -33,7 +33,6 @@ class Pool:
     per_write: float
     copied_share: float
     client_writes_per_s: float
-    client_reads_per_s: float
     disk_per_s: float
     at_limit: Mask
 
@@ -89,7 +88,6 @@ def _pool(
         per_write=on_disks / written,
         copied_share=max(0.0, on_disks - written) / float(rates[:, known].sum()),
         client_writes_per_s=float(np.median(client_writes[when])),
-        client_reads_per_s=float(np.median(client_reads[when])),
         disk_per_s=float(np.median(rates[:, when].sum(axis=0))),
         at_limit=busy,
     )
