@@ -208,7 +208,11 @@ class Orchestrator:
             self._directory.journal.append("cell_replaced", cell_id=cell_id)
             self._say(f"cell {cell_id} is invalid and is repeated: {self._why_invalid(cell_id)}")
         if len(candidates) > len(chosen):
-            self._say(f"{len(candidates) - len(chosen)} invalid cells stay: the plan allows no more repeats")
+            more = " more" if chosen else ""
+            self._say(
+                f"{len(candidates) - len(chosen)}{more} invalid cells are not repeated: the plan allows"
+                f" {replacements_max(self._run)} repeats"
+            )
         return set(chosen)
 
     def _why_invalid(self, cell_id: str) -> str:

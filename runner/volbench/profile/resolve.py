@@ -138,7 +138,9 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         names[key] = evaluate(formula, names)
     for check in checks:
         if not evaluate(check.require, names):
-            raise ValueError(check.text)
+            given = ", ".join(f"{key}={value}" for key, value in options.items())
+            unit = "; a size without a unit is in bytes" if str(options.get("size", "")).strip().isdigit() else ""
+            raise ValueError(f"{check.text}; given: {given}{unit}" if given else check.text)
     if profile.mode is None or profile.durability is None or profile.size_bytes is None:
         raise ValueError(f"{name} is not a complete volume: mode, durability or size_bytes is missing")
     size_bytes = int(number(profile.size_bytes, names))

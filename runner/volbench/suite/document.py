@@ -14,6 +14,7 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from volbench.base.nearest import nearest_match
 from volbench.errors import UsageError
 from volbench.records.parse import optional_whole
 
@@ -112,6 +113,7 @@ def _index(holder: Any, key: str, origin: str) -> str | int:
             f"no element is called {key!r}",
             where=origin,
             evidence=f"there are: 0..{len(holder) - 1}, {', '.join(names)}",
+            next_step=f"perhaps you meant {match!r}" if (match := nearest_match(key, names)) else "",
         )
     raise UsageError(f"{key!r} leads into a value that has no parts", where=origin)
 

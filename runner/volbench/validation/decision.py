@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from volbench.analysis.gate.decide import Scope, decide, scope_of, worst
 from volbench.analysis.gate.gate import report_sha256
-from volbench.analysis.gate.language import parse_condition
+from volbench.analysis.gate.language import parse_conditions
 from volbench.records.goals.gate import ConditionRow, Decision
 from volbench.records.goals.policy import PolicyFile
 from volbench.records.report import Report
@@ -16,8 +16,7 @@ from volbench.records.validation.result import CheckRow, RunUsed
 
 def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:
     """Return the runs of the policy. Raises UsageError for what would otherwise fail after hours of reading."""
-    for condition, origin in zip(plan.policy, origins, strict=True):
-        parse_condition(condition.check, where=origin)
+    parse_conditions([condition.check for condition in plan.policy], origins)
     policy = PolicyFile.model_construct(
         candidate=plan.volume, current="", confidence=plan.confidence, conditions=plan.policy, findings_from=0.5
     )

@@ -148,7 +148,8 @@ def test_the_plot_is_one_file_without_network(tmp_path: Path) -> None:
     [
         (["--profile", "ebs-gp", "--iops", "1"], ["unknown volume profile 'ebs-gp'", "perhaps you meant 'ebs-gp"]),
         (["--profile", "ebs-gp2", "--set", "sise=5GiB", "--iops", "1"], ["'sise'", "perhaps you meant 'size"]),
-        (["--profile", "ebs-gp2", "--size", "40TiB", "--iops", "1"], ["1 GiB to 16 TiB"]),
+        (["--profile", "ebs-gp2", "--size", "40TiB", "--iops", "1"], ["1 GiB to 16 TiB; given: size=40TiB"]),
+        (["--profile", "ebs-gp2", "--size", "50", "--iops", "1"], ["given: size=50", "without a unit is in bytes"]),
         (["--profile", "ebs-gp2", "--size", "-5GiB", "--iops", "1"], ["'-5GiB' is not a size"]),
         ([*GP2, "--iops", "-1"], ["not -1"]),
         ([*GP2, "--iops", "nan"], ["not nan"]),

@@ -70,3 +70,20 @@ def test_a_repeat_is_named_and_only_repeats_are_left(
         watch(state(directory, 2))
     repeats = [line for line in lines if line.startswith("repeat of cell 2/4")]
     assert len(repeats) == 2  # its begin, and its result
+
+
+def test_a_run_whose_first_cells_are_all_invalid_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    invalid = {(volume, repeat): "other work on the machine" for volume in "ab" for repeat in (1, 2, 3)}
+    directory = build_run(tmp_path, two_volumes(repeats=3, invalid=invalid))
+    with progress_watcher(directory, json=True) as watch:
+        for number in range(1, 7):
+            watch(state(directory, number))
+    notes = [
+        index for index, line in enumerate(lines) if line.startswith("note: the first 4 cells are all invalid")
+    ]
+    assert len(notes) == 1
+    assert lines[notes[0] - 1].startswith("cell 4/6")

@@ -138,3 +138,11 @@ def test_a_value_of_set_goes_through_the_same_loader() -> None:
             set_value(given, f"a={value}")
     with pytest.raises(UsageError, match="nested"):
         set_value(given, f"{'.'.join('a' * 3000)}=1")
+
+
+def test_a_misspelled_step_is_named_with_the_nearest() -> None:
+    document = parse_document("steps: [{kind: oltp, name: read-write}, {kind: cold_read}]\n", name="s.yaml")
+    with pytest.raises(UsageError, match="no element is called 'readwrite'") as raised:
+        set_value(document, "steps.readwrite.duration=8s")
+    assert raised.value.evidence == "there are: 0..1, read-write, cold_read"
+    assert raised.value.next_step == "perhaps you meant 'read-write'"

@@ -19,7 +19,7 @@ from volbench.analysis.gate.language import (
     MetricLimit,
     NotWorse,
     ValidCells,
-    parse_condition,
+    parse_conditions,
 )
 from volbench.analysis.gate.metrics import limit_kept, not_worse
 from volbench.errors import UsageError
@@ -117,9 +117,7 @@ def decide(
 
     Raises UsageError for a condition that cannot be read, or names a step or check that is nowhere.
     """
-    parsed = [
-        parse_condition(declared.check, where=origin) for declared, origin in zip(conditions, origins, strict=True)
-    ]
+    parsed = parse_conditions([declared.check for declared in conditions], origins)
     rows = []
     for declared, condition, origin in zip(conditions, parsed, origins, strict=True):
         _check_step(scopes, declared, origin)

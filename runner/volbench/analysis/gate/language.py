@@ -99,6 +99,36 @@ _PERCENTILE = re.compile(r"p\d{2,3}")
 _EQUAL = re.compile(r"(?P<name>[a-z][a-z_ ]{0,40}?)\s+equal")
 
 
+def parse_conditions(texts: Sequence[str], origins: Sequence[str]) -> list[Condition]:
+    """Return all conditions of a policy.
+
+    Args:
+        texts: the sentences.
+        origins: file and line of each.
+
+    Raises UsageError with every fault, each with its line.
+    """
+    conditions: list[Condition] = []
+    faults: list[UsageError] = []
+    for text, origin in zip(texts, origins, strict=True):
+        try:
+            conditions.append(parse_condition(text, where=origin))
+        except UsageError as fault:
+            faults.append(fault)
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise UsageError(
+            f"{len(faults)} conditions cannot be read",
+            where=faults[0].where,
+            evidence="\n    ".join(
+                ": ".join(filter(None, (fault.where, fault.what, fault.evidence))) for fault in faults
+            ),
+            next_step="suites/policies/README.md has the conditions, such as: " + "; ".join(EXAMPLES),
+        )
+    return conditions
+
+
 def parse_condition(text: str, *, where: str) -> Condition:
     """One condition.
 
@@ -113,9 +143,11 @@ def parse_condition(text: str, *, where: str) -> Condition:
         matched = pattern.fullmatch(text)
         if matched:
             return read(matched, where)
+    near = difflib.get_close_matches(text, EXAMPLES, n=1)
     raise UsageError(
         f"a condition that cannot be read: {text!r}",
         where=where,
+        evidence=f"the nearest form is `{near[0]}`" if near else "",
         next_step="write one like: " + "; ".join(EXAMPLES),
     )
 

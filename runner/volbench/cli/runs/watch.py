@@ -19,6 +19,8 @@ from volbench.store.run_directory import RunDirectory
 
 METRICS_SHOWN, FIGURES_MAX = 2, 4
 """Primary metrics of a step, and figures of a cell, in the line of a finished cell."""
+WARN_AFTER_CELLS = 4
+"""If so many cells are done and none is valid, a line says so."""
 QUIET_REPORT_S = 30.0
 """Without a terminal, the progress of a long cell is printed at this interval."""
 
@@ -94,6 +96,7 @@ class _ProgressLines:
         self._begin_lines = begin_lines
         self._begun: dict[str, CellState] = {}
         self._repeated: set[str] = set()
+        self._finished = self._valid = 0
         self._began_s = self._printed_at_s = time.monotonic()
 
     def __call__(self, state: CellState) -> None:
@@ -132,6 +135,17 @@ class _ProgressLines:
                     f"{self._name(state)} {state.volume}: {result_text(result)}"
                     f"  ({duration(round(self._elapsed_s))} elapsed)"
                 )
+                self._warn_of_invalid_cells(result)
+
+    def _warn_of_invalid_cells(self, result: CellResult) -> None:
+        """Say once that the first cells are all invalid: who reads that now need not wait for the end."""
+        self._finished += 1
+        self._valid += all(step.valid for step in result.steps)
+        if self._finished == WARN_AFTER_CELLS and not self._valid:
+            console.say(
+                f"note: the first {WARN_AFTER_CELLS} cells are all invalid; the run continues, but may end without"
+                " a verdict. Ctrl-C ends it and keeps the cells"
+            )
 
     def _name(self, state: CellState) -> str:
         """Return `cell 3/16`, and `repeat of cell 3/16` where it was run before and was invalid."""

@@ -18,6 +18,7 @@ from volbench.analysis.gate.language import (
     NotWorse,
     ValidCells,
     parse_condition,
+    parse_conditions,
 )
 from volbench.errors import UsageError
 
@@ -90,6 +91,18 @@ def test_any_text_is_a_condition_or_one_clear_refusal(text: str) -> None:
         return
     if isinstance(condition, MetricLimit):
         assert -1e300 < condition.limit < 1e300
+
+
+def test_every_fault_of_a_policy_is_named_with_its_line() -> None:
+    texts = ["latency_p95 <= 20 ms", "candidate not worse then current by > 10 %", "valid cells >= 5"]
+    with pytest.raises(UsageError, match="2 conditions cannot be read") as raised:
+        parse_conditions(texts, ["p.yaml:4", "p.yaml:5", "p.yaml:6"])
+    assert "p.yaml:4: no metric is called 'latency_p95'" in raised.value.evidence
+    assert "p.yaml:5" in raised.value.evidence
+    assert "the nearest form is `candidate not worse than current by > 10 %`" in raised.value.evidence
+    with pytest.raises(UsageError, match="no metric is called") as raised:
+        parse_conditions([texts[0], texts[2]], ["p.yaml:4", "p.yaml:6"])
+    assert raised.value.where == "p.yaml:4"
 
 
 def test_every_example_is_a_condition() -> None:
