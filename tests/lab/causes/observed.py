@@ -13,7 +13,8 @@ import numpy as np
 
 from causes.conditions import FOREVER_S
 from causes.counters import read_counters
-from causes.proof import Evidence, Proof, prove
+from causes.evidence import Evidence
+from causes.proof import Proof, prove
 from causes.runner import COUNTERS_FILE, DONE_FILE, RESULTS, SETUP_FILE, STEP
 from explain.observed import read_places, report_of
 from volbench.errors import VolbenchError

@@ -10,15 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-MIB = 1 << 20
+from causes.evidence import (
+    MIB,
+    Evidence,
+    company,
+    disturbance,
+    during,
+    effects,
+    foreign_onset,
+    grown,
+    rate,
+)
+
 REACHED_MIN, REACHED_MAX = 0.75, 1.1
 """A limit acted when operations came at this share of it, over all its phases. Above 1: a burst at its begin."""
 BURST_MAX = 2.0
 """The throttle counts an operation when it is asked for: in a phase of seconds, what is queued counts as well."""
-SETTLE_S = 0.4
-"""Left out at the begin of each phase: what was in flight when it began."""
 EFFECT_MIN = 0.10
 """A cause that acts for a part of the window must cost so much speed in it, or as much in latency."""
 LATENCY_EFFECT_MIN = 0.30
@@ -26,10 +34,6 @@ QUIET_ACHIEVED_MIN, QUIET_READ_MS_MAX = 0.8, 5.0
 CROWDED_MIN = 0.6
 RETRANSMISSION_S = 0.2
 """For which TCP waits for an acknowledgement at least before it sends again (Linux: TCP_RTO_MIN)."""
-_FOREIGN_BEGUN_MIB = 0.25
-
-Counters = Sequence[tuple[float, Mapping[str, float]]]
-Phases = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,27 +54,6 @@ class Proof:
     def injected(self) -> bool:
         """Whether everything was proven."""
         return not self.missing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """All that a proof may use, on the cell's clock in seconds.
-
-    Args:
-        counters: the lab's own, by time.
-        phases: when the cause acted, within the measured window.
-        window_s: the measured window.
-        series: (source, metric) to (t_s, value), of the run.
-        is_steady: the cause acted all along.
-        cpus: of the machine.
-    """
-
-    counters: Counters
-    phases: Phases
-    window_s: tuple[float, float]
-    series: Mapping[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]
-    is_steady: bool
-    cpus: int = 1
 
 
 def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
@@ -96,89 +79,6 @@ def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
     if onset is not None and any(row["kind"] == "foreign" for row in wanted):
         onset = foreign_onset(evidence) or onset
     return Proof(missing=tuple(missing), measured=measured, onset_s=onset)
-
-
-def grown(evidence: Evidence, name: str, phases: Phases | None = None) -> tuple[float, float]:
-    """(growth, seconds) of a counter over phases, each less its first moments; (0, 0) where it was not read."""
-    total = seconds = 0.0
-    for begin_s, end_s in evidence.phases if phases is None else phases:
-        inside = [
-            (t_s, values[name])
-            for t_s, values in evidence.counters
-            if begin_s + SETTLE_S <= t_s <= end_s and name in values
-        ]
-        if len(inside) >= 2:
-            total += inside[-1][1] - inside[0][1]
-            seconds += inside[-1][0] - inside[0][0]
-    return total, seconds
-
-
-def rate(evidence: Evidence, name: str, phases: Phases | None = None) -> float | None:
-    """Growth a second; None where it is not known."""
-    total, seconds = grown(evidence, name, phases)
-    return total / seconds if seconds > 0 else None
-
-
-def effects(evidence: Evidence) -> dict[str, float]:
-    """By how much tps fell and p95 rose while the cause acted, against the rest of the window."""
-    if evidence.is_steady:
-        return {}
-    found = {}
-    for metric, name in (("tps", "effect_tps"), ("latency_ms_p95", "effect_p95")):
-        t_s, value = evidence.series.get(("client", metric), (np.array([]), np.array([])))
-        inside = (t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])
-        # A row is about the second before t_s: one that is half in a phase belongs to neither.
-        on, off = np.zeros(len(t_s), bool), np.ones(len(t_s), bool)
-        for begin_s, end_s in evidence.phases:
-            on |= (t_s - 1 >= begin_s - 0.1) & (t_s <= end_s + 0.1)
-            off &= (t_s <= begin_s) | (t_s - 1 >= end_s + 1)
-        with_it, without = value[inside & on], value[inside & off]
-        if len(with_it) >= 2 and len(without) >= 2 and np.median(without) > 0:
-            ratio = float(np.median(with_it) / np.median(without))
-            found[name] = 1 - ratio if metric == "tps" else ratio - 1
-    return found
-
-
-def disturbance(evidence: Evidence) -> dict[str, float]:
-    """While the cause acted, how long threads waited for a CPU: of the time that they wanted one, and a second."""
-    (run, seconds), (wait, _) = (grown(evidence, f"server.{name}_s") for name in ("run", "wait"))
-    if run + wait <= 0 or not seconds:
-        return {}
-    return {"cpu_wait_ratio": wait / (run + wait), "cpu_wait_s_per_s": wait / seconds}
-
-
-def company(evidence: Evidence) -> dict[str, float]:
-    """Of the CPUs that the server's threads wanted, the share that others had: while the cause acted, and in all.
-
-    By this lab's own reading of schedstat and /proc/stat, in one formula with volbench's rule: the threads ran for
-    U and waited for D seconds a second, CPUs that were not idle ran others for B - U; min(D, C - U, B - U) of
-    min(U + D, C). The load generator is among the others here.
-    """
-    found = {}
-    for name, phases in (("others_cpu_ratio", evidence.phases), ("window_others_cpu_ratio", [evidence.window_s])):
-        run, wait, idle = (
-            rate(evidence, key, phases) for key in ("server.run_s", "server.wait_s", "machine.idle_s")
-        )
-        if run is None or wait is None or idle is None or not run + wait:
-            continue
-        wanted = min(run + wait, evidence.cpus)
-        found[name] = max(0.0, min(wait, evidence.cpus - run, evidence.cpus - idle - run)) / wanted
-        if phases is not evidence.phases:
-            found["window_cpu_wait_ratio"] = wait / (run + wait)
-    return found
-
-
-def foreign_onset(evidence: Evidence) -> float | None:
-    """When the foreign programs' own accounts had grown: midway between two readings."""
-    first: float | None = None
-    before = 0.0
-    for t_s, values in evidence.counters:
-        moved = values.get("foreign.read_bytes", 0.0) + values.get("foreign.write_bytes", 0.0)
-        first = moved if first is None and "foreign.read_bytes" in values else first
-        if first is not None and t_s >= evidence.phases[0][0] and moved - first >= _FOREIGN_BEGUN_MIB * MIB:
-            return (before + t_s) / 2 if before else t_s
-        before = t_s
-    return None
 
 
 def _limit(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
@@ -261,7 +161,7 @@ def _latency(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
 
 def _stalled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     done = sum(grown(evidence, f"disk.{name}")[0] for name in ("reads", "writes"))
-    busy = [values.get("disk.in_flight", 0.0) for t_s, values in evidence.counters if _in(t_s, evidence.phases)]
+    busy = [values.get("disk.in_flight", 0.0) for t_s, values in evidence.counters if during(t_s, evidence.phases)]
     waiting = float(np.mean([one > 0 for one in busy])) if busy else 0.0
     fits = done <= 2 and waiting >= 0.7
     return {"waiting_ratio": waiting}, [] if fits else [
@@ -315,7 +215,7 @@ def _way(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], 
     shortest = {}
     for name in ("path", "socket"):
         key = f"{name}.least_s"
-        seen = [values[key] for t_s, values in evidence.counters if key in values and _in(t_s, evidence.phases)]
+        seen = [values[key] for t_s, values in evidence.counters if key in values and during(t_s, evidence.phases)]
         if not seen:
             return {}, [f"no round trip by the {name} was counted"]
         shortest[name] = float(np.mean(seen))
@@ -339,7 +239,7 @@ def _outside(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     stopped = [
         values["proxy.stopped"]
         for t_s, values in evidence.counters
-        if "proxy.stopped" in values and _in(t_s, evidence.phases)
+        if "proxy.stopped" in values and during(t_s, evidence.phases)
     ]
     measured = {"outside_share": share, "stopped_ratio": float(np.mean(stopped)) if stopped else 0.0}
     for name in ("netfilter.dropped", "tcp.timeouts", "tcp.probed_losses"):
@@ -361,7 +261,7 @@ def _sessions(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, flo
 def _mean(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """The mean of a gauge while the cause acted."""
     name = str(row["of"])
-    seen = [values[name] for t_s, values in evidence.counters if name in values and _in(t_s, evidence.phases)]
+    seen = [values[name] for t_s, values in evidence.counters if name in values and during(t_s, evidence.phases)]
     if not seen:
         return {}, [f"{name} was not counted"]
     level = float(np.mean(seen))
@@ -376,10 +276,6 @@ def _counter(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     if seen is None:
         return {}, [f"{name} was not counted"]
     return {f"{name}_per_s": seen}, [] if seen >= float(row["min"]) else [f"{name} grew by {seen:.3g} a second"]
-
-
-def _in(t_s: float, phases: Phases) -> bool:
-    return any(begin_s + SETTLE_S <= t_s <= end_s for begin_s, end_s in phases)
 
 
 _CHECKS = {

@@ -15,9 +15,10 @@ import score_files
 from causes import page, scoring
 from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
+from causes.evidence import Evidence
 from causes.machine import write_rate
 from causes.observed import Finding, Run, accepted_others, by_account, cap_of, run_from, undisturbed
-from causes.proof import Evidence, Proof, prove
+from causes.proof import Proof, prove
 from causes.runner import INJECTORS
 from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.causes import CAUSES
