@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from volbench.errors import RunUnreadable
 from volbench.records.series import HistogramRow, SeriesRow
 from volbench.sample.interface import Reading
 from volbench.sample.raw import Tick, read_raw
@@ -86,4 +87,9 @@ def histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
 
 
 def _buckets(values: Mapping[tuple[str, str], float]) -> dict[int, float]:
-    return {int(entity): count for (name, entity), count in values.items() if name == STATEMENT_BUCKET}
+    """Return counts by bucket. Raise RunUnreadable for a bucket that is no number: the file is damaged."""
+    counts = {entity: count for (name, entity), count in values.items() if name == STATEMENT_BUCKET}
+    try:
+        return {int(entity): count for entity, count in counts.items()}
+    except ValueError as error:
+        raise RunUnreadable("the samples are damaged", where="samples", evidence=f"a bucket: {error}") from error

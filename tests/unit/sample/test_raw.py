@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from volbench.errors import RunUnreadable
 from volbench.sample.interface import Presence, Reading
 from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw
+from volbench.sample.rows import histogram_of
+from volbench.sample.server.performance_schema import STATEMENT_BUCKET
 
 
 def write(path: Path, ticks: int = 3) -> None:
@@ -123,3 +125,10 @@ def test_a_full_disk_is_an_error() -> None:
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunUnreadable, match="cannot be read"):
         list(read_raw(tmp_path / "none.jsonl"))
+
+
+def test_a_bucket_that_is_no_number_is_damage() -> None:
+    """As a damaged line of names has it; found by the fuzzer."""
+    reading = Reading(t_s=1.0, values={(STATEMENT_BUCKET, "NaN"): 3.0})
+    with pytest.raises(RunUnreadable, match="damaged"):
+        histogram_of(reading, reading)
