@@ -29,8 +29,8 @@ BYTES_MIN = 10**9
 ROWS = 3_300_000
 LOAD_S = 60
 REPEATS = 6
-"""The replay and its five classes are six rows: of 4 against 4 cells no row can be certain, of 5 just one that has
-no overlap at all (p = 2/252, times 6)."""
+"""The replay and its five classes are six rows: of 4 against 4 cells no row can be certain, of 5 just those without
+any overlap (p = 2/252, times 6)."""
 SUITE = """schema: 1
 name: own-data
 engine: {{flavor: mariadb, config: {{innodb_buffer_pool_size: 128M}}}}
