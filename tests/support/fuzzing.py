@@ -41,6 +41,8 @@ HANG_S = 3
 """Of CPU time, after which an execution is ended; the bound proper is smaller and depends on the input's size."""
 MEMORY_BYTES = 2 << 30
 """Above what the process has at its start."""
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""In memory where there is such a place: a million files are written."""
 _PACKAGE = f"{os.sep}volbench{os.sep}"
 
 
@@ -170,7 +172,10 @@ def campaign(
     random.Random(0).shuffle(work)  # noqa: S311 - so that an early end has seen all readers
     outcome, ends_at = Outcome(), time.monotonic() + (seconds or float("inf"))
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+    with (
+        scratch_directory() as directory,  # of all processes: one that is killed removes nothing itself
+        ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(directory,)) as pool,
+    ):
         waiting = [pool.submit(_chunk, one) for one in work]
         for done in as_completed(waiting):
             new = done.result()
@@ -183,7 +188,9 @@ def campaign(
     return outcome
 
 
-def _begin() -> None:
+def _begin(directory: str) -> None:
+    global SCRATCH  # noqa: PLW0603 - of a process that is forked for a campaign
+    tempfile.tempdir = SCRATCH = directory
     warnings.simplefilter("error")  # a warning of numpy on the terminal is no message of ours
     warnings.filterwarnings("ignore", category=ResourceWarning)
     signal.signal(signal.SIGVTALRM, _hang)
@@ -200,9 +207,7 @@ def _hang(number: int, frame: FrameType | None) -> None:
 
 
 def scratch_directory() -> tempfile.TemporaryDirectory[str]:
-    """In memory where there is such a place: a million files are written."""
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(prefix="volbench-fuzz-", dir=memory if memory.is_dir() else None)
+    return tempfile.TemporaryDirectory(prefix="volbench-fuzz-", dir=SCRATCH)
 
 
 def _chunk(work: tuple[str, int, int]) -> Outcome:

@@ -32,8 +32,11 @@ def reader_that(act: str) -> Reader:
 
 
 @pytest.mark.parametrize(("act", "exception"), [("abort", "SIGABRT"), ("raise", "IndexError")])
-def test_a_failure_is_found_with_its_input(act: str, exception: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a library ends the process: the other inputs are executed, and counted, all the same."""
+def test_a_failure_is_found_with_its_input(
+    act: str, exception: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where a library ends the process: the other inputs are executed, and counted, and nothing is left."""
+    monkeypatch.setattr(fuzzing, "SCRATCH", str(tmp_path))
     reader = reader_that(act)
     monkeypatch.setitem(fuzzing.BY_NAME, reader.name, reader)
     outcome = fuzzing.campaign(400, [reader], processes=1)
@@ -41,6 +44,7 @@ def test_a_failure_is_found_with_its_input(act: str, exception: str, monkeypatch
     assert {place.exception for place in outcome.failures} == {exception}
     assert set(outcome.inputs.values()) == {DEADLY}
     assert 2 <= sum(outcome.failures.values()) <= 40
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_seed_has_other_inputs() -> None:
