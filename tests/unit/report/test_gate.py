@@ -71,7 +71,7 @@ def test_volumes_and_steps_with_the_same_evidence_share_a_line() -> None:
     row = ConditionRow.model_validate({"check": "", "where": "", "decision": "go", "groups": groups})
     assert condition_details(row) == [
         "gp2 (shop, night threads=16 rate=2.0); gp3 (shop): 1 of 1 cells are valid",
-        "gp3 (night threads=32 rate=2.0): 1 of 1 cells are valid; about 4 more cells would decide",
+        "gp3 (night threads=32 rate=2.0): 1 of 1 cells are valid; about 4 more valid cells would decide",
         "gp3: never idle",
     ]
 

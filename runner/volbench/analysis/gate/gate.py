@@ -70,7 +70,7 @@ def _reason(decision: Decision, conditions: Sequence[ConditionRow], *, complete:
     )
     return (
         text
-        + (f"; about {max(more)} more cells a volume would decide" if more else "")
+        + (f"; about {max(more)} more valid cells a volume would decide" if more else "")
         + ("" if complete else "; the run is not complete: `volbench resume` it")
     )
 

@@ -220,7 +220,7 @@ def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
     if question.work is not None:
         texts.append(
             f"During the load, which is served first, the dump {_duration_text(dump_forecast.now.beside_load_s)} "
-            f"now, and {_duration_text(dump_forecast.exhausted.beside_load_s)} without credits."
+            f"with the present credits, and {_duration_text(dump_forecast.exhausted.beside_load_s)} without any."
         )
     if question.window_s is not None:
         window = duration(question.window_s)

@@ -61,7 +61,7 @@ def condition_details(row: ConditionRow) -> list[str]:
         variants.setdefault(group.step, set()).add(parameter_text(group.parameters))
     locations: dict[str, dict[str, list[str]]] = {}
     for group in row.groups:
-        more = f"; about {group.more_cells} more cells would decide" if group.more_cells else ""
+        more = f"; about {group.more_cells} more valid cells would decide" if group.more_cells else ""
         parameters = parameter_text(group.parameters) if len(variants[group.step]) > 1 else ""
         steps = locations.setdefault(f"{group.text}{more}", {}).setdefault(group.volume, [])
         steps.append(f"{group.step} {parameters}".strip())

@@ -172,7 +172,7 @@ def test_cells_that_are_too_few_are_undecided_and_counted() -> None:
     decided = gate(report({"a": [1.0] * 5, "b": [1.0, None, 1.0]}), "valid cells >= 5")
     assert decided.decision == "undecided"
     assert decided.conditions[0].groups[0].more_cells == 3
-    assert "3 more cells" in decided.reason
+    assert "3 more valid cells" in decided.reason
 
 
 def test_what_the_run_did_not_check_is_undecided() -> None:
