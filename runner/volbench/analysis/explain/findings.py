@@ -67,6 +67,7 @@ _OF_ALL = frozenset(
     }
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
+_LIKELY = 0.5
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -234,13 +235,14 @@ def _row(
 
 
 def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -> list[_Finding]:
-    """Findings by weight, descending.
+    """Findings by weight, descending, hints last.
 
     Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
     """
     ranked = sorted(findings, key=weight, reverse=True)
     pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
-    return sorted(ranked, key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
+    ranked.sort(key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
+    return sorted(ranked, key=_is_hint)
 
 
 def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
@@ -251,9 +253,19 @@ def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
 
 def _is_undecided(finding: Cause | FindingRow) -> bool:
     """Whether it is one of two causes that the evidence does not tell apart."""
+    return _kind(finding) == "one of two"
+
+
+def _is_hint(finding: Cause | FindingRow) -> bool:
+    """Whether a check of it failed and it is less likely than not: whatever is likelier comes before it."""
+    return _kind(finding) == "some failed" and (finding.confidence or 0.0) < _LIKELY
+
+
+def _kind(finding: Cause | FindingRow) -> str:
+    """What its checks came to; of a row of a report, as its evidence says."""
     if isinstance(finding, Cause):
-        return finding.one_of_two
-    return any(piece.metric == "checks" and piece.value == "one of two" for piece in finding.evidence)
+        return finding.kind
+    return next((str(piece.value) for piece in finding.evidence if piece.metric == "checks"), "")
 
 
 def _weight(findings: Cause | FindingRow, loss: float) -> float:

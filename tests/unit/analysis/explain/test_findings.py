@@ -10,7 +10,7 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.calibration import CALIBRATION, ONE_OF_TWO_MAX
 from volbench.analysis.explain.case import Beside, Case
-from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.evidence.align import align
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.wording import row
@@ -242,6 +242,17 @@ def test_what_slowed_a_load_for_a_while_comes_before_what_was_there_all_along() 
         (dump,) = made("interference.backup", 0.3).findings
         dump = dataclasses.replace(dump, evidence=(row("loss", loss, "1", "slower"),))
         assert finding_rows("a", "load", {"1": Explanation(findings=(*pool, dump))})[0].cause == first
+
+
+def test_a_hint_comes_after_what_is_likely_whatever_it_would_explain() -> None:
+    """A stall of 4 s, and beside it a latency of syncs of which one check failed."""
+    (hint,) = made("storage.sync_latency", 0.43).findings
+    hint = dataclasses.replace(hint, checks=(True, True, False))
+    assert hint.confidence < 0.5
+    hint = dataclasses.replace(hint, evidence=confidence_rows(hint))
+    (stall,) = made("storage.stall", 0.27).findings
+    rows = finding_rows("a", "load", {"1": Explanation(findings=(hint, stall))})
+    assert [row.cause for row in rows] == ["storage.stall", "storage.sync_latency"]
 
 
 def test_a_slow_volume_that_hardly_any_query_waits_for_is_not_named() -> None:
