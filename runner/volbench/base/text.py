@@ -58,11 +58,15 @@ def percent(share: float | None) -> str:
     return f"{text.replace('-', MINUS)} %"
 
 
-def change(ratio: float | None) -> str:
-    """Return candidate / baseline as a change: +38 %, -27 %, from ten times on x 12.3; a dash when absent."""
+def change(ratio: float | None, ci: tuple[float, float] | None = None) -> str:
+    """Return candidate / baseline as a change: +38 %, -27 %, from ten times on x 12.3; a dash when absent.
+
+    Args:
+        ci: its confidence interval where that is shown beside it: both are factors where one of them is.
+    """
     if ratio is None:
         return ABSENT
-    if ratio >= FACTOR_FROM:
+    if max(ratio, ci[1] if ci else 0.0) >= FACTOR_FROM:
         return f"{TIMES} {number(ratio)}"
     value = 100 * (ratio - 1)
     text = f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"

@@ -46,7 +46,7 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""
-    return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{step_text}"
+    return f"{label(row.metric)} {change(row.ratio, row.ci)} {interval(row.ci)}{step_text}"
 
 
 def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:

@@ -112,7 +112,9 @@ def _rows(pairs: Sequence[tuple[MetricGroup, MetricGroup]]) -> tuple[PairRow, ..
 
 
 def _row(first: MetricGroup, second: MetricGroup, shift: Shift | None, p_adjusted: float | None) -> PairRow:
-    bounded = shift is not None and min(shift.runs) >= RUNS_MIN and shift.low is not None and shift.high is not None
+    bounds = None
+    if shift is not None and min(shift.runs) >= RUNS_MIN and shift.low is not None and shift.high is not None:
+        bounds = (shift.low, shift.high)
     return PairRow(
         identity=" ".join(filter(None, first.key[:3])),
         metric=first.metric,
@@ -120,8 +122,8 @@ def _row(first: MetricGroup, second: MetricGroup, shift: Shift | None, p_adjuste
         primary=first.primary,
         first=quantity(median(first.values), first.unit),
         second=quantity(median(second.values), second.unit),
-        change=change(shift.ratio if shift else None),
-        interval=interval((shift.low, shift.high)) if bounded and shift and shift.low and shift.high else "",
+        change=change(shift.ratio if shift else None, bounds),
+        interval=interval(bounds) if bounds else "",
         verdict=_verdict(first.better, shift, p_adjusted),
     )
 

@@ -42,6 +42,11 @@ def test_changes(ratio: float | None, text: str) -> None:
     assert change(ratio) == text
 
 
+def test_a_change_and_its_interval_have_the_same_form() -> None:
+    assert (change(9.04, (6.39, 12.5)), interval((6.39, 12.5))) == ("× 9.04", "[× 6.39, × 12.5]")
+    assert (change(2.0, (1.5, 9.9)), interval((1.5, 9.9))) == ("+100 %", "[+50 %, +890 %]")
+
+
 def test_an_interval_without_bounds_says_so() -> None:
     """Too few runs to bound it."""
     assert interval(None) == "[no bound]"

@@ -67,9 +67,12 @@ def _ratio_decision(
     # "Worse" turned so that a ratio above 1 is worse, whatever the metric's direction.
     shift = shift_of(after, before, alpha=alpha) if higher else shift_of(before, after, alpha=alpha)
     limit = 1 / (1 - condition.by) if higher else 1 + condition.by
-    ends = [change(end) if end is not None else "no bound" for end in _as_seen(shift.low, shift.high, higher)]
+    bounds = _as_seen(shift.low, shift.high, higher)
     estimate = 1 / shift.ratio if higher else shift.ratio
-    text = f"{change(estimate)} [{', '.join(ends)}] against {condition.than}, {len(before)} and {len(after)} cells"
+    shown = (0.0, max(filter(None, (estimate, *bounds))))
+    ends = [change(end, shown) if end is not None else "no bound" for end in bounds]
+    cells = f"{len(before)} and {len(after)} cells"
+    text = f"{change(estimate, shown)} [{', '.join(ends)}] against {condition.than}, {cells}"
     if shift.high is not None and shift.high <= limit:
         return "go", text, None
     if shift.low is not None and shift.low > limit:

@@ -63,7 +63,7 @@ def _failure_case(failure: dict[str, object]) -> Element:
 def _comparison_case(row: ComparisonRow) -> Element:
     name = f"{row.step} {parameter_text(row.parameters)} {row.metric}"
     case = _case(f"comparisons.{row.candidate} against {row.baseline}", name)
-    text = f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}: {row.verdict}; {row.reason}"
+    text = f"{label(row.metric)} {change(row.ratio, row.ci)} {interval(row.ci)}: {row.verdict}; {row.reason}"
     if row.verdict == "worse":
         SubElement(case, "failure", type="worse", message=clean(text))
     elif row.verdict == "inconclusive":

@@ -84,7 +84,7 @@ def comparison_line(row: ComparisonRow) -> str:
     p_text = "" if p_value is None else f", p {p_value:.3g}"
     return (
         f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
-        f" {change(row.ratio)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
+        f" {change(row.ratio, row.ci)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
     )
 
 

@@ -113,7 +113,7 @@ def _factor_text(effect: EffectRow) -> str:
 
 
 def _figures(effect: EffectRow) -> str:
-    return f"{change(effect.ratio)} {interval(effect.ci)}"
+    return f"{change(effect.ratio, effect.ci)} {interval(effect.ci)}"
 
 
 def _verdict_text(effect: EffectRow) -> str:
