@@ -146,3 +146,11 @@ def test_a_type_without_a_price_is_sized_all_the_same() -> None:
     assert own.options["mode"] == "async"
     scaled = alternatives("ebs-gp2", {"size": "50GiB", "time_scale": "60"}, load(3000), PRICES)
     assert {one.options.get("time_scale") for one in scaled} == {"60"}
+
+
+def test_a_price_for_what_the_volume_does_not_have_is_refused() -> None:
+    charges = tuple(charge.model_copy(update={"parameter": "iop"}) for charge in PRICES.volumes["ebs-gp3"])
+    prices = PRICES.model_copy(update={"volumes": {"ebs-gp3": charges}})
+    parameters = resolve("ebs-gp3", {}).parameters
+    with pytest.raises(UsageError, match="'iop'"):
+        monthly_cost(prices, "ebs-gp3", parameters, read_bytes_per_s=0, write_bytes_per_s=0)

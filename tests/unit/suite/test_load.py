@@ -83,6 +83,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ("name: Über\nsteps:\n  - kind: idle\n", "s.yaml:1: name"),
         ("name: s\nsteps:\n  - kind: oltp\n    threads: 0\n", "greater than or equal to 1"),
         ("name: s\nsteps:\n  - kind: oltp\n    rate: 0\n", "greater than 0"),
+        ("name: s\nsteps:\n  - kind: oltp\n    concurrent: [null]\n", "s.yaml:4: steps.0.concurrent.0"),
     ],
 )
 def test_bad_suites_are_refused_with_the_place(text: str, part: str) -> None:

@@ -152,12 +152,24 @@ def _part(
     """Return one part of a month's price; None where the disks have no price."""
     without = (charge.without,) if charge.without else ()
     if charge.disks is None:
-        amount = traffic[charge.traffic] if charge.traffic else float(parameters[charge.parameter or ""])
+        amount = traffic[charge.traffic] if charge.traffic else _number(parameters, charge.parameter or "")
         month = charge.month(amount, size_gib=float(parameters.get("size", 0.0)) / 2**30)
         return Cost(month=month, assumed=charge.assumed, without=without)
-    disk = resolve_disk(str(parameters[charge.disks]))
+    disk = resolve_disk(str(parameters.get(charge.disks, "")))
     each = monthly_cost(prices, disk.profile, disk.parameters, read_bytes_per_s=0.0, write_bytes_per_s=0.0)
     if each is None:
         return None
-    number = float(parameters[charge.number or ""])
+    number = _number(parameters, charge.number or "")
     return Cost(month=each.month * number, assumed=each.assumed, without=(*without, *each.without))
+
+
+def _number(parameters: Mapping[str, Value], name: str) -> float:
+    """Return a parameter that a price is for. Raise UsageError where the volume has no such number."""
+    value = parameters.get(name)
+    if not isinstance(value, int | float):
+        raise UsageError(
+            f"a price is for the parameter {name!r}, of which the volume has no number",
+            where="prices", evidence=f"parameters: {', '.join(parameters)}",
+            next_step="name one of the profile's parameters in the file of prices",
+        )  # fmt: skip
+    return float(value)

@@ -24,7 +24,7 @@ OwnTest = Annotated[
 
 def _concurrent_kind(value: Any) -> str:
     """Return the kind of a step in `concurrent`, which is a dump if it does not say."""
-    return str(value.get("kind", "dump") if isinstance(value, dict) else value.kind)
+    return str(value.get("kind", "dump") if isinstance(value, dict) else getattr(value, "kind", "dump"))
 
 
 ConcurrentStep = Annotated[
