@@ -12,7 +12,8 @@ _OWN = re.compile(
     r"""
     SET\ NAMES\ |
     SET\ `?@?@?(session|local)?`?\s*\.?\s*`?autocommit`?\s*=\ |
-    SET\ (SESSION|@@session\ ?\.)\ ?`?(group_concat_max_len|time_zone|sql_mode|explain_json_format_version)`?\s*=\ |
+    SET\ (SESSION|@@session\ ?\.)\ ?`?(group_concat_max_len|time_zone|sql_mode|
+        explain_json_format_version|information_schema_stats_expiry)`?\s*=\ |
     SET\ SESSION\ TRANSACTION\ |
     START\ TRANSACTION\ WITH\ CONSISTENT\ SNAPSHOT$ |
     SHOW\ (GLOBAL\ |BINARY\ LOG\ |MASTER\ )?(STATUS|VARIABLES)\b |

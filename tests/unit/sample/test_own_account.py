@@ -137,7 +137,8 @@ def test_another_connection_begins_anew() -> None:
     "text",
     [
         "SET NAMES ? COLLATE ?", "SET @@SESSION . `autocommit` = ON", "SET `autocommit` = ?",
-        "SET SESSION `group_concat_max_len` = ?", "SHOW GLOBAL STATUS WHERE `Variable_name` IN (...)",
+        "SET SESSION `group_concat_max_len` = ?", "SET SESSION `information_schema_stats_expiry` = ?",
+        "SHOW GLOBAL STATUS WHERE `Variable_name` IN (...)",
         "SHOW GLOBAL STATUS LIKE ?", "SELECT ?", "SELECT @@GLOBAL . `log_bin`",
         "UPDATE `performance_schema` . `threads` SET `INSTRUMENTED` = ? WHERE `PROCESSLIST_ID` = `CONNECTION_ID`",
         "SELECT ( SELECT GROUP_CONCAT ( `BUCKET_NUMBER` , ? SEPARATOR ? ) FROM `performance_schema` . `events_stat",

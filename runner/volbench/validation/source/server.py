@@ -27,8 +27,12 @@ SESSION: tuple[str, ...] = (
 )
 """Settings with which both servers print values alike and refuse writes."""
 
-SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
-"""Without this setting MySQL 9 prints plans in a form that MariaDB and older versions do not have."""
+SESSION_IF_KNOWN: tuple[str, ...] = (
+    "SET SESSION explain_json_format_version = 1",
+    "SET SESSION information_schema_stats_expiry = 0",
+)
+"""Without the first MySQL 9 prints plans in a form that MariaDB and older versions do not have; without the second
+MySQL 8 and later show sizes of tables as they were up to a day ago."""
 SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
 LOG_POSITIONS = (
     "SHOW BINARY LOG STATUS",
