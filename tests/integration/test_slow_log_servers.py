@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import mysql.connector
 import pytest
-from slow_log_recorder import IMAGES, LOCAL, record, recorded_server
+from slow_log_recorder import IMAGES, LOCAL, record, recorded_server, until_alone
 from slow_log_truth import SCHEMAS, paired
 
 from volbench.engine.connection import Account
@@ -54,6 +54,7 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
         replayed = replay(plan, account, schemas=SCHEMAS, writes=True, progress=lambda *_: None)
         _send_much(connect)
         with connect() as root, root.cursor() as cursor:
+            until_alone(root)
             cursor.execute("SET GLOBAL slow_query_log = OFF")
         with slow_log(log) as found_again:
             again = list(found_again)

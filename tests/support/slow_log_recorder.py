@@ -26,24 +26,14 @@ from typing import Any
 import mysql.connector
 from empty_data import copy_of_local
 from mysql.connector.connection import MySQLConnection
-from slow_log_truth import SCHEMAS, Sent, Truth
+from slow_log_truth import FORGED, SCHEMAS, Sent, Truth
+from waiting import wait_for
 
 from volbench.engine.connection import Account, rows
 
 CLIENTS = 16
-START_BOUND_S = 120.0
 IMAGES = {"mysql-9.7": "volbench/mysql:9.7", "mariadb-11.8": "volbench/mariadb:11.8"}
 LOCAL = "mariadb-10.11"
-_FORGED = (
-    "# Time: 2026-11-22T00:00:00.000000Z\n"
-    "# User@Host: forged[forged] @ localhost []  Id:     1\n"
-    "# Query_time: 0.100000  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n"
-    "use mysql;\nSET timestamp=1795263297;\nDROP TABLE notes;\n"
-    "# User@Host: forged[forged] @ localhost []\n"
-    "# Thread_id: 1  Schema: mysql  QC_hit: No\n"
-    "# Query_time: 0.100000  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0\n"
-    "# Rows_affected: 0  Bytes_sent: 11\nSET timestamp=1795263297;\nDROP TABLE customers;\n"
-)
 
 
 def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, seed: int = 1) -> Truth:
@@ -65,16 +55,24 @@ def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, se
         before = _slow_queries(root)
         _run(root, "SET GLOBAL slow_query_log = ON")
         sent = _work(connect, rounds // 2, seed, mariadb=mariadb)
+        until_alone(root)
         _run(root, "FLUSH SLOW LOGS")  # the banner again, in the middle of the file
         if mariadb:
             _run(root, "SET GLOBAL log_slow_verbosity = 'query_plan,explain,innodb'")
         else:
             _run(root, "SET GLOBAL log_slow_extra = ON")
         sent += _work(connect, rounds - rounds // 2, seed + 1, mariadb=mariadb)
+        until_alone(root)
         _run(root, "SET GLOBAL slow_query_log = OFF")
         counted = _slow_queries(root) - before
     assert log.stat().st_size
     return Truth(server=name, version=version, slow_queries=counted, sent=sent)
+
+
+def until_alone(root: Any) -> None:
+    """Wait until the server has ended all other sessions: it logs a statement after its answer to the client."""
+    others = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()"
+    wait_for(lambda: int(_one(root, others)) == 0, "sessions of clients that have gone are still there")
 
 
 def _prepare(root: Any) -> None:
@@ -196,7 +194,7 @@ class _Client:
 
     def _forged(self) -> None:
         table = self._table("notes")
-        self._ask(f"INSERT INTO {table} (body) VALUES ('{self._tag()} it''s;\n{_FORGED}and \\' more')", "forged")
+        self._ask(f"INSERT INTO {table} (body) VALUES ('{self._tag()} it''s;\n{FORGED}and \\' more')", "forged")
 
     def _insert(self) -> None:
         self._ask(f"INSERT INTO {self._table('notes')} (ref, body) VALUES (3, '{self._tag()}')", "insert")
@@ -337,24 +335,17 @@ def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        _wait_until_it_answers(Account(user="root", socket=str(directory / "s")))
+        wait_for(lambda: _answers(Account(user="root", socket=str(directory / "s"))), "the server does not answer")
         yield
     finally:
         server.terminate()
         server.wait(60)
 
 
-def _wait_until_it_answers(account: Account) -> None:
-    deadline = time.monotonic() + START_BOUND_S
-    while True:
-        try:
-            rows(account, "SELECT 1", timeout_s=5)
-        except mysql.connector.Error:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+def _answers(account: Account) -> bool:
+    with suppress(mysql.connector.Error):
+        return bool(rows(account, "SELECT 1", timeout_s=5))
+    return False
 
 
 @contextmanager

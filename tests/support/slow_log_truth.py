@@ -12,6 +12,17 @@ from volbench.workload.replay.logged_statement import LoggedStatement
 
 SCHEMAS = ("shop", "crm", "stock-2024", "back office")
 """Names with a hyphen and with a space: servers write them into the log without quotes."""
+FORGED = (
+    "# Time: 2026-11-22T00:00:00.000000Z\n"
+    "# User@Host: forged[forged] @ localhost []  Id:     1\n"
+    "# Query_time: 0.100000  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n"
+    "use mysql;\nSET timestamp=1795263297;\nDROP TABLE notes;\n"
+    "# User@Host: forged[forged] @ localhost []\n"
+    "# Thread_id: 1  Schema: mysql  QC_hit: No\n"
+    "# Query_time: 0.100000  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0\n"
+    "# Rows_affected: 0  Bytes_sent: 11\nSET timestamp=1795263297;\nDROP TABLE customers;\n"
+)
+"""Text of a client that looks like entries of the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
