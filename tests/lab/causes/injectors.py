@@ -188,10 +188,14 @@ class Quota(Injector):
     """A CPU quota of the server's group."""
 
     def on(self) -> None:
-        """Put the server into the group, with its quota."""
+        """Put the processes into the group, with its quota."""
+        self.join()
+        self._write(int(float(self.spec["cpus"]) * PERIOD_US))
+
+    def join(self) -> None:
+        """Put the server into the group."""
         for controller in ("cpuacct", "cpu"):
             _join(controller, self.recorder)
-        self._write(int(float(self.spec["cpus"]) * PERIOD_US))
 
     def off(self) -> None:
         """No quota."""

@@ -20,8 +20,9 @@ import mysql.connector
 from mysql.connector.abstracts import MySQLCursorAbstract
 
 from causes.counters import Recorder
-from causes.injectors import PERIOD_US, Injector
+from causes.injectors import Injector, Quota
 from causes.machine import group_of, labelled_processes
+from causes.pauses import PeriodicPause
 from volbench.engine.connection import Account, connection
 from volbench.engine.server import ACCOUNT_FILE
 
@@ -83,50 +84,23 @@ class Sessions(Injector):
             self._threads = ()
 
 
-class ClientPause(Injector):
+class ClientPause(PeriodicPause):
     """The load generator is stopped for `pause_ms`, every `every_s`, as a garbage collector or a debugger would."""
 
-    _thread: threading.Thread | None = None
-
-    def on(self) -> None:
-        """Begin."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._stop_and_go, daemon=True)
-        self._thread.start()
-
-    def off(self) -> None:
-        """SIGCONT."""
-        if self._thread is not None:
-            self._over.set()
-            self._thread.join(timeout=10)
-            self._thread = None
-
-    def _stop_and_go(self) -> None:
-        pause_s, every_s = float(self.spec["pause_ms"]) / 1000, float(self.spec["every_s"])
-        while not self._over.wait(every_s - pause_s):
-            _signal_clients(signal.SIGSTOP)
-            try:
-                self._over.wait(pause_s)
-            finally:
-                _signal_clients(signal.SIGCONT)
+    def signal(self, number: signal.Signals) -> None:
+        """Send it to the load generator."""
+        for pid in client_pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
-class ClientQuota(Injector):
+class ClientQuota(Quota):
     """A CPU quota of the load generator alone."""
 
-    def on(self) -> None:
-        """Put it into the lab's group of CPU time."""
+    def join(self) -> None:
+        """Put the load generator into the lab's group of CPU time."""
         for pid in client_pids():
             (group_of("cpu") / "cgroup.procs").write_text(str(pid))
-        self._write(int(float(self.spec["cpus"]) * PERIOD_US))
-
-    def off(self) -> None:
-        """No quota."""
-        self._write(-1)
-
-    def _write(self, quota_us: int) -> None:
-        (group_of("cpu") / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group_of("cpu") / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
 class FileProbe(Injector):
@@ -259,12 +233,6 @@ def _schedules(pid: int) -> Iterator[tuple[float, float]]:
         with suppress(OSError):
             run, wait, _ = (task / "schedstat").read_text().split()
             yield float(run), float(wait)
-
-
-def _signal_clients(number: signal.Signals) -> None:
-    for pid in client_pids():
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def _name(pid: int) -> str:

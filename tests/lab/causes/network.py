@@ -26,6 +26,7 @@ import mysql.connector
 from causes.counters import Recorder
 from causes.injectors import Injector
 from causes.machine import LANE, Machine, Volume, labelled, run, start, wait_for
+from causes.pauses import PeriodicPause
 from volbench.engine.connection import Account, connection
 
 SERVER_PORT, PROXY_PORT, API_PORT = (port + 10 * int(LANE) for port in (23306, 23307, 23308))
@@ -206,32 +207,12 @@ class Loss(Injector):
             yield ["INPUT", "-i", "lo", "-p", "tcp", side, str(SERVER_PORT), *lose]
 
 
-class ProxyPause(_OfProxy):
+class ProxyPause(_OfProxy, PeriodicPause):
     """The proxy is stopped for `pause_ms`, every `every_s`: nothing passes, nothing is lost."""
 
-    _thread: threading.Thread | None = None
-
-    def on(self) -> None:
-        """Begin."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._stop_and_go, name="pauses", daemon=True)
-        self._thread.start()
-
-    def off(self) -> None:
-        """SIGCONT."""
-        if self._thread is not None:
-            self._over.set()
-            self._thread.join(timeout=10)
-            self._thread = None
-
-    def _stop_and_go(self) -> None:
-        pause_s, every_s = float(self.spec["pause_ms"]) / 1000, float(self.spec["every_s"])
-        while not self._over.wait(every_s - pause_s):
-            os.kill(self.tcp.proxy_pid, signal.SIGSTOP)
-            try:
-                self._over.wait(pause_s)
-            finally:
-                os.kill(self.tcp.proxy_pid, signal.SIGCONT)
+    def signal(self, number: signal.Signals) -> None:
+        """Send it to the proxy."""
+        os.kill(self.tcp.proxy_pid, number)
 
 
 NETWORK_INJECTORS: Mapping[str, type[Injector]] = {"delay": Delay, "loss": Loss, "proxy-pause": ProxyPause}

@@ -211,11 +211,12 @@ def test_the_page_shows_what_lab_json_holds() -> None:
     ]
     data = page.data_of(
         {"all samples": runs}, load_conditions(),
-        machine={"volbench_version": "1", "commit": "c", "at": "now", "load": "16 to 33",
+        machine={"volbench_version": "1", "commit": "c", "at": "now", "load": "16 to 33", "known_seeds": [1, 9],
                  "machine": {"cpu_model": "", "cpus": 2, "memory_bytes": 1, "kernel": "6"}},
     )  # fmt: skip
     assert "the server did not start" in page.html(data)
     assert "16 to 33" in page.html(data)
+    assert "Verdicts of seeds 1, 9 were known" in page.html(data)
     assert [run_from(one) for one in data["runs"]["all samples"]] == runs
 
 

@@ -63,9 +63,8 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if explained:
         return [*explained, *_stalls(case)]
     outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
-    if any(
-        is_much(finding) for finding in outside
-    ):  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
+    if any(is_much(finding) for finding in outside):
+        # The device's own limits may be met as well, with the others' I/O; its waiting times are explained.
         most = max((finding.share for finding in outside if finding.share is not None), default=None)
         limits = [
             replace(finding, share=min(finding.share, _SECOND * most))
