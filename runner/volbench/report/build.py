@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from volbench.analysis.comparison_summary import summarise
+from volbench.analysis.comparison_summary import PairSummary, summarise
 from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.analysis.explain.run import RunExplanation, explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.records.goals.pricing import StorageClassRow
-from volbench.records.report import CellRow, DurabilityRow, Report
+from volbench.records.report import CellRow, DurabilityRow, Report, ServerRow, VolumeRow
 from volbench.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.report.rows.backup import backup_rows
 from volbench.report.rows.cells import (
@@ -64,11 +64,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     """
     run, results, events = loaded.run, loaded.results, loaded.events
     every = [volume.name for volume in run.volumes]
-    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
-    unavailable = unavailable_volumes(events, volume_of)
-    names = compared_volumes(run, results, unavailable)
+    volume_of = _volume_of(run)
+    names = compared_volumes(run, results, unavailable_volumes(events, volume_of))
     cells, volumes, server = cell_rows(run, results), volume_rows(run, results), server_row(results)
-    hosts, placements = hosts_by_volume(results, volume_of), declared_placements(run)
     comparisons = run_comparisons(run, results, cells, names)
     cells = used_within_bounds(cells, comparisons)
     explained = explain_run(loaded)
@@ -79,25 +77,13 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
-    done = sum(result.status == "done" for result in results)
-    skipped, over_budget = skipped_cells(events), is_over_budget(events)
-    declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
-    replaced = sum(event.event == "cell_replaced" for event in events)
-    warnings = caveats(
-        run, declared, cells, server, pairs, with_result=done, skipped=0 if over_budget else len(skipped),
-        replaced=replaced,
-        first=(
-            *((OVER_BUDGET,) if over_budget else ()),
-            *unavailable.values(),
-            *node_caveats({name: hosts[name] for name in names if name in hosts}, placements),
-        ),
-    )  # fmt: skip
+    warnings = _warnings(loaded, cells, volumes, server, pairs, names)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
         started_at=run.started_at,
         finished_at=finished_at(events),
-        complete=done == len(run.cells) - len(skipped) and finished_at(events) is not None,
+        complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
         summary=summarise_run(
             pairs,
@@ -135,6 +121,43 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         failures=failure_rows(loaded),
         differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
+    )
+
+
+def _volume_of(run: RunRecord) -> dict[str, str]:
+    return {cell.cell_id: cell.volume for cell in run.cells}
+
+
+def _done(loaded: LoadedRun) -> int:
+    return sum(result.status == "done" for result in loaded.results)
+
+
+def _warnings(
+    loaded: LoadedRun,
+    cells: Sequence[CellRow],
+    volumes: Sequence[VolumeRow],
+    server: ServerRow | None,
+    pairs: Sequence[PairSummary],
+    names: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the caveats, the gravest first: a budget that ended the run, volumes that could not be used, nodes."""
+    run, events, volume_of = loaded.run, loaded.events, _volume_of(loaded.run)
+    over_budget = is_over_budget(events)
+    hosts = hosts_by_volume(loaded.results, volume_of)
+    return caveats(
+        run,
+        [volume for volume in volumes if volume.name in names],  # a variant is emulated as its volume is
+        cells,
+        server,
+        pairs,
+        with_result=_done(loaded),
+        skipped=0 if over_budget else len(skipped_cells(events)),
+        replaced=sum(event.event == "cell_replaced" for event in events),
+        first=(
+            *((OVER_BUDGET,) if over_budget else ()),
+            *unavailable_volumes(events, volume_of).values(),
+            *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
+        ),
     )
 
 

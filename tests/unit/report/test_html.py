@@ -12,7 +12,8 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.formats.html import headline, keep_units_together
+from volbench.report.formats.html import headline
+from volbench.report.formats.template import keep_units_together
 from volbench.report.render import render
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 

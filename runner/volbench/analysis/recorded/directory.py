@@ -72,7 +72,7 @@ def explain_recorded(
     no other has one.
 
     Args:
-        place: a directory, a file, or several files.
+        source: a directory, a file, or several files.
         device: kernel name of the volume's device; empty: the one with the most operations.
         window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
             in which the volume was worse than before.
@@ -81,8 +81,50 @@ def explain_recorded(
     Raises UsageError when nothing in it is known, or nothing of the device or the window.
     """
     sources = [source] if isinstance(source, Path) else list(source)
-    source = sources[0]
-    collections = list(_collections(source))
+    material = _material(sources)
+    recordings = {name: recording for name, recording in material.recordings.items() if recording.series}
+    logs = [path.name for each in sources for path in _files(each) if is_slow_log(path)]
+    if not recordings:
+        raise _unreadable(sources[0], logs)
+    clocked = any(recording.clocked for recording in recordings.values())
+    if window is not None and not clocked:
+        raise UsageError("a window of the day needs recordings with times of day", where=f"--window {window.text}")
+    used, notes = _on_shared_clock(recordings, logs, clocked=clocked, zone=zone)
+    case = _of_device(_case(list(used.values()), clocked=clocked, collection=material.collection), device)
+    span = None if window is None else window.within(*case.window_s)
+    explained_case, explained, episode = _explained(case, span)
+    if episode is not None and span is None:
+        span = (episode.t0_s, episode.t1_s)
+        bounds = (clock_text(bound_s) if clocked else f"{bound_s:g} s" for bound_s in span)
+        notes.append(f"the volume was slower from {' to '.join(bounds)} than in the rest (p {episode.p_value:.3g})")
+    device_name = explained_case.device.entity if explained_case.device is not None else ""
+    rows = finding_rows(device_name or sources[0].name, STEP, {sources[0].name: explained})
+    queue = queue_of_clients(explained_case, client_count(recordings.values()))
+    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
+        notes.append(queue.text)
+    notes += [*_which_device(explained_case), *explained.notes, *_not_recorded(explained_case)]
+    return RecordedExplanation(
+        findings=without_acquittal(rows, queue),
+        files=material.kinds,
+        notes=tuple(dict.fromkeys(notes)),
+        clocked=clocked,
+        window_s=span,
+        episode=episode,
+        levels=() if span is None else tuple(_levels(case, span)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """What was read: the recordings by name, the kind of each file, and pt-stalk's first collection."""
+
+    recordings: Mapping[str, Recorded]
+    kinds: Mapping[str, str]
+    collection: Collection | None
+
+
+def _material(sources: Sequence[Path]) -> _Material:
+    collections = list(_collections(sources[0]))
     collected = {f"{prefix}-{kind}" for prefix, collection in collections for kind in collection.used}
     read = {
         name: file
@@ -91,64 +133,43 @@ def explain_recorded(
         if name not in collected and not _needless(name)
     }
     read |= {prefix: ("pt-stalk", collection.recorded) for prefix, collection in collections}
-    recordings = {name: recording for name, (_, recording) in read.items() if recording.series}
-    if not recordings:
-        logs = [path.name for each in sources for path in _files(each) if is_slow_log(path)]
-        if logs:
-            raise UsageError(
-                "a slow query log is no recording of a volume or a host",
-                where=str(source),
-                evidence=", ".join(logs),
-                next_step=f"give text of sar, iostat -x or pt-stalk; {COMMANDS}",
-            )
-        raise UsageError(
-            "nothing here that can be read",
+    return _Material(
+        recordings={name: recording for name, (_, recording) in read.items()},
+        kinds={name: kind for name, (kind, _) in read.items()} | dict.fromkeys(sorted(collected), "pt-stalk"),
+        collection=collections[0][1] if collections else None,
+    )
+
+
+def _unreadable(source: Path, logs: Sequence[str]) -> UsageError:
+    if logs:
+        return UsageError(
+            "a slow query log is no recording of a volume or a host",
             where=str(source),
-            next_step="give a directory with text of sar -d, sar -b, iostat -x, sysbench, pt-stalk or"
-            " pt-diskstats, or JSON of CloudWatch",
+            evidence=", ".join(logs),
+            next_step=f"give text of sar, iostat -x or pt-stalk; {COMMANDS}",
         )
-    clocked = any(recording.clocked for recording in recordings.values())
+    return UsageError(
+        "nothing here that can be read",
+        where=str(source),
+        next_step="give a directory with text of sar -d, sar -b, iostat -x, sysbench, pt-stalk or"
+        " pt-diskstats, or JSON of CloudWatch",
+    )
+
+
+def _on_shared_clock(
+    recordings: Mapping[str, Recorded], logs: Sequence[str], *, clocked: bool, zone: str
+) -> tuple[Mapping[str, Recorded], list[str]]:
+    """The recordings that share a clock, and the notes on them and on what is left out."""
     used = {name: recording for name, recording in recordings.items() if recording.clocked == clocked}
     notes = [note for recording in used.values() for note in recording.notes]
-    used, of_clocks = on_one_clock(used, zone)
+    shifted, of_clocks = on_one_clock(used, zone)
     notes += of_clocks
+    notes += [f"{log} is a slow query log and was not read: {COMMANDS}" for log in logs]
     notes += [
-        f"{path.name} is a slow query log and was not read: {COMMANDS}"
-        for each in sources
-        for path in _files(each)
-        if is_slow_log(path)
+        f"{name} is left out: it has no time of day, other files have"
+        for name in recordings.keys() - shifted.keys()
     ]
-    notes += [
-        f"{name} is left out: it has no time of day, other files have" for name in recordings.keys() - used.keys()
-    ]
-    case = _case(list(used.values()), clocked=clocked, collection=collections[0][1] if collections else None)
-    case = _of_device(case, device)
-    if window is not None and not clocked:
-        raise UsageError("a window of the day needs recordings with times of day", where=f"--window {window.text}")
-    span = None if window is None else window.within(*case.window_s)
-    explained_case, explained, episode = _explained(case, span)
-    if episode is not None and span is None:
-        span = (episode.t0_s, episode.t1_s)
-        bounds = (clock_text(bound_s) if clocked else f"{bound_s:g} s" for bound_s in span)
-        notes.append(f"the volume was slower from {' to '.join(bounds)} than in the rest (p {episode.p_value:.3g})")
-    device_name = explained_case.device.entity if explained_case.device is not None else ""
-    rows = finding_rows(device_name or source.name, STEP, {source.name: explained})
-    queue = queue_of_clients(explained_case, client_count(recordings.values()))
-    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
-        notes.append(queue.text)
-    return RecordedExplanation(
-        findings=without_acquittal(rows, queue),
-        files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
-        notes=tuple(
-            dict.fromkeys(
-                [*notes, *_which_device(explained_case), *explained.notes, *_not_recorded(explained_case)]
-            )
-        ),
-        clocked=clocked,
-        window_s=span,
-        episode=episode,
-        levels=() if span is None else tuple(_levels(case, span)),
-    )
+    return shifted, notes
 
 
 def _of_device(case: Case, device: str) -> Case:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from volbench.base import text
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
+from volbench.report.formats.template import template_environment
 from volbench.report.page_data import PageData
-from volbench.report.rows import prediction, storage_classes
 from volbench.report.views.causes import cause_view
 from volbench.report.views.charts import charts, panels_with_data
 from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.report.views.cost_tables import (
     association_sentences,
     query_tables,
-    signed,
     transaction_tables,
 )
 from volbench.report.views.curves import curve_plots, step_curves
@@ -48,42 +45,7 @@ def html(report: Report, page: PageData) -> str:
     """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
     volumes = [volume.name for volume in report.volumes]
     panels = panels_with_data(line for cell in page.timelines.cells for line in cell.lines)
-    environment = Environment(
-        loader=PackageLoader("volbench.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        function.__name__: function
-        for function in (
-            *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
-            *(
-                wording.confidence_text,
-                wording.table_notes,
-                wording.data_text,
-                wording.fault_text,
-                wording.label,
-                wording.parameter_text,
-            ),
-            *(wording.recovery_text, wording.window_text),
-        )
-    }
-    environment.filters |= {"nowrap": keep_units_together, "fact": fact, "signed": signed}
-    environment.filters |= {"breakable": breakable, "sentence": sentence}
-    environment.filters |= {
-        "prediction_subject": prediction.subject,
-        "prediction_value": prediction.value_text,
-        "prediction_mark": prediction.mark_text,
-    }
-    environment.filters |= {
-        function.__name__: function
-        for function in (
-            *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes),
-            storage_classes.standing_text,
-        )
-    }
+    environment = template_environment()
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -122,35 +84,6 @@ def html(report: Report, page: PageData) -> str:
         style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
     )
-
-
-def keep_units_together(text: str) -> str:
-    """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
-    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
-    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", text)
-
-
-def breakable(step: str) -> Markup:
-    """Return a step's name that may be broken after a slash, and nowhere within a word."""
-    return Markup("<wbr>").join(Markup.escape(piece) for piece in re.split(r"(?<=/)", step))
-
-
-def sentence(text: str) -> str:
-    """Return the text with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
-
-
-def fact(value: Any, name: str) -> str:
-    """Return a fact as text: yes and no, GiB, lists with commas."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
-        return f"{text.number(value / 2**30)} GiB"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, dict):
-        return wording.parameter_text(value)
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:

@@ -95,26 +95,7 @@ def schedule(
     Raises UsageError for a log without a statement to send, or with too many.
     """
     skipped: Counter[str] = Counter()
-    statements = []
-    earliest_s = float("inf")
-    for statement in log:
-        reason = _skip_reason(statement, schemas, writes=writes)
-        if not reason:
-            earliest_s = min(earliest_s, statement.at_s)
-            if statement.at_s - earliest_s >= seconds + 1:  # a whole second may be spread
-                reason = AFTER_SECONDS
-        if reason:
-            skipped[reason] += 1
-        else:
-            statements.append(statement)
-        if len(statements) > STATEMENTS_MAX:
-            raise UsageError(f"a log of more than {STATEMENTS_MAX} statements", where="replay.slow_log",
-                             next_step="cut it with replay.seconds, or replay a part")  # fmt: skip
-    if not statements:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-        raise UsageError("the log has no statement to replay", where="replay.slow_log",
-                         evidence=f"skipped: {reasons or 'nothing, the log is empty'}")  # fmt: skip
-    statements = _without_called_routines(statements, skipped)
+    statements = _to_send(log, skipped, schemas=schemas, writes=writes, seconds=seconds)
     whole_seconds = all(statement.at_s.is_integer() for statement in statements)
     timed = sorted(_spread(statements) if whole_seconds else statements, key=lambda statement: statement.at_s)
     first_s = timed[0].at_s
@@ -142,6 +123,37 @@ def schedule(
         whole_seconds=whole_seconds,
         first_at_s=first_s,
     )
+
+
+def _to_send(
+    log: Iterable[LoggedStatement],
+    skipped: Counter[str],
+    *,
+    schemas: Collection[str],
+    writes: bool,
+    seconds: float,
+) -> list[LoggedStatement]:
+    """The statements to send, and in `skipped` the others by reason. Raises UsageError for none or too many."""
+    statements = []
+    earliest_s = float("inf")
+    for statement in log:
+        reason = _skip_reason(statement, schemas, writes=writes)
+        if not reason:
+            earliest_s = min(earliest_s, statement.at_s)
+            if statement.at_s - earliest_s >= seconds + 1:  # a whole second may be spread
+                reason = AFTER_SECONDS
+        if reason:
+            skipped[reason] += 1
+        else:
+            statements.append(statement)
+        if len(statements) > STATEMENTS_MAX:
+            raise UsageError(f"a log of more than {STATEMENTS_MAX} statements", where="replay.slow_log",
+                             next_step="cut it with replay.seconds, or replay a part")  # fmt: skip
+    if not statements:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+        raise UsageError("the log has no statement to replay", where="replay.slow_log",
+                         evidence=f"skipped: {reasons or 'nothing, the log is empty'}")  # fmt: skip
+    return _without_called_routines(statements, skipped)
 
 
 def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, writes: bool) -> str:

@@ -1,0 +1,72 @@
+"""The template engine of the HTML report, and the functions that its templates call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from volbench.base import text
+from volbench.report import wording
+from volbench.report.rows import prediction, storage_classes
+from volbench.report.views.cost_tables import signed
+
+
+def template_environment() -> Environment:
+    """Return the engine that reads the templates of `report/page`; an undefined name is an error."""
+    environment = Environment(
+        loader=PackageLoader("volbench.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {function.__name__: function for function in _FILTERS}
+    environment.filters |= {
+        "nowrap": keep_units_together,
+        "prediction_subject": prediction.subject,
+        "prediction_value": prediction.value_text,
+        "prediction_mark": prediction.mark_text,
+    }
+    return environment
+
+
+def keep_units_together(text: str) -> str:
+    """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
+    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
+    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", text)
+
+
+def breakable(step: str) -> Markup:
+    """Return a step's name that may be broken after a slash, and nowhere within a word."""
+    return Markup("<wbr>").join(Markup.escape(piece) for piece in re.split(r"(?<=/)", step))
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def fact(value: Any, name: str) -> str:
+    """Return a fact as text: yes and no, GiB, lists with commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
+        return f"{text.number(value / 2**30)} GiB"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return wording.parameter_text(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+_FILTERS = (
+    *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
+    *(wording.confidence_text, wording.table_notes, wording.data_text, wording.fault_text, wording.label),
+    *(wording.parameter_text, wording.recovery_text, wording.window_text),
+    *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
+    *(breakable, fact, sentence, signed),
+)
+"""Templates call them by their own names."""
