@@ -21,6 +21,7 @@ class Server:
 
     def __init__(self, *, refused: int = 0) -> None:
         self.may_connect, self.killed, self.connected = threading.Event(), threading.Event(), threading.Event()
+        self.executing = threading.Event()
         self.executed: list[str] = []
         self.asked: list[str] = []
         self._refused = refused
@@ -33,6 +34,7 @@ class Server:
 
     def execute(self, sql: str) -> None:
         self.executed.append(sql)
+        self.executing.set()
         assert self.killed.wait(60)
 
     def query(self, sql: str) -> None:
@@ -42,9 +44,11 @@ class Server:
         self.killed.set()
 
 
-def statement(server: Server) -> LongStatement:
-    context = SimpleNamespace(server=server, cancelled=threading.Event(), clock=SimpleNamespace(now_s=lambda: 0.0))
-    return LongStatement(cast("StepContext", context), "ALTER TABLE t FORCE", timeout_s=0.1)
+def statement(server: Server, *, timeout_s: float, cancelled: threading.Event | None = None) -> LongStatement:
+    context = SimpleNamespace(
+        server=server, cancelled=cancelled or threading.Event(), clock=SimpleNamespace(now_s=lambda: 0.0)
+    )
+    return LongStatement(cast("StepContext", context), "ALTER TABLE t FORCE", timeout_s=timeout_s)
 
 
 def test_a_statement_whose_connection_is_late_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +57,7 @@ def test_a_statement_whose_connection_is_late_is_never_begun(monkeypatch: pytest
     monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.1)
     server = Server()
     with pytest.raises(StepFailed, match=r"took longer than 0\.1 s"):
-        statement(server).run(lambda: None, step_name="x", noun="ALTER TABLE")
+        statement(server, timeout_s=0.1).run(lambda: None, step_name="x", noun="ALTER TABLE")
     server.may_connect.set()
     assert server.connected.wait(60)
     assert server.executed == []
@@ -63,7 +67,16 @@ def test_a_refused_kill_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.01)
     server = Server(refused=2)
     server.may_connect.set()
-    with pytest.raises(StepFailed, match=r"took longer than 0\.1 s"):
-        statement(server).run(lambda: None, step_name="x", noun="ALTER TABLE")
-    assert server.asked == ["KILL 7"] * 3
+    cancelled = threading.Event()
+
+    def cancel_once_begun() -> None:
+        assert server.executing.wait(60)
+        cancelled.set()
+
+    with pytest.raises(StepFailed, match="was cancelled"):
+        statement(server, timeout_s=600.0, cancelled=cancelled).run(
+            cancel_once_begun, step_name="x", noun="ALTER TABLE"
+        )
+    assert len(server.asked) >= 3, "two refused, one that ended it; more where the statement's end takes a while"
+    assert set(server.asked) == {"KILL 7"}
     assert server.killed.is_set()
