@@ -119,7 +119,7 @@ class _Material:
     """What was read: the recordings by name, the kind of each file, and pt-stalk's first collection."""
 
     recordings: Mapping[str, Recorded]
-    kinds: Mapping[str, str]
+    kinds: dict[str, str]
     collection: Collection | None
 
 

@@ -74,19 +74,16 @@ def credits(  # noqa: A001 - it is the command's name
     io_bytes = _size("--io-size", io_size) if io_size else float(DEFAULT_IO_BYTES)
     defaults = Assumed(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
     day_window, dump_window = _windows(window)
-    if day_window is not None and history is None:
-        raise UsageError("a window of the day needs a history", where="--window", next_step="add --from")
-    loaded_history = (
-        None
-        if history is None
-        else read_history(history, defaults, device=device, window=day_window, zone=timezone)
+    loaded_history = _history(
+        history,
+        defaults,
+        profile=profile,
+        profile_options=profile_options,
+        device=device,
+        window=day_window,
+        zone=timezone,
+        constant=iops is not None or bool(throughput),
     )
-    if loaded_history is not None and (iops is not None or throughput):
-        raise UsageError(
-            "a load is either a history or a constant rate", where="--from", next_step="omit --iops or --from"
-        )
-    if loaded_history is not None and loaded_history.observed_bytes:
-        loaded_history = _with_shares(loaded_history, profile, profile_options)
     work = _constant(iops, throughput, io_size, defaults) if loaded_history is None else loaded_history.work
     if work is None and not dump:
         raise UsageError(
@@ -103,6 +100,29 @@ def credits(  # noqa: A001 - it is the command's name
     if question.window_s is not None and question.dump is None:
         raise UsageError("a window needs a dump", where="--window", next_step="add --dump")
     _show(question, answer(question, load_prices()), loaded_history, json=json, plot=plot)
+
+
+def _history(
+    source: Path | None,
+    defaults: Assumed,
+    *,
+    profile: str,
+    profile_options: dict[str, str],
+    device: str,
+    window: DayWindow | None,
+    zone: str,
+    constant: bool,
+) -> History | None:
+    if source is None:
+        if window is not None:
+            raise UsageError("a window of the day needs a history", where="--window", next_step="add --from")
+        return None
+    history = read_history(source, defaults, device=device, window=window, zone=zone)
+    if constant:
+        raise UsageError(
+            "a load is either a history or a constant rate", where="--from", next_step="omit --iops or --from"
+        )
+    return _with_shares(history, profile, profile_options) if history.observed_bytes else history
 
 
 def _show(
