@@ -37,11 +37,16 @@ class LongStatement:
         thread.start()
         while thread.is_alive():
             if self._ctx.cancelled.is_set() or time.monotonic() > until:
-                self._end(thread)
-                reason = (
-                    "was cancelled" if self._ctx.cancelled.is_set() else f"took longer than {self._timeout_s:g} s"
+                cancelled = self._ctx.cancelled.is_set()
+                reason = "was cancelled" if cancelled else f"took longer than {self._timeout_s:g} s"
+                ended = self._end(thread)
+                raise StepFailed(
+                    f"the {noun} {reason}",
+                    where=f"step {step_name}",
+                    evidence=""
+                    if ended
+                    else f"the server still runs it {_KILL_TIMEOUT_S:g} s after the first KILL",
                 )
-                raise StepFailed(f"the {noun} {reason}", where=f"step {step_name}")
             thread.join(_POLL_S)
             report()
 
@@ -61,12 +66,31 @@ class LongStatement:
             evidence = error.evidence if isinstance(error, VolbenchError) else ""
             self.failure = evidence or str(error)
 
-    def _end(self, thread: threading.Thread) -> None:
-        """Kill the statement; one whose connection is still being made is not begun. A refused KILL is repeated."""
+    def _end(self, thread: threading.Thread) -> bool:
+        """Kill the statement until the server runs it no more; False if it still does after `_KILL_TIMEOUT_S`.
+
+        A statement whose connection is still being made is not begun. A refused KILL is repeated. The server closes
+        the client's connection before the statement has ended, and may complete the statement after that.
+        """
         self._given_up.set()  # before the id is read: the thread sets the id before it looks at this
         until = time.monotonic() + _KILL_TIMEOUT_S
-        while thread.is_alive() and time.monotonic() < until:
+        while thread.is_alive() or self._is_running():
+            if time.monotonic() > until:
+                return self._id is None  # never begun
             if self._id is not None:
                 with contextlib.suppress(VolbenchError, mysql.connector.Error):
                     self._ctx.server.query(f"KILL {self._id}")
             thread.join(_KILL_POLL_S)
+            if not thread.is_alive() and self._is_running():
+                time.sleep(_KILL_POLL_S)
+        return True
+
+    def _is_running(self) -> bool:
+        """Whether the server has a session of this id; False where the server cannot be asked."""
+        if self._id is None:
+            return False
+        listed = f"SELECT 1 FROM information_schema.processlist WHERE id = {self._id}"  # noqa: S608 - a number
+        try:
+            return bool(self._ctx.server.query(listed))
+        except (VolbenchError, mysql.connector.Error):
+            return False

@@ -17,14 +17,14 @@ from volbench.workload.long_statement import LongStatement
 
 
 class Server:
-    """Connects when it is allowed to, and refuses the first KILLs."""
+    """Connects when it may, refuses the first KILLs, and lists a session `listed` times after its end."""
 
-    def __init__(self, *, refused: int = 0) -> None:
+    def __init__(self, *, refused: int = 0, listed: int = 0) -> None:
         self.may_connect, self.killed, self.connected = threading.Event(), threading.Event(), threading.Event()
         self.executing = threading.Event()
         self.executed: list[str] = []
         self.asked: list[str] = []
-        self._refused = refused
+        self._refused, self._listed = refused, listed
 
     @contextmanager
     def connect(self, _database: str | None, *, timeout_s: float) -> Iterator[Any]:
@@ -37,11 +37,15 @@ class Server:
         self.executing.set()
         assert self.killed.wait(60)
 
-    def query(self, sql: str) -> None:
+    def query(self, sql: str) -> list[tuple[int]]:
+        if "processlist" in sql:
+            self._listed -= 1
+            return [(1,)] if self._listed >= 0 else []
         self.asked.append(sql)
         if len(self.asked) <= self._refused:
             raise StepFailed("the server is busy", where="KILL")
         self.killed.set()
+        return []
 
 
 def statement(server: Server, *, timeout_s: float, cancelled: threading.Event | None = None) -> LongStatement:
@@ -63,9 +67,7 @@ def test_a_statement_whose_connection_is_late_is_never_begun(monkeypatch: pytest
     assert server.executed == []
 
 
-def test_a_refused_kill_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.01)
-    server = Server(refused=2)
+def cancelled_once_begun(server: Server) -> StepFailed:
     server.may_connect.set()
     cancelled = threading.Event()
 
@@ -73,10 +75,33 @@ def test_a_refused_kill_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server.executing.wait(60)
         cancelled.set()
 
-    with pytest.raises(StepFailed, match="was cancelled"):
+    with pytest.raises(StepFailed, match="was cancelled") as failed:
         statement(server, timeout_s=600.0, cancelled=cancelled).run(
             cancel_once_begun, step_name="x", noun="ALTER TABLE"
         )
+    return failed.value
+
+
+def test_a_refused_kill_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.01)
+    server = Server(refused=2)
+    cancelled_once_begun(server)
     assert len(server.asked) >= 3, "two refused, one that ended it; more where the statement's end takes a while"
     assert set(server.asked) == {"KILL 7"}
     assert server.killed.is_set()
+
+
+def test_a_statement_that_the_server_still_runs_is_not_yet_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server closes the connection first; a statement that gets its lock then is completed."""
+    monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.01)
+    server = Server(listed=5)
+    assert cancelled_once_begun(server).evidence == ""
+    assert server.query("SELECT 1 FROM information_schema.processlist WHERE id = 7") == []
+
+
+def test_a_statement_that_outlives_its_kill_is_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_statement, "_KILL_POLL_S", 0.01)
+    monkeypatch.setattr(long_statement, "_KILL_TIMEOUT_S", 0.1)
+    assert (
+        cancelled_once_begun(Server(listed=1000)).evidence == "the server still runs it 0.1 s after the first KILL"
+    )
