@@ -10,6 +10,7 @@ from volbench.workload.interface import Clock
 from volbench.workload.oltp.load_meter import (
     Observed,
     client_cpu,
+    concurrency,
     histogram_row,
     load_metrics,
     offered_load,
@@ -93,3 +94,25 @@ def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval
 def test_unknown_client_cpu_is_absent(intervals: list[Interval]) -> None:
     """Not 0: the validity rule must not take it for idle."""
     assert client_cpu([Observed(interval=one, cpu_s=None) for one in intervals], threads=1, cpus=1.0) == {}
+
+
+SECONDS = [(float(second), second + 1.0) for second in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("windows", "phases"),
+    [
+        ([], ["alone"] * 5),
+        ([(1.2, 1.4)], ["alone", "during", "alone", "alone", "alone"]),
+        ([(0.8, 3.4)], ["", "during", "during", "", "alone"]),
+        ([(1.75, 2.375)], ["alone", "", "during", "alone", "alone"]),
+        ([(4.875, 9.0)], ["alone", "alone", "alone", "alone", "during"]),
+        ([(0.0, 1.0), (3.5, 4.0)], ["during", "alone", "alone", "during", "alone"]),
+        ([(7.0, 8.0), (2.0, 2.0)], ["alone"] * 5),
+    ],
+)
+def test_an_interval_is_concurrent_with_a_step_of_any_length(
+    windows: list[tuple[float, float]], phases: list[str]
+) -> None:
+    """A backup of 0.6 s across two seconds is in neither for half a second, and still had an effect."""
+    assert list(concurrency(SECONDS, windows)) == phases

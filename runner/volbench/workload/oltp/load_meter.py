@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from volbench.records.latency_bins import merge
 from volbench.records.metrics import MetricValue, metric
@@ -84,6 +84,30 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[s
         values |= {f"latency_ms_{name}": bins.quantile_ms(level) for name, level in QUANTILES.items()}
         values |= {"latency_ms_max": bins.max_ms(), "latency_ms_mean": bins.mean_ms()}
     return {name: metric(name, value) for name, value in values.items() if value is not None}
+
+
+def concurrency(
+    intervals: Sequence[tuple[float, float]], windows: Sequence[tuple[float, float]]
+) -> tuple[Literal["during", "alone", ""], ...]:
+    """Return for each interval whether other steps ran in it: `during`, `alone`, or empty for a small part of it.
+
+    Args:
+        intervals: begins and ends in seconds.
+        windows: begins and ends of the other steps, on the same clock.
+
+    A step is in an interval if it ran for half of it, or in no other interval for longer: so that a short step has
+    an interval too.
+    """
+    overlaps = [[max(0.0, min(end, t1) - max(begin, t0)) for begin, end in intervals] for t0, t1 in windows]
+    longest = [max(row, default=0.0) for row in overlaps]
+    phases: list[Literal["during", "alone", ""]] = []
+    for index, (begin, end) in enumerate(intervals):
+        shares = [(row[index], most) for row, most in zip(overlaps, longest, strict=True) if row[index] > 0]
+        if any(overlap >= min((end - begin) / 2, most) for overlap, most in shares):
+            phases.append("during")
+        else:
+            phases.append("" if shares else "alone")
+    return tuple(phases)
 
 
 def losses(during: Sequence[Interval], alone: Sequence[Interval]) -> dict[str, MetricValue]:

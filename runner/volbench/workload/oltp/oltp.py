@@ -22,6 +22,7 @@ from volbench.workload.oltp.concurrent_steps import ConcurrentSteps, running_alo
 from volbench.workload.oltp.load_meter import (
     Observed,
     client_cpu,
+    concurrency,
     histogram_row,
     load_metrics,
     losses,
@@ -253,24 +254,14 @@ class _Run:
 def _phases(
     intervals: Sequence[Interval], sub_results: Sequence[SubResult], run: _Run, step_details: dict[str, Any]
 ) -> tuple[SubResult, ...]:
-    """Return the load's figures during concurrent steps, and alone.
-
-    An interval counts as concurrent if another step ran for half of it, or was inside it; an interval with a
-    shorter overlap is in neither.
-    """
+    """Return the load's figures during concurrent steps, and alone, see `concurrency`."""
     clock = run.ctx.clock
-    windows = [sub_result.outcome.window_s for sub_result in sub_results]
-    during, alone = [], []
-    for interval in intervals:
-        start_s, end_s = clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)
-        overlaps = [max(0.0, min(end_s, t1) - max(start_s, t0)) for t0, t1 in windows]
-        if any(
-            overlap >= min(interval.interval_s / 2, t1 - t0)
-            for overlap, (t0, t1) in zip(overlaps, windows, strict=True)
-        ):
-            during.append(interval)
-        elif not any(overlaps):
-            alone.append(interval)
+    phases = concurrency(
+        [(clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)) for interval in intervals],
+        [sub_result.outcome.window_s for sub_result in sub_results],
+    )
+    during = [interval for interval, phase in zip(intervals, phases, strict=True) if phase == "during"]
+    alone = [interval for interval, phase in zip(intervals, phases, strict=True) if phase == "alone"]
     return tuple(
         SubResult(
             suffix=suffix,
