@@ -90,21 +90,26 @@ def test_faults_are_injected_and_taken_back(root: Path) -> None:
 
 
 def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) -> None:
-    """The bytes stay; a neighbour that runs is not touched."""
+    """The bytes stay; a neighbour that runs is not touched. Another test may clear it first: hence the tries."""
+    emulate = ("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(root), "--name")
     for name in ("dies", "lives"):
-        volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(root), "--name", name)
+        volbench(*emulate, name)
     write_durably(root / "dies" / "data" / "file", b"kept")
-    (daemon,) = attachments(root / "dies").daemons
-    os.kill(daemon, signal.SIGKILL)
-    assert wait_until(lambda: not attachments(root / "dies").daemons, timeout_s=COMMAND_S_MAX)
-    assert attachments(root / "dies").mounts
-    cleared = volbench("volume", "list", "--dir", str(root))
-    assert not attachments(root / "dies")
-    assert attachments(root / "lives").daemons
-    assert f"{root / 'dies'} (its data" in cleared.stderr
+    for _ in range(TRIES):
+        (daemon,) = attachments(root / "dies").daemons
+        os.kill(daemon, signal.SIGKILL)
+        assert wait_until(lambda: not attachments(root / "dies").daemons, timeout_s=COMMAND_S_MAX)
+        cleared = volbench("volume", "list", "--dir", str(root))
+        assert not attachments(root / "dies")
+        assert attachments(root / "lives").daemons
+        if f"{root / 'dies'} (its data" in cleared.stderr:
+            break
+        volbench(*emulate, "dies")
+    else:
+        pytest.fail("no command of this test said that it cleared the volume")
     assert "dies: ebs-gp3, stopped" in cleared.stdout
     assert "lives: ebs-gp3, running" in cleared.stdout
-    volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(root), "--name", "dies")
+    volbench(*emulate, "dies")
     assert (root / "dies" / "data" / "file").read_bytes() == b"kept"
     for name in ("dies", "lives"):
         volbench("volume", "remove", name)
