@@ -132,15 +132,15 @@ class Run:
 
         Raises UsageError for a cell that the run does not have.
         """
-        known = [cell.cell_id for cell in self._loaded.run.cells]
-        unknown = sorted(set(cell_ids) - set(known))
+        cell_ids_of_run = [cell.cell_id for cell in self._loaded.run.cells]
+        unknown = sorted(set(cell_ids) - set(cell_ids_of_run))
         if unknown:
             raise UsageError(
                 f"the run has no cell {', '.join(unknown)}",
                 where=str(self.path),
-                evidence=f"it has {', '.join(known)}",
+                evidence=f"it has {', '.join(cell_ids_of_run)}",
             )
-        return pa.concat_tables([SERIES_SCHEMA.empty_table(), *self._series(cell_ids or known)])
+        return pa.concat_tables([SERIES_SCHEMA.empty_table(), *self._series(cell_ids or cell_ids_of_run)])
 
     def compare(self, metric: str, *, step: str | None = None) -> tuple[ComparisonRow, ...]:
         """The comparisons of one metric against the baseline.
@@ -149,11 +149,11 @@ class Run:
         """
         rows = [row for row in self.report.comparisons if row.metric == metric and step in (None, row.step)]
         if not rows:
-            known = sorted({row.metric for row in self.report.comparisons if step in (None, row.step)})
+            metrics = sorted({row.metric for row in self.report.comparisons if step in (None, row.step)})
             raise UsageError(
                 f"the run compares no metric {metric!r}" + (f" of step {step!r}" if step else ""),
                 where=str(self.path),
-                evidence=f"it compares {', '.join(known) or 'nothing'}",
+                evidence=f"it compares {', '.join(metrics) or 'nothing'}",
             )
         return tuple(rows)
 

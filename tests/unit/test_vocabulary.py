@@ -10,7 +10,23 @@ import pytest
 from vocabulary import VAGUE
 
 PACKAGE = Path("runner/volbench")
-CHECKED = ("base", "cli", "execute", "observe", "plan", "report", "sample", "suite", "validation", "workload")
+CHECKED = (
+    *(
+        "base",
+        "cli",
+        "execute",
+        "observe",
+        "plan",
+        "profile",
+        "report",
+        "sample",
+        "site",
+        "store",
+        "suite",
+        "testing",
+    ),
+    *("validation", "workload"),
+)
 """Packages without such names; the list only grows."""
 
 

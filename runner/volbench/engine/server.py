@@ -90,10 +90,10 @@ class Server:
                 [binary, "--no-defaults", "--version"], timeout_s=60.0, doing=f"asking {binary} for its version"
             )
             output = ran.output.strip()
-            found = identify(output, binary) if ran.exit_code == 0 else None
-            if found is not None:
-                write_private(identity_file, json.dumps(asdict(self._require_version(found))))
-                return found
+            identity = identify(output, binary) if ran.exit_code == 0 else None
+            if identity is not None:
+                write_private(identity_file, json.dumps(asdict(self._require_version(identity))))
+                return identity
         raise EnvironmentLacks(
             f"there is no {self.spec.flavor} server to run",
             where="server",

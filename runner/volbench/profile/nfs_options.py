@@ -33,7 +33,7 @@ _FLAGS = _option_names(
 )
 _EITHER = frozenset({"fsc", "nofsc", "rdirplus", "nordirplus"})
 """Alone or, on newer kernels, with a value."""
-_KNOWN = _NUMBERS | _TEXTS | _SWITCHES | _FLAGS | _EITHER | {f"no{name}" for name in _SWITCHES}
+_OPTIONS = _NUMBERS | _TEXTS | _SWITCHES | _FLAGS | _EITHER | {f"no{name}" for name in _SWITCHES}
 _VERSIONS = ("2", "3", "4", "4.0", "4.1", "4.2")
 _SIMILARITY_MIN = 0.75
 
@@ -42,8 +42,10 @@ def nfs_option_faults(text: str) -> Iterator[str]:
     """What is wrong with the mount options of a SPEC, such as `vers=4.1,nconnect=4`."""
     for option in text.split(","):
         name, separator, value = option.partition("=")
-        if name not in _KNOWN:
-            nearest = None if name.startswith(("x-", "X-")) else nearest_match(name, _KNOWN, cutoff=_SIMILARITY_MIN)
+        if name not in _OPTIONS:
+            nearest = (
+                None if name.startswith(("x-", "X-")) else nearest_match(name, _OPTIONS, cutoff=_SIMILARITY_MIN)
+            )
             if nearest is not None:
                 yield f"NFS has no mount option {name!r}, perhaps you meant {nearest!r}"
         elif name in _NUMBERS | _TEXTS and not value:

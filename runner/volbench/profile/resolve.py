@@ -122,8 +122,8 @@ def resolve_disk(spec: str) -> ResolvedVolume:
 
     Raise UsageError.
     """
-    place, options = _disk_spec(spec)
-    return resolve(place, options)
+    name, options = _disk_spec(spec)
+    return resolve(name, options)
 
 
 def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVolume:
@@ -138,9 +138,9 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         names[key] = evaluate(formula, names)
     for check in checks:
         if not evaluate(check.require, names):
-            given = ", ".join(f"{key}={value}" for key, value in options.items())
+            options_text = ", ".join(f"{key}={value}" for key, value in options.items())
             unit = "; a size without a unit is in bytes" if str(options.get("size", "")).strip().isdigit() else ""
-            raise ValueError(f"{check.text}; given: {given}{unit}" if given else check.text)
+            raise ValueError(f"{check.text}; given: {options_text}{unit}" if options_text else check.text)
     if profile.mode is None or profile.durability is None or profile.size_bytes is None:
         raise ValueError(f"{name} is not a complete volume: mode, durability or size_bytes is missing")
     size_bytes = int(number(profile.size_bytes, names))
@@ -172,23 +172,25 @@ def _disk(
     if profile.disks is None:
         return None
     key = profile.disks.parameter
-    place, options = _disk_spec(str(parameters[key]))
+    name, options = _disk_spec(str(parameters[key]))
     try:
-        disk = _resolve(place, options, directory)
+        disk = _resolve(name, options, directory)
     except (UsageError, ValueError) as error:
-        what = error.what if isinstance(error, UsageError) else error
-        raise ValueError(f"{key}={parameters[key]}: {what}") from error
+        reason = error.what if isinstance(error, UsageError) else error
+        raise ValueError(f"{key}={parameters[key]}: {reason}") from error
     if disk.mode != "block":
         raise ValueError(f"{key}={parameters[key]}: a disk is a block volume")
-    figures = merged_profile(place, options, directory).figures
-    names |= {f"{key}_{name}": figure.number for name, figure in figures.items()}
+    figures = merged_profile(name, options, directory).figures
+    names |= {f"{key}_{figure_name}": figure.number for figure_name, figure in figures.items()}
     return disk
 
 
 def _disk_spec(spec: str) -> tuple[str, dict[str, str]]:
     """Return profile and options of a disk: options are separated by commas, since `&` ends the cluster's own."""
-    place, _, query = spec.partition("?")
-    return place, {name: value for name, _, value in (part.partition("=") for part in query.split(",") if part)}
+    profile, _, query = spec.partition("?")
+    return profile, {
+        name: value for name, _, value in (option.partition("=") for option in query.split(",") if option)
+    }
 
 
 def _parameters(

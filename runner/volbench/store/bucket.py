@@ -28,7 +28,7 @@ _CHUNK_BYTES = 1 << 20
 class Copied:
     """What a copy took: files and bytes sent now, and files that were there already."""
 
-    place: str
+    destination: str
     files: int
     size_bytes: int
     unchanged: int
@@ -78,7 +78,7 @@ class Bucket:
             _write(
                 files, f"{base}/{SUMS_FILE}", "".join(f"{checksum}  {name}\n" for name, checksum in sums.items())
             )
-        return Copied(place=target, files=sent, size_bytes=sent_bytes, unchanged=len(sums) - sent)
+        return Copied(destination=target, files=sent, size_bytes=sent_bytes, unchanged=len(sums) - sent)
 
     def _open(self) -> tuple[FileSystem, str]:
         from pyarrow.fs import FileSystem  # noqa: PLC0415 - brings AWS' library, which most runs do without

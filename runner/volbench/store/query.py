@@ -26,26 +26,26 @@ from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirect
 from volbench.store.series import SERIES_COLUMNS
 from volbench.store.tables import check_table
 
-_TEXT, _NUMBER, _FLAG, _WHOLE = pa.string(), pa.float64(), pa.bool_(), pa.int64()
+_TEXT, _NUMBER, _FLAG, _INT64 = pa.string(), pa.float64(), pa.bool_(), pa.int64()
 VIEWS: dict[str, dict[str, pa.DataType]] = {
     "runs": {
         "run_id": _TEXT, "suite": _TEXT, "started_at": _TEXT, "target": _TEXT, "volbench_version": _TEXT,
-        "volumes": pa.list_(_TEXT), "cells_planned": _WHOLE, "cells_with_result": _WHOLE,
+        "volumes": pa.list_(_TEXT), "cells_planned": _INT64, "cells_with_result": _INT64,
     },
     "cells": {
-        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "block": _WHOLE, "repeat": _WHOLE, "attempt": _WHOLE,
+        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "block": _INT64, "repeat": _INT64, "attempt": _INT64,
         "status": _TEXT, "valid": _FLAG, "cause": _TEXT, "zero_utc": _TEXT, "wall_s": _NUMBER, "parameters": _TEXT,
         "filesystem": _TEXT, "device": _TEXT, "server_version": _TEXT,
     },
     "all_metrics": {
-        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "repeat": _WHOLE, "step": _TEXT, "kind": _TEXT,
+        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "repeat": _INT64, "step": _TEXT, "kind": _TEXT,
         "parameters": _TEXT, "valid": _FLAG, "invalid_reasons": _TEXT, "metric": _TEXT, "value": _NUMBER,
         "unit": _TEXT, "better": _TEXT,
     },
     "comparisons": {
         "run_id": _TEXT, "step": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT, "baseline": _TEXT,
         "candidate": _TEXT, "ratio": _NUMBER, "ci_low": _NUMBER, "ci_high": _NUMBER, "p_value": _NUMBER,
-        "p_adjusted": _NUMBER, "verdict": _TEXT, "runs_baseline": _WHOLE, "runs_candidate": _WHOLE,
+        "p_adjusted": _NUMBER, "verdict": _TEXT, "runs_baseline": _INT64, "runs_candidate": _INT64,
         "is_primary": _FLAG,
     },
 }  # fmt: skip

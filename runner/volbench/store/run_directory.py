@@ -148,10 +148,10 @@ class RunDirectory:
     def put_back(self, cell_id: str) -> None:
         """Exchange the cell's attempt for the one that was set apart last; interrupted, the cell is undone."""
         directory, apart = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
-        beside = apart.with_name(f"{apart.name}.new")
-        directory.rename(beside)
+        moved = apart.with_name(f"{apart.name}.new")
+        directory.rename(moved)
         apart.rename(directory)
-        beside.rename(apart)
+        moved.rename(apart)
 
     def last_attempt(self, cell_id: str) -> CellResult | None:
         """The result of the attempt that was set apart last, if it left one."""
@@ -223,7 +223,7 @@ class RunDirectory:
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")
-        return sorted(attempts, key=lambda place: (len(place.name), place.name))
+        return sorted(attempts, key=lambda path: (len(path.name), path.name))
 
 
 def _not_made(path: Path, error: OSError) -> EnvironmentLacks:

@@ -107,12 +107,12 @@ def read_series(
 
     Args:
         path: series.parquet.
-        sources, metrics: names wanted; None: all.
+        sources, metrics: names to read; None: all.
         window_s: only samples with window_s[0] < t_s <= window_s[1].
 
     Raises RunUnreadable.
     """
-    return _read(path, _Wanted(sources=sources, metrics=metrics, window_s=window_s))
+    return _read(path, _Selection(sources=sources, metrics=metrics, window_s=window_s))
 
 
 def bucketed(series: Series, *, window_s: tuple[float, float], width_s: float) -> BucketedSeries:
@@ -161,7 +161,7 @@ def _in_order(t_s: Floats, value: Floats) -> Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wanted:
+class _Selection:
     """Which samples are read; None: all."""
 
     sources: Collection[str] | None = None
@@ -169,7 +169,7 @@ class _Wanted:
     window_s: tuple[float, float] | None = None
 
     def series(self, source: str, metric: str) -> bool:
-        """Whether a series is wanted."""
+        """Whether a series is selected."""
         return all(
             names is None or name in names for names, name in ((self.sources, source), (self.metrics, metric))
         )
@@ -202,10 +202,10 @@ class _Names:
         )
 
 
-def _read(path: Path, wanted: _Wanted) -> dict[SeriesKey, Series]:
+def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
     names = _Names(path)
     with open_table(path, SERIES_COLUMNS) as file:
-        numbers = _row_numbers(path, file, names, wanted)
+        numbers = _row_numbers(path, file, names, selection)
         counts = np.bincount(numbers, minlength=SERIES_MAX + 1)[:SERIES_MAX]
         ordered = [(key, number) for key, number in names.ordered() if counts[number]]
         ends = np.cumsum([counts[number] for _, number in ordered], dtype=np.int64).tolist()
@@ -220,11 +220,11 @@ def _read(path: Path, wanted: _Wanted) -> dict[SeriesKey, Series]:
             row += len(batch)
             rows = np.argsort(series, kind="stable")
             sizes = np.bincount(series, minlength=SERIES_MAX + 1)
-            rows = rows[: len(rows) - sizes[SERIES_MAX]]  # those that are not wanted have the highest number
+            rows = rows[: len(rows) - sizes[SERIES_MAX]]  # those that are not selected have the highest number
             sizes = sizes[:SERIES_MAX]
-            places = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
-            t_s[places] = _finite(path, batch, "t_s", rows)
-            value[places] = _finite(path, batch, "value", rows)
+            targets = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
+            t_s[targets] = _finite(path, batch, "t_s", rows)
+            value[targets] = _finite(path, batch, "value", rows)
             free += sizes
     return {
         key: _in_order(t_s[begin:end], value[begin:end])
@@ -233,7 +233,7 @@ def _read(path: Path, wanted: _Wanted) -> dict[SeriesKey, Series]:
 
 
 def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:
-    """The wanted rows of a column. Raises RunUnreadable for values that are absent or not finite."""
+    """The selected rows of a column. Raises RunUnreadable for values that are absent or not finite."""
     column = batch.column(name)
     if column.null_count:
         raise damaged_values(path, name)
@@ -243,25 +243,25 @@ def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]
     return values
 
 
-def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, wanted: _Wanted) -> NDArray[np.uint16]:
-    """The number of each row's series, SERIES_MAX where it is not wanted. Raises RunUnreadable."""
+def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
+    """The number of each row's series, SERIES_MAX where it is not selected. Raises RunUnreadable."""
     numbers = np.full(file.metadata.num_rows, SERIES_MAX, np.uint16)
     row = 0
-    columns = [*_NAMES, *(["t_s"] if wanted.window_s is not None else [])]
+    columns = [*_NAMES, *(["t_s"] if selection.window_s is not None else [])]
     for batch in read_batches(path, file, columns):
         for name in columns:
             if batch.column(name).null_count:
                 raise damaged_values(path, name)
-        of_batch = _numbers(path, batch, names, wanted)
-        if wanted.window_s is not None:
+        of_batch = _numbers(path, batch, names, selection)
+        if selection.window_s is not None:
             t_s = batch.column("t_s").to_numpy()
-            of_batch[~((t_s > wanted.window_s[0]) & (t_s <= wanted.window_s[1]))] = SERIES_MAX
+            of_batch[~((t_s > selection.window_s[0]) & (t_s <= selection.window_s[1]))] = SERIES_MAX
         numbers[row : row + len(of_batch)] = of_batch
         row += len(of_batch)
     return numbers
 
 
-def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, wanted: _Wanted) -> NDArray[np.uint16]:
+def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
     """The number of each row's series. The names are decoded once and not for each row, of which there are many."""
     arrays = [_encoded(batch.column(name)) for name in _NAMES]
     try:
@@ -273,11 +273,11 @@ def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, wanted: _Wanted) 
         combined = combined * max(1, len(array.dictionary)) + array.indices.to_numpy()
     codes, of_row = np.unique(combined, return_inverse=True)
     numbers = np.empty(len(codes), np.uint16)
-    for place, code in enumerate(codes.tolist()):
-        rest, entity = divmod(code, max(1, len(texts[2])))
-        source, metric = divmod(rest, max(1, len(texts[1])))
+    for index, code in enumerate(codes.tolist()):
+        source_and_metric, entity = divmod(code, max(1, len(texts[2])))
+        source, metric = divmod(source_and_metric, max(1, len(texts[1])))
         key = (texts[0][source], texts[1][metric], texts[2][entity])
-        numbers[place] = names.number(key) if wanted.series(key[0], key[1]) else SERIES_MAX
+        numbers[index] = names.number(key) if selection.series(key[0], key[1]) else SERIES_MAX
     return numbers[of_row.reshape(-1)]
 
 

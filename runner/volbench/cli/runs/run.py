@@ -189,7 +189,7 @@ def _copying(
 def _copy(directory: RunDirectory, bucket: Bucket) -> None:
     copy = bucket.copy(directory.path)
     amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
-    console.say(f"copied to {copy.place}: {amounts}; {copy.unchanged} already existed")
+    console.say(f"copied to {copy.destination}: {amounts}; {copy.unchanged} already existed")
 
 
 def create(planned: Planned, out: Path) -> RunDirectory:

@@ -96,7 +96,11 @@ def only_nodes(volume: Object) -> list[str]:
     names: list[str] = []
     for term in _node_terms(volume):
         expressions = [*term.get("matchExpressions", []), *term.get("matchFields", [])]
-        of_term = [one["values"] for one in expressions if one["key"] in _NODE_KEYS and one["operator"] == "In"]
+        of_term = [
+            expression["values"]
+            for expression in expressions
+            if expression["key"] in _NODE_KEYS and expression["operator"] == "In"
+        ]
         if not of_term:
             return []
         names += of_term[0]
@@ -124,13 +128,16 @@ def _matches_any(
 
 def _topology_matches(term: Object, node: Object) -> bool:
     labels = node["metadata"].get("labels", {})
-    return all(labels.get(one["key"]) in one["values"] for one in term.get("matchLabelExpressions", []))
+    return all(
+        labels.get(expression["key"]) in expression["values"]
+        for expression in term.get("matchLabelExpressions", [])
+    )
 
 
 def _term_matches(term: Object, node: Object) -> bool:
     labels, fields = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
-    return all(_matches(one, labels) for one in term.get("matchExpressions", [])) and all(
-        _matches(one, fields) for one in term.get("matchFields", [])
+    return all(_matches(expression, labels) for expression in term.get("matchExpressions", [])) and all(
+        _matches(expression, fields) for expression in term.get("matchFields", [])
     )
 
 

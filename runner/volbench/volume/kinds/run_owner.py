@@ -181,5 +181,8 @@ def owner_manifest(run_id: str, *, ttl_s: float, image: str) -> Object:
 
 def _has_ended(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
-    failed = any(one["type"] in {"Failed", "FailureTarget"} and one["status"] == "True" for one in conditions)
+    failed = any(
+        condition["type"] in {"Failed", "FailureTarget"} and condition["status"] == "True"
+        for condition in conditions
+    )
     return failed or "deletionTimestamp" in job["metadata"]
