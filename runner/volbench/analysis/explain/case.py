@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -296,11 +297,16 @@ class Case:
 
     @property
     def is_served(self) -> bool:
-        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for."""
+        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for.
+
+        Arrivals are by chance (Poisson): of n that are expected, sqrt(n) more or fewer come within one deviation.
+        """
         if self.rate is None or self.tps is None or not self.threads or self.budget is None:
             return False
         waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
-        return self.tps >= limit.SERVED_MIN * self.rate and waiting < limit.SERVED_WAIT_MAX
+        expected = self.rate * self.length_s
+        least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
+        return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
 
     @property
     def length_s(self) -> float:

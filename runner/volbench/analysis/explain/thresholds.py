@@ -108,6 +108,8 @@ SERVED_MIN = 0.9
 SERVED_WAIT_MAX = 0.25
 """Of the rate that a load wants, and of its clients' time in statements: who gets the rate with a quarter of the
 time is held back by nothing that is merely busy."""
+SERVED_DEVIATIONS = 2.0
+"""Standard deviations of arrivals by chance: fewer come once in forty times."""
 CPU_IDLE_MAX = 0.5
 """Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90

@@ -82,7 +82,9 @@ def _saturated(case: Case) -> Iterator[Cause]:
     """CPU phases that take most of the time, divided into the load's own and what others took (`lost_share`)."""
     throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
     cpu_share = _cpu_share(case, throttled=throttled)
-    if not (throttled or case.cpu_bound) or (cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN):
+    if not (throttled or case.cpu_bound or _waits_are_counted(case)) or (
+        cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN
+    ):
         return
     account = None if throttled else case.cpu_account
     by_others = 0.0 if account is None else account.lost_share()
@@ -100,6 +102,18 @@ def _saturated(case: Case) -> Iterator[Cause]:
     named = by_others >= _MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
     if account is not None and named:
         yield _foreign_finding(case, account, foreign, cpu_share)
+
+
+def _waits_are_counted(case: Case) -> bool:
+    """Whether the CPUs are busy and the cell's tasks waited for one in a part of the clients' time worth naming.
+
+    Pressure (PSI) counts the time in which any task of the machine waits, once however many they are; the
+    scheduler's own count of the cell's tasks says how long these did.
+    """
+    account, busy = case.cpu_account, case.cpu_busy
+    if account is None or account.delay is None or busy is None or not case.threads or case.cpu_cycle_share is None:
+        return False
+    return busy >= limit.CPU_BUSY_MIN and (mean(account.delay) or 0.0) >= limit.SHARE_MIN * case.threads
 
 
 def _fair_cpus(case: Case, account: CpuAccount) -> float | None:

@@ -144,8 +144,8 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         if case.cpu_reach is not None:
             computing = case.cpu_reach >= cpu_share
         unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
-    if dips is False or not (dips or unseen):
-        return
+    if dips is False or not (dips or unseen) or (case.is_served and not dips):
+        return  # a load that gets its rate while the log is as full as ever is not what is held back
     capacity = _redo_capacity(case)
     now = "" if capacity is None else f" (now {capacity >> 20} MiB)"
     text = f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back"
