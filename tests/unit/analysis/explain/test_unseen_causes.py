@@ -84,3 +84,56 @@ def test_a_rate_is_reached_within_what_chance_arrivals_leave() -> None:
     case = case_of("create-and-drop")
     assert case.is_served
     assert not replace(case, rate=30.0).is_served
+
+
+def apart(case: Case, server: tuple[float, float], client: tuple[float, float]) -> Case:
+    """A run whose server and load were counted apart: CPUs used, and seconds a second of waiting for one."""
+    sides = {"server": server, "client": client, "cell": (server[0] + client[0], server[1] + client[1])}
+    names = ("cpus_used", "run_delay_s_per_s")
+    columns = {("tasks", names[at], side): values[at] for side, values in sides.items() for at in (0, 1)}
+    return with_columns(case, columns)
+
+
+def test_tasks_that_wait_while_cpus_are_idle_are_held_back() -> None:
+    """A recorded quota on sysbench: 6.8 tasks wait, 80 % of the CPUs are idle; nobody counted whose they are."""
+    found = explain_case(case_of("client-quota")).findings
+    assert {finding.cause for finding in found} == {"cpu.client_saturated", "cpu.server_saturated"}
+    assert all(finding.one_of_two for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "cause"),
+    [
+        ((0.3, 0.4), (0.06, 6.4), "cpu.client_saturated"),
+        ((0.3, 6.4), (0.06, 0.4), "cpu.server_saturated"),
+    ],
+)
+def test_whose_tasks_they_are_says_who_is_held_back(
+    server: tuple[float, float], client: tuple[float, float], cause: str
+) -> None:
+    named = first(apart(case_of("client-quota"), server, client))
+    assert (named.cause, named.one_of_two) == (cause, False)
+    assert "80 %" not in named.evidence[0].text
+    assert "20 % busy" in named.evidence[0].text
+
+
+def test_tasks_that_wait_on_busy_cpus_are_not_held_back() -> None:
+    """The same waits, and others use the CPUs all the time: nothing says that more than these holds them."""
+    busy = {("cpu", "user_ratio", ""): 0.9, ("cpu", "system_ratio", ""): 0.1}
+    case = with_columns(apart(case_of("client-quota"), (0.3, 0.4), (0.06, 6.4)), busy)
+    assert all(piece.metric != "held_back_s_per_s" for one in explain_case(case).findings for piece in one.evidence)
+
+
+def test_a_load_that_gets_less_than_its_part_of_busy_cpus_is_one_of_two_with_others() -> None:
+    """7 tasks among 10 would get 1.4 CPUs; the load's have 0.06: a quota of its own, or others by their weight."""
+    busy = {("cpu", "user_ratio", ""): 0.9, ("cpu", "system_ratio", ""): 0.1, ("cpu", "runnable_threads", ""): 10.0}
+    case = with_columns(apart(case_of("client-quota"), (0.3, 0.4), (0.06, 6.4)), busy)
+    found = explain_case(case).findings
+    assert [one.cause for one in found][:2] == ["cpu.client_saturated", "interference.cpu"]
+    assert all(one.one_of_two for one in found[:2])
+
+
+def test_statements_take_no_more_cpu_than_the_server_does() -> None:
+    """Of 1.1 s of statements a second, the server's tasks ran or waited for 0.2: the rest were the load's."""
+    case = apart(case_of("create-and-drop"), (0.1, 0.1), (0.4, 0.02))
+    assert case.cpu_reach == pytest.approx(0.2 / 1.08, rel=0.05)
