@@ -10,7 +10,9 @@ from kernel_throttle import case_of, with_columns
 
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.evidence.plateau_checks import sliced_dispersion_max
 from volbench.analysis.explain.findings import explain_case
+from volbench.analysis.explain.thresholds import SLICE_S
 
 DEGRADED = "storage.degraded"
 
@@ -56,6 +58,21 @@ def test_syncs_that_the_device_did_not_take_are_no_slow_volume() -> None:
     findings = explain_case(case_of("above-restore-5mib", "load")).findings
     slow = [finding for finding in findings if finding.cause == "storage.sync_latency"]
     assert all(finding.one_of_two for finding in slow)
+
+
+def test_a_limit_that_comes_in_slices_is_one_of_two_with_a_slow_volume() -> None:
+    """996 reads/s, 12 of 13 clients in the queue all along: nothing tells a limit from a constant latency."""
+    findings = explain_case(case_of("device-read-1003")).findings
+    assert {"storage.read_latency", "storage.iops_limit"} <= {finding.cause for finding in findings}
+    assert all(finding.one_of_two for finding in findings[:2])
+
+
+def test_slices_of_a_meter_make_a_rate_as_uneven_as_is_derived() -> None:
+    """A simulation: 100 operations at the begin of each tenth of a second, counted from moments within one."""
+    random = np.random.default_rng(14)
+    edges_s = np.arange(20_000) + SLICE_S * random.random(20_000)
+    rate = np.diff(100 * np.floor(edges_s / SLICE_S)) / np.diff(edges_s)
+    assert rate.var() / rate.mean() == pytest.approx(sliced_dispersion_max(1000, 1.0), rel=0.05)
 
 
 def test_a_full_redo_log_that_holds_back_no_client_is_not_named() -> None:
