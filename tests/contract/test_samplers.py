@@ -125,7 +125,11 @@ READINGS: dict[str, Callable[[], Values]] = {
     "ebs_csi": lambda: parse_exposition(text("ebs-csi-metrics.txt"), "vol-0123456789abcdef0"),
     "performance_schema": schema_values,
     "innodb": status_values,
-    "tasks": lambda: {(name, entity): 5.0 for name in ("cpu_s", "delay_s") for entity in ("cell", "emulator")},
+    "tasks": lambda: {
+        (name, entity): 5.0
+        for name in ("cpu_s", "delay_s")
+        for entity in ("server", "client", "cell", "sampler", "emulator")
+    },
     "emulator": lambda: parse_counters(text("emulator-counters.json").encode()),
 }
 READINGS |= {

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.run import cases_of
 from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
+from volbench.store.series import SeriesKey
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "kernel-throttle"
 
 
 @cache
-def case_of(name: str) -> Case:
-    """The one step of a recorded run."""
+def case_of(name: str, step: str = "") -> Case:
+    """A step of a recorded run, by name where the run has several."""
     directory = RunDirectory(RUNS / name)
-    (case,) = (case for result in directory.results() for case in cases_of(load_run(directory), result))
+    cases = (case for result in directory.results() for case in cases_of(load_run(directory), result))
+    (case,) = (case for case in cases if step in ("", case.name))
     return case
+
+
+def with_columns(case: Case, columns: Mapping[tuple[str, str, str], float | NDArray[np.float64]]) -> Case:
+    """A real run, some of its series set by hand: source, metric and entity to one value, or one an interval."""
+    known = {
+        SeriesKey(source=source, metric=metric, entity=entity): np.full(len(case.grid), value)
+        if isinstance(value, float)
+        else value
+        for (source, metric, entity), value in columns.items()
+    }
+    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **known}))

@@ -337,7 +337,7 @@ def _sampling(
         server_cpu_files=location.cpu_files,
         option_file=str(server.option_file),
         emulator_socket=location.emulator_socket,
-        own_pids=(location.pid,) if location.pid is not None else (),
+        server_pids=(location.pid,) if location.pid is not None else (),
         read_only=True,
     )
 

@@ -38,7 +38,7 @@ class SamplingConfig:
         over_tcp: the server is somebody's who gave its address for a load: a network may be in between.
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
-        own_pids: roots of the process trees that are the cell's own, as they are seen from here.
+        server_pids, client_pids: roots of the server's process trees and of the agent's, as seen from here.
         task_file: what a process outside tells of the cell's processes (`task_account.keep_task_file`).
         read_only: the server is somebody else's: nothing of it is configured, not even for our own connection.
         parent_pid: sampling ends when this process is no longer the parent; 0: whoever is at the start.
@@ -62,7 +62,8 @@ class SamplingConfig:
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""
-    own_pids: tuple[int, ...] = ()
+    server_pids: tuple[int, ...] = ()
+    client_pids: tuple[int, ...] = ()
     task_file: str = ""
     read_only: bool = False
     parent_pid: int = 0

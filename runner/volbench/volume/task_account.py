@@ -14,12 +14,17 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+SERVER, CLIENT, CELL, EMULATOR, SAMPLER = "server", "client", "cell", "emulator", "sampler"
+"""Whose processes: the server's, the load's with the agent that starts it, both together, the emulated volume's
+daemon, and the sampling process, which is one of the agent's."""
+Children = Mapping[int, Sequence[int]]
+"""Process -> its children."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE_OR_STOLEN_FIELDS = (3, 4, 7)
 _CPU_FIELDS = 8
@@ -35,6 +40,10 @@ class TaskTimes:
 
     cpu_s: float = 0.0
     delay_s: float = 0.0
+
+    def __add__(self, second: TaskTimes) -> TaskTimes:
+        """Return the times of both."""
+        return TaskTimes(cpu_s=self.cpu_s + second.cpu_s, delay_s=self.delay_s + second.delay_s)
 
     def per_s(self, seconds: float) -> TaskTimes:
         """Return the times per second."""
@@ -81,10 +90,14 @@ class TaskAccount:
         self._cpu_ns = self._delay_ns = 0
         self._begun = False
 
-    def read(self) -> TaskTimes:
-        """Return the times of all tasks since the first call, which returns zero."""
+    def read(self, children: Children | None = None) -> TaskTimes:
+        """Return the times of all tasks since the first call, which returns zero.
+
+        Args:
+            children: of all processes, as `children_of_all` returned them just now; None: they are looked up.
+        """
         now: dict[tuple[str, str], tuple[int, int]] = {}
-        for pid in tree(self._roots, excluded=self._excluded, proc=self._proc):
+        for pid in tree(self._roots, excluded=self._excluded, proc=self._proc, children=children):
             for task, times in _tasks(f"{self._proc}/{pid}/task"):
                 now[str(pid), task] = times
         for key, (cpu_ns, delay_ns) in now.items():
@@ -93,6 +106,28 @@ class TaskAccount:
             self._delay_ns += max(0, delay_ns - before[1])
         self._last, self._begun = now, True
         return TaskTimes(cpu_s=self._cpu_ns / 1e9, delay_s=self._delay_ns / 1e9)
+
+
+class TaskAccounts:
+    """Accounts of several process trees, read from one walk over /proc.
+
+    Args:
+        roots: by whose processes they are; a server's are none of the client's, wherever they were started.
+    """
+
+    def __init__(self, roots: Mapping[str, Iterable[int]]) -> None:
+        server = tuple(roots.get(SERVER, ()))
+        self._accounts = {
+            entity: TaskAccount(pids, excluded=server if entity == CLIENT else ()) for entity, pids in roots.items()
+        }
+
+    def read(self) -> dict[str, TaskTimes]:
+        """Return the times since the first call; `cell` is server and client, where the server is known."""
+        children = children_of_all()
+        times = {entity: account.read(children) for entity, account in self._accounts.items()}
+        if SERVER in times and CELL not in times:
+            times[CELL] = times[SERVER] + times.get(CLIENT, TaskTimes())
+        return times
 
 
 class CpuWatch:
@@ -157,21 +192,41 @@ def run_delay_s() -> float:
         return 0.0
 
 
-def tree(roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PROC) -> list[int]:
-    """Return existing processes and all their descendants, without the `excluded` ones and their descendants."""
+def children_of_all(proc: Path = PROC) -> Children:
+    """Return the children of each process that has any, from one walk over /proc."""
     children: dict[int, list[int]] = {}
     for entry in _entries(proc):
         if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
                 fields = _contents(f"{proc}/{entry}/stat").rpartition(b")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry))
+    return children
+
+
+def tree(
+    roots: Iterable[int],
+    *,
+    excluded: Iterable[int] = (),
+    proc: Path = PROC,
+    children: Children | None = None,
+) -> list[int]:
+    """Return existing processes and all their descendants, without the `excluded` ones and their descendants.
+
+    Args:
+        roots: of the trees.
+        excluded: processes that are left out.
+        proc: where the kernel shows processes.
+        children: of all processes, as `children_of_all` returned them just now; None: they are looked up.
+    """
+    if children is None:
+        children = children_of_all(proc)
     pids: set[int] = set()
     pending, excluded_pids = list(roots), frozenset(excluded)
     while pending:
         pid = pending.pop()
         if pid not in pids and pid not in excluded_pids:
             pids.add(pid)
-            pending += children.get(pid, [])
+            pending += children.get(pid, ())
     return sorted(pids)
 
 
@@ -180,10 +235,10 @@ def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threadi
 
     The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and `cpu_s` and `delay_s` of each; replaced atomically.
     """
-    accounts = {entity: TaskAccount(pids) for entity, pids in roots.items()}
+    accounts = TaskAccounts(roots)
     partial = file.with_name(f"{file.name}.new")
     while not stop.wait(_FILE_INTERVAL_S):
-        times = {entity: account.read() for entity, account in accounts.items()}
+        times = accounts.read()
         figures = {entity: {"cpu_s": usage.cpu_s, "delay_s": usage.delay_s} for entity, usage in times.items()}
         text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
         try:

@@ -76,13 +76,42 @@ def test_the_listener_of_a_socket_is_known(tmp_path: Path) -> None:
         assert socket_peer(tmp_path / "s") == os.getpid()
 
 
+def test_the_server_s_tasks_are_counted_apart_from_the_load_s() -> None:
+    """The server was started by the agent here, as on the local target: its loop is none of the agent's."""
+    with busy_loops(2) as (server, client):
+        sampler = Tasks(server_pids=(server.pid,), client_pids=(os.getpid(),))
+        sampler.read()
+        bound_s = time.monotonic() + LIFETIME_S
+        values = sampler.read()
+        while min(values["cpu_s", "server"], values["cpu_s", "client"]) < 0.2 and time.monotonic() < bound_s:
+            time.sleep(0.05)
+            values = sampler.read()
+        client.kill()
+        client.wait()
+        stopped = sampler.read()
+        while sampler.read()["cpu_s", "server"] < stopped["cpu_s", "server"] + 0.2 and time.monotonic() < bound_s:
+            time.sleep(0.05)
+        later = sampler.read()
+    assert later["cpu_s", "server"] > stopped["cpu_s", "server"]
+    grown = later["cpu_s", "client"] - stopped["cpu_s", "client"]
+    assert grown < later["cpu_s", "server"] - stopped["cpu_s", "server"], "what the agent itself used, at most"
+    for name in ("cpu_s", "delay_s"):
+        assert later[name, "cell"] == pytest.approx(later[name, "server"] + later[name, "client"])
+    assert 0 < later["cpu_s", "sampler"] <= later["cpu_s", "client"] + 0.1
+
+
+def test_the_load_s_tasks_are_counted_where_the_server_is_not_seen() -> None:
+    values = Tasks(client_pids=(os.getpid(),)).read()
+    assert {entity for _, entity in values} == {"client", "sampler"}
+
+
 def test_a_file_tells_a_sampler_of_processes_that_it_cannot_see(tmp_path: Path) -> None:
     """As in a container: what is told is a source while it is fresh, and none when who tells is gone."""
     file, stop = tmp_path / "tasks.json", threading.Event()
     with busy_loops(1) as (loop,):
         thread = threading.Thread(target=keep_task_file, args=(file, {"cell": [loop.pid]}, stop))
         thread.start()
-        sampler = Tasks((), file, None)
+        sampler = Tasks(file=file)
         bound_s = time.monotonic() + LIFETIME_S
         while not (file.exists() and sampler.read()["cpu_s", "cell"] > 0) and time.monotonic() < bound_s:
             time.sleep(0.05)

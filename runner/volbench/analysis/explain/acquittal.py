@@ -6,7 +6,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import mean, median
-from volbench.analysis.explain.rules.shared_evidence import log_sync_ms
+from volbench.analysis.explain.rules.shared_evidence import log_sync_ms, storage_share_max
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow
 from volbench.records.steps import step_kind
@@ -26,6 +26,9 @@ def acquit(case: Case) -> Cause | None:
     rows: list[EvidenceRow] = []
     checks: list[bool | None] = []
     share, unseen = case.storage_share, case.unseen_share
+    at_most = storage_share_max(case) if share is None else None
+    if at_most is not None and at_most < limit.STORAGE_SHARE_MIN:
+        share = at_most
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         return None
     if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
@@ -34,7 +37,7 @@ def acquit(case: Case) -> Cause | None:
         return None  # the files are said to take little, and nearly all clients are in the volume's queue
     if share is not None:
         small = share < limit.STORAGE_SHARE_MIN
-        text = f"{percent(share)} of foreground statement time is file I/O"
+        text = f"{'at most ' if share is at_most else ''}{percent(share)} of foreground statement time is file I/O"
         rows.append(row("storage_share", share, "1", text if small else f"{text}, in many waits that are short"))
         checks.append(small or _waits_are_short(case))
         if not small:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from volbench.analysis.explain.evidence.limits import (
     plateaus,
 )
 from volbench.analysis.explain.evidence.plateau_checks import Exceeded
-from volbench.analysis.explain.evidence.processors import CpuAccount, cpu_account
+from volbench.analysis.explain.evidence.processors import CELL, SERVER, CpuAccount, cpu_account, task_use
 from volbench.analysis.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 from volbench.records.sources import sources_with
 from volbench.records.steps import step_kind
@@ -250,18 +251,18 @@ class Case:
     def cpu_reach(self) -> float | None:
         """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
 
-        All processes of the cell used and waited for CPUs for so long (the kernel's schedstat): its statements did
-        so for no longer. And a thread that is ready waits while others run before it: its time on a CPU, times the
-        threads for each CPU.
+        All processes of the server, or else of the cell, used and waited for CPUs for so long (the kernel's
+        schedstat): its statements did so for no longer. And a thread that is ready waits while others run before
+        it: its time on a CPU, times the threads for each CPU.
         """
         runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
         if budget is None:
             return None
         bounds = []
-        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        use = task_use(self.grid, SERVER) or task_use(self.grid, CELL)
         statements = mean(budget.statement_s)
-        if used is not None and delayed is not None and statements:
-            bounds.append(min(1.0, (mean(used + delayed) or 0.0) / statements))
+        if use is not None and statements:
+            bounds.append(min(1.0, (mean(use.used + use.delay) or 0.0) / statements))
         if runnable is not None and self.cpus and self.statement_cpu_s_per_s is not None:
             bounds.append(budget.share("cpu") * max(1.0, runnable / self.cpus))
         return min(bounds, default=None)
@@ -296,11 +297,16 @@ class Case:
 
     @property
     def is_served(self) -> bool:
-        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for."""
+        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for.
+
+        Arrivals are by chance (Poisson): of n that are expected, sqrt(n) more or fewer come within one deviation.
+        """
         if self.rate is None or self.tps is None or not self.threads or self.budget is None:
             return False
         waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
-        return self.tps >= limit.SERVED_MIN * self.rate and waiting < limit.SERVED_WAIT_MAX
+        expected = self.rate * self.length_s
+        least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
+        return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
 
     @property
     def length_s(self) -> float:

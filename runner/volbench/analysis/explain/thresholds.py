@@ -42,6 +42,8 @@ streams that take a constant time."""
 EVENNESS_CAPPED = 0.3
 """The kernel's own throttle (blkio, v1) gave 0.002 to 0.27 in ten recordings, volumes ruled by their latency 8 and
 more: evenness counts, but only beside a second check."""
+SLICE_S = 0.1
+"""In which the kernel's throttle hands out a limit (throtl_slice of block/blk-throttle.c: HZ / 10)."""
 LONG_QUEUE = 6.0
 """Operations in flight, on average, that no single thread has: enough for their sum to vary if they did."""
 DIRECTION_SHARE_MIN = 0.05
@@ -108,6 +110,8 @@ SERVED_MIN = 0.9
 SERVED_WAIT_MAX = 0.25
 """Of the rate that a load wants, and of its clients' time in statements: who gets the rate with a quarter of the
 time is held back by nothing that is merely busy."""
+SERVED_DEVIATIONS = 2.0
+"""Standard deviations of arrivals by chance: fewer come once in forty times."""
 CPU_IDLE_MAX = 0.5
 """Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90

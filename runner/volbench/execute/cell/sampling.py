@@ -90,24 +90,25 @@ def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: 
         over_tcp=cell.attach is not None and server.socket is None,
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
-        own_pids=_own_pids(cell),
+        server_pids=_server_pids(cell),
+        client_pids=(os.getpid(),),
         task_file=task_file,
     )
 
 
-def _own_pids(cell: CellSpec) -> tuple[int, ...]:
-    """Return the pids of the agent and of the server's starter; empty if the server is not visible.
+def _server_pids(cell: CellSpec) -> tuple[int, ...]:
+    """Return the pid of the server's starter; empty if the server is not visible.
 
-    Without the server's pid, its use of the machine could not be separated from that of other processes.
+    Without it, the server's use of the machine cannot be separated from that of other processes.
     """
     if cell.places is None:
         return ()
     control = Path(cell.places.control_dir)
     if cell.places.supervisor == "launch":
         supervisor = KnownProcess.from_file(control / SUPERVISOR_PID_FILE)
-        return (os.getpid(), supervisor.pid) if supervisor else (os.getpid(),)
+        return (supervisor.pid,) if supervisor else ()
     try:
-        return (os.getpid(), int((control / SERVER_PID_FILE).read_text()))
+        return (int((control / SERVER_PID_FILE).read_text()),)
     except (OSError, ValueError):
         return ()
 

@@ -30,7 +30,7 @@ from volbench.records.cell import CellPlaces
 from volbench.records.own_files import own_directories
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
-from volbench.volume.task_account import keep_task_file, socket_peer
+from volbench.volume.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
 
 SERVER_UID = 999
 """The mysql user of the official image; used when the orchestrator is root."""
@@ -233,10 +233,10 @@ class DockerTarget:
             return
         with engine_errors("reading the agent's state"):
             agent.reload()
-        roots = {"cell": [server.attrs["State"]["Pid"], agent.attrs["State"]["Pid"]]}
+        roots = {SERVER: [server.attrs["State"]["Pid"]], CLIENT: [agent.attrs["State"]["Pid"]]}
         daemon = socket_peer(job.volume.emulator_socket) if job.volume and job.volume.emulator_socket else None
         if daemon is not None:
-            roots["emulator"] = [daemon]
+            roots[EMULATOR] = [daemon]
         stop = threading.Event()
         arguments = (control / TASK_FILE, roots, stop)
         thread = threading.Thread(target=keep_task_file, args=arguments, daemon=True)

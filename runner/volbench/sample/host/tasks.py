@@ -1,11 +1,14 @@
 """Source `tasks`: CPU time of the cell's own processes, and how long they were runnable and waited for a CPU.
 
+The server's and the load's are counted apart: a client that is held back is not a server that is.
+
 With it the machine's CPU time can be split into the cell's own and that of others, also where there is no control
 group, and it bounds what the others can have done to the cell (`analysis/disturbance.py`).
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +20,23 @@ from volbench.sample.change import Change
 from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.shared import Shared
-from volbench.volume.task_account import TASKS_STALE_S, TaskAccount, socket_peer
-
-CELL, EMULATOR = "cell", "emulator"
+from volbench.volume.task_account import (
+    CLIENT,
+    EMULATOR,
+    SAMPLER,
+    SERVER,
+    TASKS_STALE_S,
+    TaskAccount,
+    TaskAccounts,
+    socket_peer,
+)
 
 
 class Tasks(Sampler):
     """Reads /proc of processes that can be seen from here, else a file that a process outside keeps up to date.
 
     Args:
-        pids: roots of the cell's process trees; empty: none can be seen.
+        server_pids, client_pids: roots of the server's process trees and of the agent's; empty: not seen.
         file: of `task_account.keep_task_file`; None: nobody keeps one.
         emulator_socket: of an emulated volume, whose daemon is counted too.
     """
@@ -34,17 +44,27 @@ class Tasks(Sampler):
     source: ClassVar[str] = "tasks"
     lane: ClassVar[str] = "tasks"
 
-    def __init__(self, pids: tuple[int, ...], file: Path | None, emulator_socket: Path | None) -> None:
-        self._pids, self._file, self._socket = pids, file, emulator_socket
-        self._accounts: dict[str, TaskAccount] = {}
+    def __init__(
+        self,
+        server_pids: tuple[int, ...] = (),
+        client_pids: tuple[int, ...] = (),
+        *,
+        file: Path | None = None,
+        emulator_socket: Path | None = None,
+    ) -> None:
+        self._roots = {SERVER: server_pids, CLIENT: client_pids}
+        self._file, self._socket = file, emulator_socket
+        self._accounts: TaskAccounts | None = None
+        self._own = TaskAccount((os.getpid(),))
 
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
         """Return the sampler."""
         return cls(
-            config.own_pids,
-            Path(config.task_file) if config.task_file else None,
-            Path(config.emulator_socket) if config.emulator_socket else None,
+            config.server_pids,
+            config.client_pids,
+            file=Path(config.task_file) if config.task_file else None,
+            emulator_socket=Path(config.emulator_socket) if config.emulator_socket else None,
         )
 
     @classmethod
@@ -55,17 +75,21 @@ class Tasks(Sampler):
     def read(self) -> Values:
         """Seconds on a CPU and seconds waiting for one, since the first reading."""
         if self._file is not None and self._file.exists():
-            return self._reported_values(self._file)
-        if not self._pids:
+            values = self._reported_values(self._file)
+        else:
+            values = self._seen_values()
+        own = self._own.read(children={})
+        return values | {("cpu_s", SAMPLER): own.cpu_s, ("delay_s", SAMPLER): own.delay_s}
+
+    def _seen_values(self) -> Values:
+        roots = {entity: pids for entity, pids in self._roots.items() if pids}
+        if not roots:
             raise Unavailable("no process of the cell can be seen from here")
-        if not self._accounts:
-            self._accounts[CELL] = TaskAccount(self._pids)
+        if self._accounts is None:
             daemon = socket_peer(self._socket) if self._socket is not None else None
-            if daemon is not None:
-                self._accounts[EMULATOR] = TaskAccount((daemon,))
+            self._accounts = TaskAccounts(roots | ({} if daemon is None else {EMULATOR: (daemon,)}))
         values: Values = {}
-        for entity, account in self._accounts.items():
-            times = account.read()
+        for entity, times in self._accounts.read().items():
             values["cpu_s", entity], values["delay_s", entity] = times.cpu_s, times.delay_s
         return values
 

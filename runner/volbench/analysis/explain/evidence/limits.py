@@ -18,6 +18,7 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, median, quant
 from volbench.analysis.explain.evidence.cliffs import change_points
 from volbench.analysis.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.analysis.explain.evidence.plateau_checks import (
+    SLICES,
     Check,
     Exceeded,
     absorption_check,
@@ -78,7 +79,7 @@ class Plateau:
         Regularity needs METERED_SAMPLES by itself: fewer are even by chance. Streams of a constant latency are as
         regular, which no storage is; where their queue varies, what absorbs it refutes a limit.
         """
-        passed = {check.name for check in self.checks if check.holds}
+        passed = {check.name for check in self.checks if check.holds} - {SLICES}
         refuted = any(check.holds is False for check in self.checks)
         metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
         return not refuted and (
@@ -87,10 +88,13 @@ class Plateau:
 
     @property
     def may_be_limit(self) -> bool:
-        """Whether only an even rate speaks for a limit: streams that take a constant time are as even."""
-        passed = {check.name for check in self.checks if check.holds}
-        refuted = any(check.holds is False for check in self.checks)
-        even = passed == {"evenness"} and self.in_flight >= limit.LONG_QUEUE
+        """Whether only an even rate speaks for a limit: streams that take a constant time are as even.
+
+        A rate that is no less even than a meter's slices make it says nothing either way, however many wait.
+        """
+        held = {check.name for check in self.checks if check.holds}
+        passed, refuted = held - {SLICES}, any(check.holds is False for check in self.checks)
+        even = passed <= {"evenness"} and bool(held) and self.in_flight >= limit.LONG_QUEUE
         return not refuted and (even or passed == {"evenness", "regularity"})
 
 
@@ -242,7 +246,7 @@ def _plateau(
             not_made("compensation") if cpu_bound else compensation_check(device, resource, inside_span, busy),
             inflation_check(waited, base_ms),
             absorption_check(inside, in_flight, cpu_bound=cpu_bound),
-            *regularity_checks(_operations(device, resource, inside, width)),
+            *regularity_checks(_operations(device, resource, inside, width), width),
         ),
     )
 

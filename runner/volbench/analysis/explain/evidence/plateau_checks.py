@@ -11,6 +11,7 @@ from volbench.analysis.explain.evidence.align import Floats, Mask
 from volbench.analysis.explain.evidence.device import Device, Resource
 from volbench.base.text import percent
 
+SLICES = "slices"
 _MAD_TO_SIGMA = 1.4826
 _SLOPE_SAMPLES = 500
 """Theil and Sen's slope takes all pairs; of a long step, every n-th interval will do."""
@@ -170,14 +171,38 @@ def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool) -> Che
     return Check(name="absorption", holds=holds or (False if refuted else None), value=value, text=text)
 
 
-def regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
-    """A meter's regularity, which is proof; and a rate more even than chance, which needs a second check."""
+def sliced_dispersion_max(per_interval: float, width_s: float) -> float:
+    """Variance against mean of the operations in an interval that a meter with slices gives at most.
+
+    Linux hands out a limit in slices of 100 ms (blk-throttle: throtl_slice), and what a slice has may pass at any
+    time in it. Both ends of an interval are off by up to a slice, evenly distributed: X * SLICE_S operations, with
+    a variance of (X * SLICE_S)^2 / 12 each. For X * w operations in an interval of w seconds that is
+
+        2 * (X * SLICE_S)^2 / 12 / (X * w) = X * SLICE_S^2 / (6 * w)
+
+    Args:
+        per_interval: operations in an interval, X * w.
+        width_s: of an interval, w.
+    """
+    return per_interval * (limit.SLICE_S / width_s) ** 2 / 6
+
+
+def regularity_checks(counts: Floats | None, width_s: float) -> tuple[Check, ...]:
+    """A meter's regularity, which is proof; a rate more even than chance, or than slices, which are no proof.
+
+    Args:
+        counts: operations in each interval, shape (buckets,); None: not known.
+        width_s: of an interval.
+    """
     spread = None if counts is None else dispersion(counts)
-    if spread is None:
-        return not_made("regularity"), not_made("evenness")
+    if spread is None or counts is None or width_s <= 0:
+        return not_made("regularity"), not_made("evenness"), not_made(SLICES)
+    sliced = sliced_dispersion_max(float(np.nanmedian(counts)), width_s)
     text = f"it is as regular as a meter: its variance is {spread:.2g} of the mean"
+    slices = f"it is as even as a meter that comes in slices of 100 ms: its variance is {spread:.2g} of the mean"
     even = f"it is far more even than chance makes it: its variance is {spread:.2g} of the mean"
     return (
         Check(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
         Check(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),
+        Check(name=SLICES, holds=spread <= sliced or None, value=spread, text=slices),
     )

@@ -29,7 +29,57 @@ import numpy as np
 
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask
 
-CELL, EMULATOR = "cell", "emulator"
+CELL, SERVER, CLIENT, SAMPLER, EMULATOR = "cell", "server", "client", "sampler", "emulator"
+OTHER_TASKS = {CLIENT: 2, SERVER: 8, CELL: 10}
+"""Tasks beside one for each client that may be runnable at a time: the load's first thread and the agent; the
+server's for pages, purge, logs and its listener."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskUse:
+    """What some of the cell's processes had of the CPUs, seconds a second; arrays of shape (buckets,).
+
+    Args:
+        used: on a CPU.
+        delay: runnable and waiting for one, summed over all tasks.
+    """
+
+    used: Floats
+    delay: Floats
+
+
+def task_use(grid: Grid, who: str) -> TaskUse | None:
+    """Of the server's processes, the load's without the sampler, or the cell's; None where it was not counted.
+
+    Args:
+        grid: the aligned series.
+        who: SERVER, CLIENT or CELL.
+    """
+    used, delay = (grid.column("tasks", name, who) for name in ("cpus_used", "run_delay_s_per_s"))
+    if used is None or delay is None:
+        return None
+    if who == CLIENT and (sampler := task_use(grid, SAMPLER)) is not None:
+        used, delay = np.maximum(0.0, used - sampler.used), np.maximum(0.0, delay - sampler.delay)
+    return TaskUse(used=used, delay=delay)
+
+
+def held_tasks(use: TaskUse, busy: Floats, tasks: float) -> float | None:
+    """Tasks that wait for a CPU on average while one is idle, at least; None where it is not known.
+
+    Args:
+        use: of the processes.
+        busy: share of the machine's CPU time that is used, shape (buckets,).
+        tasks: of the processes that may be runnable at a time.
+
+    A scheduler whose tasks may use all CPUs leaves none idle while one waits (work conservation): they wait only
+    while all CPUs are busy. All are busy for a share f of the time, and f <= B, the share of CPU time that is used.
+    N tasks wait for N * f <= N * B seconds a second. What D (schedstat) has beyond that waits for something else: a
+    quota of its control group, a cpuset, a CPU that it is bound to.
+
+        held = D - N * B
+    """
+    both = np.isfinite(use.delay) & np.isfinite(busy)
+    return float(np.mean(use.delay[both] - tasks * busy[both])) if both.any() else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -180,7 +180,7 @@ def _limit_of_group(
     spans = stretches(during, gap=max(2, round(GAP_S / case.grid.width_s)), least=limit.LIMIT_MET_SAMPLES)
     if not spans:
         return None
-    set_all_along, free = set_and_free(maximum)
+    set_all_along, free = set_and_free(maximum, known=np.isfinite(carried))
     during = during | (set_all_along & (np.nan_to_num(carried) >= _NEAR * np.nan_to_num(maximum, nan=np.inf)))
     limited = case if during.all() else replace(case, grid=case.grid.where(during))
     lost = _lost(limited, direction)
@@ -225,13 +225,16 @@ def _limited(case: Case, carried: Floats, maximum: Floats, lost: LostTime | None
     """
     finite = np.isfinite(carried) & np.isfinite(maximum)
     nothing = np.zeros(len(finite), dtype=np.bool_)
+    limited_all_along = bool(
+        (finite == np.isfinite(carried)).all()
+    )  # an interval without samples is not without it
     if not finite.any() or float(np.median(np.minimum(carried[finite] / maximum[finite], 1.0))) < _NEAR:
         near = finite.any() and float(np.mean(carried[finite])) >= _NEAR * float(np.mean(maximum[finite]))
         if not near or float(np.mean(carried[finite])) > _CHARGED_AT_ONCE * float(np.mean(maximum[finite])):
             return nothing
-    if finite.all():
+    if limited_all_along:
         return finite if lost is not None else nothing
-    set_all_along, free = set_and_free(maximum)
+    set_all_along, free = set_and_free(maximum, known=np.isfinite(carried))
     slower = [effect.slowdown for effect in effect_rows(case, set_all_along, without=free) if effect.is_worse]
     return finite if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
 
@@ -263,11 +266,12 @@ def limit_met(carried: Floats, maximum: Floats) -> Mask:
     return met
 
 
-def set_and_free(maximum: Floats) -> tuple[Mask, Mask | None]:
+def set_and_free(maximum: Floats, *, known: Mask | None = None) -> tuple[Mask, Mask | None]:
     """Intervals with a limit all along, and those wholly without it, shape (buckets,); None: there are none.
 
     Args:
         maximum: the limit as it was read at the end of each interval, NaN where there was none.
+        known: intervals in which the group was read, shape (buckets,); None: all. One that was not is neither.
 
     What passes is counted over an interval, a limit is read at its ends. One that was there at one end only was set
     or taken away in between: that interval is partly both, and is compared with neither.
@@ -275,6 +279,8 @@ def set_and_free(maximum: Floats) -> tuple[Mask, Mask | None]:
     finite = np.isfinite(maximum)
     before = np.concatenate([finite[:1], finite[:-1]])
     free: Mask = ~finite & ~before
+    if known is not None:
+        free &= known
     return finite & before, free if free.any() else None
 
 

@@ -12,7 +12,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Mask, mean, median
 from volbench.analysis.explain.evidence.layers import stretches
-from volbench.analysis.explain.evidence.processors import CpuAccount
+from volbench.analysis.explain.evidence.processors import CELL, CLIENT, SERVER, CpuAccount, task_use
 from volbench.analysis.explain.rules.advice import cpus_text
 from volbench.analysis.explain.rules.shared_evidence import (
     Effect,
@@ -24,7 +24,9 @@ from volbench.analysis.explain.rules.shared_evidence import (
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
-SATURATED, OTHERS = "cpu.server_saturated", "interference.cpu"
+SATURATED, CLIENT_SATURATED, OTHERS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
+SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
+"""Whose CPUs run out -> the cause."""
 _GAP_S = 5.0
 """A pause of others' work that does not end it."""
 _MOST_OF_CPUS = 0.5
@@ -36,6 +38,7 @@ _MORE_CPU = (
     "More CPU for the server (a larger quota where one holds it back), or less other work on this host: a faster"
     " volume changes little here."
 )
+MORE_FOR_CLIENT = "The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid."
 _LESS_WORK = "Less other work on this host, or more CPUs: a faster volume changes little here."
 _MOVE_THEM = (
     "Find the programs (ps -eo pid,pcpu,comm --sort=-pcpu | head; systemd-cgtop; docker stats) and move them to"
@@ -82,16 +85,20 @@ def _saturated(case: Case) -> Iterator[Cause]:
     """CPU phases that take most of the time, divided into the load's own and what others took (`lost_share`)."""
     throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
     cpu_share = _cpu_share(case, throttled=throttled)
-    if not (throttled or case.cpu_bound) or (cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN):
+    if not (throttled or case.cpu_bound or _waits_are_counted(case)) or (
+        cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN
+    ):
         return
     account = None if throttled else case.cpu_account
     by_others = 0.0 if account is None else account.lost_share()
-    if account is not None and by_others >= _MOST_OF_CPUS and _may_be_held(case, account):
+    side = None if account is None or by_others < _MOST_OF_CPUS else _may_be_held(case, account)
+    if account is not None and side is not None:
+        own_side = _own_finding(case, cpu_share, cpu_share, throttled=throttled)
         alike = (
-            _own_finding(case, cpu_share, cpu_share, throttled=throttled),
+            own_side if side != CLIENT else replace(own_side, cause=CLIENT_SATURATED, advice=MORE_FOR_CLIENT),
             _foreign_finding(case, account, None if cpu_share is None else cpu_share * by_others, cpu_share),
         )
-        rows = (*_fair_rows(case, account),)
+        rows = (*_fair_rows(case, account, side),)
         yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
         return
     own, foreign = (None if cpu_share is None else cpu_share * part for part in (1 - by_others, by_others))
@@ -102,34 +109,64 @@ def _saturated(case: Case) -> Iterator[Cause]:
         yield _foreign_finding(case, account, foreign, cpu_share)
 
 
-def _fair_cpus(case: Case, account: CpuAccount) -> float | None:
-    """CPUs that the cell's tasks get where all runnable ones have one weight; None where they were not counted."""
-    runnable = mean(case.at("runnable_threads", "cpu"))
-    own = None if account.delay is None else mean(account.own + account.delay)
-    return None if runnable is None or not own else account.cpus * own / max(runnable, own)
+def _waits_are_counted(case: Case) -> bool:
+    """Whether the CPUs are busy and the cell's tasks waited for one in a part of the clients' time worth naming.
+
+    Pressure (PSI) counts the time in which any task of the machine waits, once however many they are; the
+    scheduler's own count of the cell's tasks says how long these did.
+    """
+    account, busy = case.cpu_account, case.cpu_busy
+    if account is None or account.delay is None or busy is None or not case.threads or case.cpu_cycle_share is None:
+        return False
+    return busy >= limit.CPU_BUSY_MIN and (mean(account.delay) or 0.0) >= limit.SHARE_MIN * case.threads
 
 
-def _may_be_held(case: Case, account: CpuAccount) -> bool:
-    """Whether a quota or a smaller weight may hold the cell, which nothing here counts.
+def _fair_cpus(case: Case, account: CpuAccount, side: str) -> tuple[float, float] | None:
+    """CPUs that tasks of the cell get where all runnable ones have one weight, and what they have; None: not known.
 
-    Without an account of the server's group no quota is seen, and time under one counts as waiting for a CPU. Linux
+    Args:
+        case: the step.
+        account: of the CPUs.
+        side: SERVER, CLIENT or CELL.
+    """
+    runnable, use = mean(case.at("runnable_threads", "cpu")), task_use(case.grid, side)
+    own = None if use is None else mean(use.used + use.delay)
+    if runnable is None or use is None or not own:
+        return None
+    return account.cpus * own / max(runnable, own), mean(use.used) or 0.0
+
+
+def _waiting_side(case: Case) -> str:
+    """Who of the cell runs and waits for CPUs longer; CELL where its processes were counted together."""
+    uses = {side: task_use(case.grid, side) for side in SIDES}
+    known = {side: mean(use.used + use.delay) or 0.0 for side, use in uses.items() if use is not None}
+    return max(known, key=lambda side: known[side]) if len(known) == len(SIDES) else CELL
+
+
+def _may_be_held(case: Case, account: CpuAccount) -> str | None:
+    """Whom a quota or a smaller weight may hold, which nothing here counts: SERVER, CLIENT or CELL; None: nobody.
+
+    Without an account of its control group no quota is seen, and time under one counts as waiting for a CPU. Linux
     divides the CPUs among runnable tasks by weight (CFS, EEVDF): who gets clearly less than the part of its tasks
     is held by something else than their number.
     """
-    if case.grid.column("cgroup_cpu", "cpus_used", "server") is not None:
-        return False
-    fair = _fair_cpus(case, account)
-    return fair is not None and (mean(account.own) or 0.0) < FAIR_MIN * fair
+    side = _waiting_side(case)
+    if case.grid.column("cgroup_cpu", "cpus_used", CLIENT if side == CLIENT else SERVER) is not None:
+        return None
+    fair = _fair_cpus(case, account, side)
+    return side if fair is not None and fair[1] < FAIR_MIN * fair[0] else None
 
 
-def _fair_rows(case: Case, account: CpuAccount) -> Iterator[EvidenceRow]:
-    fair, own = _fair_cpus(case, account) or 0.0, mean(account.own) or 0.0
+def _fair_rows(case: Case, account: CpuAccount, side: str) -> Iterator[EvidenceRow]:
+    fair, own = _fair_cpus(case, account, side) or (0.0, 0.0)
+    whose = "the load" if side == CLIENT else "the server"
     text = (
-        f"of {number(fair)} CPUs that its runnable tasks would get among all of the host it has {number(own)}: a"
-        " quota or a smaller weight of its group, which nothing here counts, may hold it; it is one of the two"
+        f"of {number(fair)} CPUs that its runnable tasks would get among all of the host {whose} has {number(own)}:"
+        " a quota or a smaller weight of its group, which nothing here counts, may hold it; it is one of the two"
     )
     yield row("fair_cpus", fair, "1", text)
-    yield row("decide", None, "1", "this decides: nr_throttled of cpu.stat of the server's control group and above")
+    text = f"this decides: nr_throttled of cpu.stat of the control group of {whose} and above"
+    yield row("decide", None, "1", text)
 
 
 def _cpu_share(case: Case, *, throttled: bool) -> float | None:
@@ -274,11 +311,23 @@ def _cpu_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
     if cycle is not None:
         text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
         yield row("cpu_cycle_share", cycle, "1", text)
+        yield from _side_rows(case)
     elif cpu_share is not None:
         text = "of the time nothing waits for the volume"
         if case.waiting_share is None:
             text = "of statement time is neither file nor lock waits"
         yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
+
+
+def _side_rows(case: Case) -> Iterator[EvidenceRow]:
+    """How that time divides between server and load, where they were counted apart."""
+    uses = [task_use(case.grid, side) for side in SIDES]
+    shares = [(mean(use.used + use.delay) or 0.0) / (case.threads or 1) for use in uses if use is not None]
+    if len(shares) == len(uses):
+        text = (
+            f"of the clients' time, {percent(shares[0])} are the server's and {percent(shares[1])} the load's own"
+        )
+        yield row("client_cycle_share", shares[1], "1", text)
 
 
 def _commits_may_be_hidden(case: Case) -> bool:

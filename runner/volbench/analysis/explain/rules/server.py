@@ -15,8 +15,9 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median,
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
+from volbench.analysis.explain.rules.held_back import held_findings
 from volbench.analysis.explain.rules.network import network_findings
-from volbench.analysis.explain.rules.processors import cpu_findings
+from volbench.analysis.explain.rules.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, cpu_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.parse import parse_whole
@@ -32,8 +33,10 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
         case: the step.
         volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
     """
-    bound = [*_client(case)]
-    cpu = [] if bound or case.is_served else cpu_findings(case)  # a client that is behind tells nothing
+    held = [] if case.is_served else held_findings(case)
+    bound = [*_client(case)] or [one for one in held if one.cause == CLIENT_SATURATED and not one.one_of_two]
+    # A client that is behind tells nothing.
+    cpu = [] if bound or case.is_served else cpu_findings(case) or held
     network = [] if bound else [*network_findings(case)]
     if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
         cpu = [replace(finding, one_of_two=True) for finding in cpu]
@@ -59,13 +62,13 @@ def _client(case: Case) -> Iterator[Cause]:
         rows.append(row("client_throttled_ratio", throttled_ratio, "1", text))
     checks = [True, used is None or bound[0], throttled_ratio is None or bound[1]]
     yield Cause(
-        cause="cpu.client_saturated",
+        cause=CLIENT_SATURATED,
         decided_by="counted",
         window_s=case.window_s,
         share=None,
         checks=tuple(checks),
         evidence=tuple(rows),
-        advice="The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
+        advice=MORE_FOR_CLIENT,
     )
 
 
@@ -144,8 +147,8 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         if case.cpu_reach is not None:
             computing = case.cpu_reach >= cpu_share
         unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
-    if dips is False or not (dips or unseen):
-        return
+    if dips is False or not (dips or unseen) or (case.is_served and not dips):
+        return  # a load that gets its rate while the log is as full as ever is not what is held back
     capacity = _redo_capacity(case)
     now = "" if capacity is None else f" (now {capacity >> 20} MiB)"
     text = f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back"

@@ -237,7 +237,20 @@ def log_wait_max(case: Case) -> float | None:
         return None
     if case.grid.column(FILE_LAYER, "file_sync_s_per_s", "redo") is None:
         sync_ms, fsyncs = slowest_sync_ms(case), mean(case.at("data_fsyncs_per_s", "innodb"))
-        if sync_ms is None or fsyncs is None:
+        if fsyncs is None or (sync_ms is None and fsyncs > 0):
             return None
-        in_flight += limit.UNSEEN_SYNC_MAX * fsyncs * sync_ms / 1000
+        in_flight += limit.UNSEEN_SYNC_MAX * fsyncs * (sync_ms or 0.0) / 1000
     return min(1.0, in_flight * case.threads / statements)
+
+
+def storage_share_max(case: Case) -> float | None:
+    """The share of statement time that can be file I/O at most, seen and unseen; None where that is not known.
+
+    Where the server has no instrument for commits, all that it shows is a lower bound; what it hides is no more
+    than `log_wait_max`.
+    """
+    budget = case.budget
+    if budget is None or "data_reads" not in budget.parts or not budget.hides_commits:
+        return case.storage_share
+    hidden = log_wait_max(case)
+    return None if hidden is None else min(1.0, budget.storage_share + min(hidden, budget.no_wait))

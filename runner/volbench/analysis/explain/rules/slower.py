@@ -132,6 +132,8 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     during = slowdown.during
     if _heavier(device, during) or _cpus_filled(case, during) or _queue_fell(device, during):
         return None
+    if _waits_for_cpus(case, device, slowdown):
+        return None
     spreads = [_spread(rates, during, case.grid.width_s) for rates in (device.reads, device.writes)]
     finite = [spread for spread in spreads if spread is not None]
     if any(spread <= limit.REGULARITY_CAPPED for spread in finite):
@@ -261,6 +263,26 @@ def _cpus_filled(case: Case, during: Mask) -> bool:
         return False
     before, now = median((user + system)[~during]), median((user + system)[during])
     return before is not None and now is not None and now >= limit.CPU_BUSY_MIN and now - before > CPU_RISE_MAX
+
+
+def _waits_for_cpus(case: Case, device: Device, slowdown: Slowdown) -> bool:
+    """Whether the longer time of an operation is no more than a wait for a CPU became longer meanwhile.
+
+    An operation is completed by a task or an interrupt of this host, and some devices are one (loop, NFS, FUSE): on
+    CPUs that are saturated it waits for one as any task does. The cell's tasks wait D seconds a second (schedstat).
+    Each operation wakes one of them at least, so that one wake-up waits D / X on average at X operations/s.
+    """
+    account, busy = case.cpu_account, case.cpu_s_per_s
+    if account is None or account.delay is None or busy is None:
+        return False
+    waits = []
+    for intervals in (~slowdown.during, slowdown.during):
+        delay, rate = mean(account.delay[intervals]), mean(device.iops[intervals])
+        if delay is None or not rate:
+            return False
+        waits.append(1000 * delay / rate)
+    saturated = (median(busy[slowdown.during]) or 0.0) >= limit.CPU_BUSY_MIN * account.cpus
+    return saturated and waits[1] - waits[0] >= slowdown.during_ms - slowdown.before_ms
 
 
 def _spread(rates: Floats | None, during: Mask, width_s: float) -> float | None:

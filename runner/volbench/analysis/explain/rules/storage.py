@@ -15,7 +15,7 @@ from volbench.analysis.explain.evidence.stalls import Stall, stalled_together
 from volbench.analysis.explain.rules.advice import p95_text
 from volbench.analysis.explain.rules.credits import first_empty
 from volbench.analysis.explain.rules.foreign import foreign_findings, foreign_intervals
-from volbench.analysis.explain.rules.host import host_findings
+from volbench.analysis.explain.rules.host import host_findings, lost_syncs
 from volbench.analysis.explain.rules.limits import conserved_limit, likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules.memory import memory_findings
 from volbench.analysis.explain.rules.metadata import metadata_findings
@@ -246,7 +246,21 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     if sync_by_volume_ms(case) is not None:  # the rules of the server name it
         return
     if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
-        yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
+        yield _perhaps_above(case, _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS))
+
+
+def _perhaps_above(case: Case, finding: Cause) -> Cause:
+    """One of two where the device took a small part of the syncs: what has the rest is not known."""
+    lost = None if case.device is None else lost_syncs(case)
+    if lost is None:
+        return finding
+    text = (
+        f"the device, with all that a journal may add, took at most {number(lost.below_ms)} of the"
+        f" {number(lost.each_ms)} ms of a sync: the rest is a wait for a CPU or a limit above the device"
+    )
+    return replace(
+        finding, one_of_two=True, evidence=(*finding.evidence, row("above_device_ms", lost.above_ms, "ms", text))
+    )
 
 
 def _matters(case: Case, share: float, *, much: bool) -> bool:
