@@ -82,7 +82,7 @@ def stored(s3: Any) -> dict[str, bytes]:
 def test_a_copy_has_every_file_and_its_checksum(server: str, s3: Any, run: Path) -> None:
     """Another client finds the same bytes; the list is what sha256sum reads. Locks are not for others."""
     done = Bucket(address(server)).copy(run)
-    assert (done.place, done.files, done.unchanged) == (f"s3://{NAME}/team/a/{run.name}", 3, 0)
+    assert (done.destination, done.files, done.unchanged) == (f"s3://{NAME}/team/a/{run.name}", 3, 0)
     found = stored(s3)
     base = f"team/a/{run.name}"
     names = ["cells/01-a/empty", "cells/01-a/series.parquet", "run.json"]
@@ -184,7 +184,7 @@ def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: b
             asked.append(run)
             if len(asked) > 1 and not copies:
                 raise EnvironmentLacks("the bucket is gone")
-            return Copied(place="s3://x/y", files=1, size_bytes=1, unchanged=0)
+            return Copied(destination="s3://x/y", files=1, size_bytes=1, unchanged=0)
 
     with (
         pytest.raises(StepFailed, match="the cell's own"),
@@ -205,7 +205,7 @@ def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatc
             copies.append(run)
             if len(copies) == 2:
                 raise EnvironmentLacks("the results could not be copied", where="s3://b", evidence="away")
-            return Copied(place="s3://b", files=1, size_bytes=1, unchanged=0)
+            return Copied(destination="s3://b", files=1, size_bytes=1, unchanged=0)
 
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))
     seen: list[str] = []
