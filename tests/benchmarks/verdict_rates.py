@@ -7,7 +7,8 @@ latencies that go against it and have offsets of their own.
     python tests/benchmarks/verdict_rates.py [--families 2000] [--seed 1]
 
 Exit code 1 when equal volumes are told apart in more than 5 %, a difference on the margin is called equivalent in
-more than 2.5 % (each allowing for three standard errors), or a difference of 20 % at 5 % of offset is missed too often.
+more than 2.5 % (each allowing for three standard errors), or a difference of 20 % at 5 % of offset is found in less
+than 90 %.
 """
 
 from __future__ import annotations
