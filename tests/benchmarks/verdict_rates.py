@@ -5,6 +5,10 @@ hang together (first-order autoregressive, 0.9). Of each cell come three metrics
 latencies that go against it and have offsets of their own.
 
     python tests/benchmarks/verdict_rates.py [--families 2000] [--seed 1]
+
+Exit code 1 when equal volumes are told apart in more than 5 %, a difference on the margin is called equivalent in
+more than 2.5 % (each allowing for three standard errors), or a difference of 20 % at 5 % of offset is found in less
+than 90 %.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -26,6 +31,9 @@ from volbench.analysis.statistics import Better
 SECONDS = 300
 AUTOCORRELATION = 0.9
 SECOND_SPREAD = 0.05  # standard deviation of one second, as a fraction
+FALSE_MAX, FALSE_EQUIVALENCE_MAX = 0.05, 0.025
+POWER_MIN = 0.9
+"""Of 5 against 5 cells or more at 5 % of offset or less, where the true difference is 20 %."""
 OWN_OFFSET = 0.7  # share of a latency's offset that tps does not explain
 METRICS: tuple[tuple[str, str, Better], ...] = (
     ("tps", "1/s", "higher"),
@@ -134,8 +142,24 @@ def proposal(*, runs: int, offset: float, ratio: float, pilots: int = 300, seed:
     return None if math.isinf(median) else math.ceil(median)
 
 
-def print_rates(families: int, seed: int) -> None:
-    """Prints error rates and power."""
+def faults(found: Rates, *, ratio: float, offset: float, runs: int) -> Iterator[str]:
+    """What is beyond its limit."""
+    name = f"{ratio - 1:.0%}, offset {offset:.1%}, {runs} v {runs}"
+
+    def most(limit: float) -> float:
+        return limit + 3 * math.sqrt(limit * (1 - limit) / found.families)
+
+    if ratio == 1 and found.verdict > most(FALSE_MAX):
+        yield f"{name}: {found.verdict:.1%} of equal volumes are told apart, limit {FALSE_MAX:.0%}"
+    if ratio == 1.05 and found.equivalent > most(FALSE_EQUIVALENCE_MAX):
+        yield f"{name}: {found.equivalent:.1%} are called equivalent, limit {FALSE_EQUIVALENCE_MAX:.1%}"
+    if ratio == 1.2 and offset <= 0.05 and runs >= 5 and found.better < POWER_MIN:
+        yield f"{name}: {found.better:.1%} are found, at least {POWER_MIN:.0%} should be"
+
+
+def print_rates(families: int, seed: int) -> list[str]:
+    """Prints error rates and power; returns what is beyond its limit."""
+    failed: list[str] = []
     head = "  true offset  runs metrics |  p raw p Holm verdict better equiv. needed"
     offsets, small = (0.03, 0.05, 0.08), (0.005, 0.02)
     sides = ((4, 1), (4, 3), (5, 3), (8, 3))
@@ -153,6 +177,8 @@ def print_rates(families: int, seed: int) -> None:
                 f"{r.verdict:7.1%} {r.better:6.1%} {r.equivalent:6.1%} {r.runs_needed:6.0f}\n"
             )
             sys.stdout.flush()
+            failed += faults(r, ratio=ratio, offset=offset, runs=runs)
+    return failed
 
 
 def print_proposals(families: int, seed: int) -> None:
@@ -169,18 +195,21 @@ def print_proposals(families: int, seed: int) -> None:
         sys.stdout.flush()
 
 
-def main() -> None:
-    """Prints all tables."""
+def main() -> int:
+    """Prints all tables; returns 1 when a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--families", type=int, default=2000, help="simulated families for each row")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    print_rates(options.families, options.seed)
+    failed = print_rates(options.families, options.seed)
     print_proposals(min(options.families, 500), options.seed)
     sys.stdout.write("\nMann-Whitney on seconds, A/A: false alarms\n")
     for offset in (0.0, 0.03, 0.08):
         share = alarms_of_tests_on_seconds(families=options.families, runs=5, offset=offset, seed=options.seed)
         sys.stdout.write(f"offset {offset:.0%}: {share:.1%}\n")
+    for text in failed:
+        sys.stdout.write(f"FAILED {text}\n")
+    return 1 if failed else 0
 
 
 def _known(p_value: float | None) -> float:
@@ -190,4 +219,4 @@ def _known(p_value: float | None) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

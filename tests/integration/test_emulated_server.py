@@ -18,6 +18,8 @@ pytestmark = pytest.mark.emulator
 TABLE_VARIABLE = "VOLBENCH_SERVERS_TABLE"
 FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 LOCAL: Flavor = "mariadb" if shutil.which("mariadbd", path=SEARCH_PATH) else "mysql"
+LOAD_S = 2.0
+"""Long enough for commits; rates are measured over more, by the slow test of all profiles."""
 #: One of each kind: block, files, files whose commits are promises only.
 KINDS = [("ebs-gp3", {"filesystem": "ext4"}), ("efs-elastic", {}), ("fsx-openzfs", {"mode": "async"})]
 ALL = [*((name, {}) for name in profile_names()), ("fsx-openzfs", {"mode": "async"})]
@@ -80,12 +82,12 @@ def check(lived: Lived) -> None:
 def test_a_server_in_a_container_keeps_what_the_volume_promises(
     base: Path, profile: str, options: dict[str, str], flavor: Flavor
 ) -> None:
-    check(live_through(volume_of(profile, base, **options), base, flavor))
+    check(live_through(volume_of(profile, base, **options), base, flavor, load_s=LOAD_S))
 
 
 @pytest.mark.mysqld
 def test_a_server_of_this_machine_keeps_what_the_volume_promises(base: Path) -> None:
-    check(live_through(volume_of("ebs-gp3", base), base, LOCAL, in_docker=False))
+    check(live_through(volume_of("ebs-gp3", base), base, LOCAL, in_docker=False, load_s=LOAD_S))
 
 
 @pytest.mark.docker

@@ -44,6 +44,7 @@ def test_whatever_process_is_killed_the_cell_is_tried_again(local: Bench) -> Non
 @pytest.mark.mysqld
 def test_a_sampling_process_that_is_killed_makes_the_step_invalid(local: Bench) -> None:
     """The queries' numbers are kept; that the storage's are missing is a reason not to use them."""
+    local.volumes.pop("b")
     process = local.start("steps.0.duration=6s", "limits.missed_samples=5%")
     local.until(local.in_step, process)
     pid = local.process("volbench.sample.process")

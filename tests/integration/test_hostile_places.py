@@ -15,10 +15,12 @@ from pathlib import Path
 import hostile_user
 import pytest
 from hostile_user import TREASURE, as_nobody, attacking, plant, volbench
+from waiting import wait_for
 
 from volbench.errors import EXIT_REFUSED, Refused, VolbenchError
 from volbench.placement.workspace import Workspace
 from volbench.volume import ownership
+from volbench.volume.emulated.attachments import DAEMON
 from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
@@ -118,7 +120,7 @@ def test_a_volume_whose_directories_can_be_exchanged_is_refused(shared: Path) ->
 
 @pytest.mark.emulator
 def test_a_process_with_our_daemons_name_gets_nothing_detached(shared: Path, tmp_path: Path) -> None:
-    """`volume list` clears what killed processes left, but a name and a forged directory detach nothing."""
+    """`volume list` clears what killed processes left, but name and lock of somebody else detach nothing."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(1 << 20)
@@ -135,15 +137,13 @@ directory, loop = sys.argv[1:]
 os.chdir(directory)
 open("volume.json", "w").write(json.dumps({"profile": "x", "owner": {"pid": 1, "started": 0}}))
 open("loop-device", "w").write(loop)
-open("/proc/self/comm", "w").write("volbench-volume")
-open("ready", "w").write("")
-time.sleep(60)
+lock = open("daemon.lock", "w")
+ctypes.CDLL(None).prctl(15, b"volbench-volume")  # PR_SET_NAME: /proc/self/comm is root's since the user changed
+time.sleep(600)
 """
-        with attacking(code, shared / "pool" / "v", f"{device.name} {number}"):
-            ready = shared / "pool" / "v" / "ready"
-            until = time.monotonic() + 60
-            while not ready.exists() and time.monotonic() < until:
-                time.sleep(0.02)
+        with attacking(code, shared / "pool" / "v", f"{device.name} {number}") as attacker:
+            name = Path(f"/proc/{attacker.pid}/comm")
+            wait_for(lambda: name.read_text().strip() == DAEMON, "the attacker did not take the daemon's name")
             done = volbench("volume", "list", "--dir", str(shared / "pool"))
         assert done.returncode == 0, done.stderr
         assert "cleared" not in done.stdout + done.stderr

@@ -93,6 +93,7 @@ def test_a_dump_and_its_slow_log_give_latencies_of_each_class_of_statements(benc
 
 def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path: Path) -> None:
     """Its own options reach both."""
+    bench.volumes.pop("b")
     (tmp_path / "counters.lua").write_text(f'require("own_module")\n{OWN_LUA}')
     (tmp_path / "own_module.lua").write_text(OWN_MODULE)
     ended = run(bench, (
@@ -101,10 +102,10 @@ def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path:
         f"steps: [{{kind: oltp, test: {tmp_path}/counters.lua, threads: 2, warmup: 0s, duration: 2s}}]\n"
     ))  # fmt: skip
     assert ended.code in FINISHED, ended.output
-    first, _ = bench.directory.results()
-    assert first.steps[0].metrics["tps"].value > 0
-    assert "--keys=50" in first.steps[0].details["command"]
-    assert any("1 tables, 50 rows" in note for note in first.notes)
+    (cell,) = bench.directory.results()
+    assert cell.steps[0].metrics["tps"].value > 0
+    assert "--keys=50" in cell.steps[0].details["command"]
+    assert any("1 tables, 50 rows" in note for note in cell.notes)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,7 @@ def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -
 
 def test_an_error_of_a_lua_script_in_mid_run_is_one_message(bench: Bench, tmp_path: Path) -> None:
     """The script's file, its line and what LuaJIT says of it, after 200 good transactions."""
+    bench.volumes.pop("b")
     event = "function event() made = (made or 0) + 1; if made > 200 then nothing.here() end;"
     (tmp_path / "later.lua").write_text(OWN_MODULE + OWN_LUA.replace("function event()", event))
     ended = run(bench, (

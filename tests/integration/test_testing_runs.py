@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 from live_run import SMALL
 
 from volbench.errors import StepFailed, UsageError
-from volbench.testing import run_suite
-from volbench.testing.leftovers import DIRECTORY_PREFIX, DISK_DIRECTORY
+from volbench.testing import leftovers, run_suite
 
 pytestmark = [pytest.mark.mysqld, pytest.mark.emulator]
 SETTINGS = dict(setting.split("=", 1) for setting in SMALL) | {
@@ -26,20 +24,22 @@ if shutil.which("mariadbd"):
 
 @pytest.fixture
 def disk(tmp_path: Path, run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory as a volume; no directory for emulated volumes may be left.
+    """A directory as a volume; of it and of the emulated volumes nothing may be left.
 
     In memory where there is such a place: the server reads next to nothing in its two seconds, and then what others
-    read from a disk makes its cell invalid, as it should.
+    read from a disk makes its cell invalid, as it should. Emulated volumes get a place of this test's own, since
+    tests in other processes have theirs in the usual one.
     """
     monkeypatch.setenv("VOLBENCH_CACHE", str(run_cache))
-    before = set(DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"))
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as directory:
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else tmp_path
+    with (
+        tempfile.TemporaryDirectory(dir=memory) as directory,
+        tempfile.TemporaryDirectory(prefix="vbt", dir=leftovers.DISK_DIRECTORY) as emulated,
+    ):
+        monkeypatch.setattr(leftovers, "DISK_DIRECTORY", Path(emulated))
         yield Path(directory)
         assert list(Path(directory).iterdir()) == []
-    end_s = time.monotonic() + 120  # tests in other processes have directories for a while
-    while not (left := set(DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"))) <= before and time.monotonic() < end_s:
-        time.sleep(0.2)
-    assert left <= before
+        assert list(Path(emulated).iterdir()) == []
 
 
 def test_a_run_on_a_directory_and_an_emulated_volume_has_its_figures(disk: Path, tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_suite_that_is_wrong_fails_with_the_output_of_the_command(disk: Path, 
 def test_a_run_that_takes_too_long_is_ended_with_its_server_and_volume(disk: Path, tmp_path: Path) -> None:
     settings = {**SETTINGS, "steps.0.duration": "10m"}
     volumes = {"gp3": "emulated:ebs-gp3?size=4GiB", "disk": disk}
-    with pytest.raises(StepFailed, match="did not end within 20 s"):
+    with pytest.raises(StepFailed, match="did not end within 12 s"):
         run_suite(
             "suites/quick.yaml",
             volumes,
             settings=settings,
             target="local",
             results=tmp_path / "results",
-            timeout_s=20,
+            timeout_s=12,
         )

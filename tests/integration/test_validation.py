@@ -76,6 +76,13 @@ def test_the_same_schema_is_equal_in_everything(pair: tuple[ScratchServer, Scrat
         ("INSERT INTO settings VALUES ('new', '')", "row new is only on the candidate"),
         ("UPDATE settings SET v = NULL WHERE k = 'empty'", "row empty has other values"),
         ("INSERT INTO heap VALUES (1, 'x')", "no primary key"),
+        ("UPDATE customers SET name = CONCAT(name, ' ') WHERE id = 5", "row 5 has other values"),
+        ("UPDATE settings SET v = UPPER(v) WHERE k = 'colour'", "row colour has other values"),
+        ("UPDATE orders SET picture = CONCAT(picture, 0x00) WHERE id = 7", "row 7 has other values"),
+        (
+            "ALTER TABLE settings MODIFY v VARCHAR(200) CHARACTER SET latin1",
+            "another charset ('utf8mb4' became 'latin1')",
+        ),
         ("DROP TRIGGER log_order", "trigger shop.log_order: missing on the candidate"),
         ("DROP PROCEDURE close_old", "routine shop.PROCEDURE.close_old: missing"),
         ("DROP EVENT nightly", "event shop.nightly: missing"),

@@ -25,7 +25,7 @@ from volbench.volume.ownership import is_owned
 pytestmark = pytest.mark.emulator
 
 COMMAND_S_MAX = 120.0
-PROBE_SECONDS = "15"
+PROBE_SECONDS = "10"
 TRIES = 3
 """A probe on a busy machine measures the machine: it is made again, so often."""
 

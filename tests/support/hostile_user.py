@@ -18,7 +18,7 @@ MARKER_TEXT = '{"schema": 1, "created_at": "2026-01-01T00:00:00+00:00", "purpose
 
 
 _DROP = f"""
-import json, os, sys, time
+import ctypes, json, os, sys, time
 os.setgroups([])
 os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
 os.setresuid({NOBODY}, {NOBODY}, {NOBODY})

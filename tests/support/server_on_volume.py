@@ -13,6 +13,7 @@ from typing import Literal
 
 import mysql.connector
 from server_container import supervised
+from waiting import wait_for
 
 from volbench.engine.server import Server
 from volbench.errors import VolbenchError
@@ -29,6 +30,8 @@ ROWS = 2000
 SIZES = {"ebs-sc1": "125GiB", "ebs-st1": "125GiB", "ebs-io2": "16GiB"}
 CONFIG = {"innodb_buffer_pool_size": "32MiB", "innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
 START_S_MAX = 600.0  # an sc1 needs minutes to recover
+ASYNC_LOAD_S = 6.0
+"""More than an asynchronous export keeps back: 5 s."""
 _JOIN_S_MAX = 60.0
 
 Flavor = Literal["mysql", "mariadb"]
@@ -81,6 +84,15 @@ class Load:
             for thread in threads:
                 thread.join(_JOIN_S_MAX)
             assert not any(thread.is_alive() for thread in threads), "a connection hangs"
+
+    def work(self, seconds: float) -> None:
+        """Let the load run for so long, and until each connection has committed."""
+        before = dict(self.acknowledged)
+        time.sleep(seconds)  # what is measured
+        wait_for(
+            lambda: all(self.acknowledged.get(one, 0) > before.get(one, 0) for one in range(WORKERS)),
+            "a connection commits nothing",
+        )
 
     def count(self) -> int:
         """Commits that were acknowledged."""
@@ -145,7 +157,8 @@ def live_through(
 ) -> Lived:
     """Initialise; work, SIGKILL, recover; work, power cut, recover; each time count the commits that are lost.
 
-    The volume is removed at the end.
+    The volume is removed at the end. The load takes `load_s` each time, before the power cut of an asynchronous
+    export no less than ASYNC_LOAD_S.
     """
     volume.start()
     with server_on(volume, base, flavor, in_docker=in_docker) as server:
@@ -157,7 +170,7 @@ def live_through(
         run(["sync", "-f", str(volume.data)])  # our own account file, of which no server knows
         load = Load(server=server)
         with load.running():
-            time.sleep(load_s)  # what is measured
+            load.work(load_s)
             per_s = load.count() / load_s
             server.kill()
         crash_recovery_s = server.start()
@@ -165,7 +178,7 @@ def live_through(
         version = server.identity.version
         load = Load(server=server, acknowledged=dict(load.acknowledged))
         with load.running():
-            time.sleep(load_s)  # more than an asynchronous export keeps back
+            load.work(max(load_s, ASYNC_LOAD_S) if volume.resolved.durability == "async" else load_s)
             volume.fault("power_cut")
             server.kill()
     volume.stop()

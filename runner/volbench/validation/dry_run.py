@@ -10,7 +10,7 @@ from volbench.records.validation.plan import ValidationPlan
 from volbench.validation.catalog.accounts import PLUGINS, login_statements
 from volbench.validation.catalog.grants import ROLES, grant_statements
 from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
-from volbench.validation.data.checksums import Table, chunk_query, row_text
+from volbench.validation.data.checksums import Column, Table, chunk_query, row_text
 from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
 from volbench.validation.forecast.move import bytes_statement
 from volbench.validation.queries.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
@@ -27,7 +27,7 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
 
-_TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
+_TABLE = Table(schema="SCHEMA", name="TABLE", columns=(Column(name="COLUMN", type="int"),), key=("KEY",))
 
 
 def planned_statements(plan: ValidationPlan) -> Iterator[str]:

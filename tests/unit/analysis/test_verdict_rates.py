@@ -39,6 +39,16 @@ def test_equal_volumes_are_seldom_called_different(simulation, offset):
     assert found.raw > found.adjusted  # the correction has something to correct
 
 
+def test_rates_beyond_a_limit_are_faults(simulation):
+    """Else the benchmark could not fail."""
+    rates = {"families": 2000, "raw": 0.1, "adjusted": 0.1, "better": 0.5, "runs_needed": 5.0}
+    bad = simulation.Rates(**rates, verdict=0.09, equivalent=0.05)
+    good = simulation.Rates(**(rates | {"better": 0.95}), verdict=0.04, equivalent=0.02)
+    for ratio in (1.0, 1.05, 1.2):
+        assert len(list(simulation.faults(bad, ratio=ratio, offset=0.05, runs=5))) == 1
+        assert list(simulation.faults(good, ratio=ratio, offset=0.05, runs=5)) == []
+
+
 def test_seconds_taken_for_replicates_would_raise_false_alarms(simulation):
     """Why the replicate is the cell."""
     assert simulation.alarms_of_tests_on_seconds(families=200, runs=5, offset=0.03) > 0.3

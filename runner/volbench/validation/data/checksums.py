@@ -1,8 +1,9 @@
 """Checksums of tables on two servers, chunk by chunk, and the rows that differ.
 
-A row's text is its columns joined as CONCAT_WS does, with a map of its NULLs; numbers and times as the session
-prints them (UTC), binary values in hex, strings in utf8mb4. A chunk's checksum is the number of rows, the exclusive
-or of 64 bits of their SHA-256, and the sum of their CRC32 (which also detects two equal rows that appear or go).
+A row's text is its columns joined as CONCAT_WS does, without NULLs, and a map of these; numbers and times as the
+session prints them (UTC), binary values and strings as they are stored, strings in utf8mb4 where the servers store
+them in different character sets: converting takes longer than all the rest. A chunk's checksum is the number of
+rows and the sum of 64 bits of each row's SHA-256 (equal rows add up, so that two more of them are seen too).
 The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1().
 """
 
@@ -10,28 +11,46 @@ The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from volbench.validation.catalog.objects import Inventory
-from volbench.validation.source.server import SqlReader
+from volbench.validation.catalog.objects import Attributes, Inventory
+from volbench.validation.source.server import Rows, SqlReader
 
 CHUNK_ROWS = 100_000
 ROWS_NAMED_MAX = 5
-_BINARY = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob", "bit", "geometry", "point",
-           "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-           "geomcollection")  # fmt: skip
-_TEXT = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
+_IN_HEX = ("bit", "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+           "geometrycollection", "geomcollection")  # fmt: skip
+_BYTES = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob")
+_STRINGS = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext")
+_CONVERTED = (*_STRINGS, "enum", "set", "json")
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of both servers: its type on the source, whether it may be NULL, whether texts are stored alike."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    same_charset: bool = False
+
+    @property
+    def base_type(self) -> str:
+        """The type without length and signedness."""
+        return self.type.split("(", maxsplit=1)[0].split(maxsplit=1)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table to compare: columns with their types, key, and columns that are not comparable."""
+    """A table to compare: columns, key, and columns that are not comparable."""
 
     schema: str
     name: str
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
     key: tuple[str, ...]
     incomparable: tuple[str, ...] = ()
 
@@ -60,7 +79,10 @@ class TableComparison:
 
 def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
     """Return the tables and columns that both sides have, without JSON columns that are text on the other side."""
-    return [_table(source, candidate, name) for name in sorted(source["table"].keys() & candidate["table"].keys())]
+    labels = source["table"].keys() & candidate["table"].keys()
+    source_columns, candidate_columns = (_columns_by_table(side, labels) for side in (source, candidate))
+    keys = _primary_keys(source)
+    return [_table(label, source_columns[label], candidate_columns[label], keys[label]) for label in sorted(labels)]
 
 
 def compare_tables(
@@ -79,18 +101,23 @@ def compare_tables(
 
 def row_text(table: Table) -> str:
     """Return the SQL expression of a row's text."""
-    texts = ", ".join(f"COALESCE({_column_text(name, kind)}, '')" for name, kind in table.columns)
-    nulls = ", ".join(f"ISNULL({_name(name)})" for name, _ in table.columns)
-    return f"CONCAT_WS('#', {texts}, CONCAT({nulls}))"
+    texts = [_column_text(column) for column in table.columns]
+    nulls = ", ".join(f"ISNULL({_name(column.name)})" for column in table.columns if column.nullable)
+    texts += [f"CONCAT({nulls})"] if nulls else []
+    return f"CONCAT_WS('#', {', '.join(texts)})"
 
 
 def chunk_query(table: Table, where: str) -> str:
-    """Return the query for number of rows, exclusive or and sum of a chunk."""
-    text = row_text(table)
-    return (
-        f"SELECT COUNT(*), COALESCE(BIT_XOR(CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)), 0), "
-        f"COALESCE(SUM(CRC32({text})), 0) FROM {table.quoted} WHERE {where}"
-    )
+    """Return the query for number of rows and sum of a chunk."""
+    row_bits = f"CAST(CONV(LEFT(SHA2({row_text(table)}, 256), 16), 16, 10) AS UNSIGNED)"
+    return f"SELECT COUNT(*), COALESCE(SUM({row_bits}), 0) FROM {table.quoted} WHERE {where}"
+
+
+def on_both(source: SqlReader, candidate: SqlReader, sql: str) -> tuple[Rows, Rows]:
+    """Return the answers of both servers, which work at the same time. Raises StepFailed when either has failed."""
+    with ThreadPoolExecutor(1, thread_name_prefix="candidate") as pool:
+        candidate_rows = pool.submit(candidate.query, sql)
+        return source.query(sql), candidate_rows.result()
 
 
 def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: bool) -> TableComparison:
@@ -98,7 +125,7 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
     for where in _chunks(source, candidate, table):
         chunks += 1
         source_sums, candidate_sums = (
-            tuple(map(int, side.query(chunk_query(table, where))[0])) for side in (source, candidate)
+            tuple(map(int, sums)) for (sums,) in on_both(source, candidate, chunk_query(table, where))
         )
         rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
         if source_sums != candidate_sums:
@@ -115,16 +142,13 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
 
 def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[str]:
     """Yield conditions that partition the rows of both sides: ranges of an integer key, else the whole table."""
-    kinds = dict(table.columns)
-    if not table.key or kinds.get(table.key[0], "").split("(")[0].split()[0] not in _INTEGERS:
+    integers = {column.name for column in table.columns if column.base_type in _INTEGERS}
+    if not table.key or table.key[0] not in integers:
         yield "TRUE"
         return
     key = _name(table.key[0])
-    all_bounds = [
-        side.query(f"SELECT MIN({key}), MAX({key}), COUNT(*) FROM {table.quoted}")[0]
-        for side in (source, candidate)
-    ]
-    bounds = [bound for bound in all_bounds if bound[0] is not None]
+    answers = on_both(source, candidate, f"SELECT MIN({key}), MAX({key}), COUNT(*) FROM {table.quoted}")
+    bounds = [bound for (bound,) in answers if bound[0] is not None]
     if not bounds:
         yield "TRUE"
         return
@@ -142,17 +166,13 @@ def _describe_differences(
     if not table.key:
         return ["rows differ; the table has no primary key to name them"]
     keys = ", ".join(_name(name) for name in table.key)
-    rows_by_key = [
-        {
-            tuple(map(str, row[:-1])): str(row[-1])
-            for row in side.query(
-                f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {differing[0]} "
-                f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
-            )
-        }
-        for side in (source, candidate)
-    ]
-    source_rows, candidate_rows = rows_by_key
+    each_row = (
+        f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {differing[0]} "
+        f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
+    )
+    source_rows, candidate_rows = (
+        {tuple(map(str, row[:-1])): str(row[-1]) for row in rows} for rows in on_both(source, candidate, each_row)
+    )
     texts = [f"row {_key(k)} is missing on the candidate" for k in source_rows if k not in candidate_rows]
     texts += [f"row {_key(k)} is only on the candidate" for k in candidate_rows if k not in source_rows]
     texts += [
@@ -166,45 +186,76 @@ def _describe_differences(
     return texts[:ROWS_NAMED_MAX] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
 
 
-def _table(source: Inventory, candidate: Inventory, label: str) -> Table:
+def _columns_by_table(side: Inventory, labels: Collection[str]) -> defaultdict[str, dict[str, Attributes]]:
+    """Return the columns of each table by their names."""
+    columns: defaultdict[str, dict[str, Attributes]] = defaultdict(dict)
+    for name, attributes in side["column"].items():
+        label = _table_of(name, labels)
+        if label is not None:
+            columns[label][name[len(label) + 1 :]] = attributes
+    return columns
+
+
+def _table_of(name: str, labels: Collection[str]) -> str | None:
+    """Return the table in a column's name; the longest one, since names of tables may have dots."""
+    label = name
+    while "." in label:
+        label = label.rpartition(".")[0]
+        if label in labels:
+            return label
+    return None
+
+
+def _primary_keys(side: Inventory) -> defaultdict[str, list[str]]:
+    """Return the columns of each table's primary key in their order."""
+    numbered: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name, attributes in side["index"].items():
+        label, separator, position = name.rpartition(".PRIMARY.")
+        if separator:
+            numbered[label].append((int(position), attributes["column"]))
+    return defaultdict(
+        list, {label: [column for _, column in sorted(of_key)] for label, of_key in numbered.items()}
+    )
+
+
+def _table(
+    label: str, source: Mapping[str, Attributes], candidate: Mapping[str, Attributes], key: Sequence[str]
+) -> Table:
     schema, _, name = label.partition(".")
-    source_types = {
-        column.removeprefix(f"{label}."): attributes["type"]
-        for column, attributes in source["column"].items()
-        if column.startswith(f"{label}.")
-    }
-    candidate_types = {
-        column.removeprefix(f"{label}."): attributes["type"]
-        for column, attributes in candidate["column"].items()
-        if column.startswith(f"{label}.")
-    }
-    shared = [column for column in source_types if column in candidate_types]
+    shared = [(column, source[column], candidate[column]) for column in source if column in candidate]
     json_mismatch = tuple(
-        column for column in shared if (source_types[column] == "json") != (candidate_types[column] == "json")
+        column
+        for column, source_side, candidate_side in shared
+        if (source_side["type"] == "json") != (candidate_side["type"] == "json")
     )
-    key = [
-        (int(index.rpartition(".")[2]), attributes["column"])
-        for index, attributes in source["index"].items()
-        if index.startswith(f"{label}.PRIMARY.")
-    ]
-    return Table(
-        schema=schema,
+    columns = tuple(
+        _column(column, source_side, candidate_side)
+        for column, source_side, candidate_side in shared
+        if column not in json_mismatch
+    )
+    return Table(schema=schema, name=name, columns=columns, key=tuple(key), incomparable=json_mismatch)
+
+
+def _column(name: str, source_side: Attributes, candidate_side: Attributes) -> Column:
+    return Column(
         name=name,
-        columns=tuple((column, source_types[column]) for column in shared if column not in json_mismatch),
-        key=tuple(column for _, column in sorted(key)),
-        incomparable=json_mismatch,
+        type=source_side["type"],
+        nullable=not source_side["nullable"] == candidate_side["nullable"] == "NO",
+        same_charset=bool(source_side["charset"]) and source_side["charset"] == candidate_side["charset"],
     )
 
 
-def _column_text(name: str, kind: str) -> str:
-    base = kind.split("(", maxsplit=1)[0].split(maxsplit=1)[0]
-    if base in _BINARY:
-        return f"HEX({_name(name)})"
-    if base in _TEXT or base == "json":
-        return f"CONVERT({_name(name)} USING utf8mb4)"
+def _column_text(column: Column) -> str:
+    name, base = _name(column.name), column.base_type
+    if base in _IN_HEX:
+        return f"HEX({name})"
+    if base in _BYTES or (base in _STRINGS and column.same_charset):
+        return f"CAST({name} AS BINARY)"
+    if base in _CONVERTED:
+        return f"CONVERT({name} USING utf8mb4)"
     if base == "float":
-        return f"({_name(name)} + 0e0)"  # a bare column prints six digits, which hides the last bits
-    return _name(name)
+        return f"({name} + 0e0)"  # a bare column prints six digits, which hides the last bits
+    return name
 
 
 def _key(key: tuple[str, ...]) -> str:

@@ -1,0 +1,160 @@
+"""Checksums of a validation: seconds of a gigabyte on a server, and both servers at once.
+
+    python tests/benchmarks/checksums.py [--rows 400000] [--rounds 3] [--mysql]
+
+Two servers with the same table of sysbench's columns, once in latin1 and once in utf8mb4: of this machine, or, with
+--mysql, MySQL in containers. A gigabyte is of the columns' text. Seconds are CPU time of a server's process, of
+this code's query, of the query before it (two passes over a converted text), and of pt-table-checksum, in turn; the
+best round of each counts. Wall time is of both servers together against one after the other. Ends with 1 when a
+limit is missed.
+
+MariaDB 10.11, two cores: latin1 2.7 s CPU of a GB (before 9.6, pt-table-checksum 3.7), utf8mb4 3.7 (6.4, 2.1); both
+servers at once take 0.5 of one after the other.
+"""
+
+# ruff: noqa: S608 - names and texts of our own
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import docker
+from mysql_container import mysql_container
+from scratch_server import scratch_server
+
+from volbench.engine.connection import Account, rows
+from volbench.validation.catalog.inventory import read_inventory
+from volbench.validation.data.checksums import Table, chunk_query, on_both, tables_of
+from volbench.validation.source.server import read_only
+from volbench.workload.process import process_cpu_s
+
+SECONDS_OF_A_GB_MAX = 4.0
+TOGETHER_SHARE_MAX = 0.75
+"""Wall time of both servers at once, as a share of one after the other: half, on CPUs that are free for both."""
+ROW_BYTES = 4 + 4 + 120 + 60
+SCHEMA = "bench"
+_TEN = "(SELECT 0 d" + "".join(f" UNION SELECT {digit}" for digit in range(1, 10)) + ")"
+
+
+def main() -> int:
+    """Fill, measure, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mysql", action="store_true")
+    wanted = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        sides = [stack.enter_context(_server(mysql=wanted.mysql)) for _ in range(2)]
+        for account, _ in sides:
+            _fill(account, wanted.rows)
+        source, candidate = (stack.enter_context(read_only(account)) for account, _ in sides)
+        inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
+        missed = False
+        for table in tables_of(*inventories):
+            missed |= _judged(table, source.query, sides[0][1], wanted.rows, wanted.rounds)
+            missed |= _judged_together(table, source, candidate, wanted.rounds)
+    return int(missed)
+
+
+def _judged(table: Table, query: Callable[[str], Any], pid: int, row_count: int, rounds: int) -> bool:
+    queries = {
+        "now": chunk_query(table, "TRUE"),
+        "before": f"SELECT COUNT(*), BIT_XOR({_bits(_BEFORE)}), SUM(CRC32({_BEFORE})) FROM {table.quoted}",
+        "pt-table-checksum": f"SELECT COUNT(*), LOWER(CONV(BIT_XOR(CAST(CRC32({_PT}) AS UNSIGNED)), 10, 16)) "
+        f"FROM {table.quoted}",
+    }
+    best = dict.fromkeys(queries, float("inf"))
+    for _ in range(rounds):
+        for name, sql in queries.items():
+            begun_s = _cpu_s(pid)
+            query(sql)
+            best[name] = min(best[name], (_cpu_s(pid) - begun_s) / (row_count * ROW_BYTES) * 1e9)
+    figures = ", ".join(f"{name} {seconds:.2f}" for name, seconds in best.items())
+    print(f"{table.name}: s CPU of a GB on one server: {figures} (now at most {SECONDS_OF_A_GB_MAX:g})")
+    return best["now"] > SECONDS_OF_A_GB_MAX
+
+
+def _judged_together(table: Table, source: Any, candidate: Any, rounds: int) -> bool:
+    sql, shares = chunk_query(table, "TRUE"), []
+    for _ in range(rounds):
+        begun_s = time.monotonic()
+        answers = [side.query(sql) for side in (source, candidate)]
+        between_s = time.monotonic()
+        assert on_both(source, candidate, sql) == tuple(answers)
+        shares.append((time.monotonic() - between_s) / (between_s - begun_s))
+    share = min(shares)
+    print(f"{table.name}: both at once take {share:.2f} of one after the other (at most {TOGETHER_SHARE_MAX:g})")
+    return share > TOGETHER_SHARE_MAX
+
+
+@contextlib.contextmanager
+def _server(*, mysql: bool) -> Iterator[tuple[Account, int]]:
+    """A server's root account and its process."""
+    with tempfile.TemporaryDirectory(prefix="vb") as directory:
+        if not mysql:
+            with scratch_server(Path(directory), "--innodb-buffer-pool-size=1G") as server:
+                account = Account(user="root", socket=str(server.socket))
+                yield account, int((Path(directory) / "data" / _pid_file(account)).read_text())
+            return
+        client = docker.from_env()
+        before = {container.id for container in client.containers.list()}
+        with mysql_container(Path(directory)) as account:
+            [container] = [one for one in client.containers.list() if one.id not in before]
+            yield account, int(container.attrs["State"]["Pid"])
+        client.close()
+
+
+def _pid_file(account: Account) -> str:
+    [(path,)] = rows(account, "SELECT @@pid_file")
+    return str(path)
+
+
+def _fill(account: Account, row_count: int) -> None:
+    """Make both tables, and read them once."""
+    _run(account, f"CREATE DATABASE {SCHEMA}")
+    numbers = " + ".join(f"{10**place} * n{place}.d" for place in range(7))
+    joined = " JOIN ".join(f"{_TEN} n{place}" for place in range(7))
+    for charset in ("latin1", "utf8mb4"):
+        table = f"{SCHEMA}.{charset}"
+        _run(
+            account,
+            f"CREATE TABLE {table} (id INT NOT NULL PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, "
+            f"pad CHAR(60) NOT NULL) CHARSET {charset}",
+            f"INSERT INTO {table} SELECT n, 7 * n, REPEAT(LPAD(n, 10, '-'), 12), REPEAT(LPAD(n, 10, '='), 6) "
+            f"FROM (SELECT {numbers} AS n FROM {joined}) numbers WHERE n < {row_count}",
+        )
+        rows(account, f"SELECT SUM(LENGTH(pad)) FROM {table}")
+
+
+def _run(account: Account, *statements: str) -> None:
+    for statement in statements:
+        rows(account, statement)
+
+
+def _bits(text: str) -> str:
+    return f"CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)"
+
+
+def _cpu_s(pid: int) -> float:
+    seconds = process_cpu_s(pid)
+    assert seconds is not None
+    return seconds
+
+
+_BEFORE = (
+    "CONCAT_WS('#', COALESCE(`id`, ''), COALESCE(`k`, ''), COALESCE(CONVERT(`c` USING utf8mb4), ''), "
+    "COALESCE(CONVERT(`pad` USING utf8mb4), ''), CONCAT(ISNULL(`id`), ISNULL(`k`), ISNULL(`c`), ISNULL(`pad`)))"
+)
+_PT = "CONCAT_WS('#', `id`, `k`, CONVERT(`c` USING utf8mb4), CONVERT(`pad` USING utf8mb4))"
+
+if __name__ == "__main__":
+    sys.exit(main())
