@@ -14,6 +14,7 @@ from volbench.analysis.explain.evidence.device import device_of
 from volbench.analysis.explain.evidence.episodes import Level, levels
 from volbench.analysis.explain.findings import Explanation, explain_case
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
+from volbench.observe.budget import ExtraTime, extra_time
 from volbench.observe.model import Observation
 from volbench.store.series import Series, SeriesKey
 
@@ -66,13 +67,14 @@ class Compared:
     """An incident against the time before it.
 
     `during`, `before`: what each showed; `around`: what both together showed and lies in the incident. `levels` are
-    figures of both. `named`: causes of the incident that were not there before, the first explains most.
+    figures of both; `extra` is what the extra time of a statement is.
     """
 
     during: Explanation
     before: Explanation
     around: Explanation
     levels: tuple[Level, ...]
+    extra: ExtraTime | None = None
 
     @property
     def causes_before(self) -> frozenset[str]:
@@ -88,7 +90,7 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
         onset_s, end_s: of the incident.
     """
     inside = replace(case, grid=case.whole.within(onset_s - case.grid.width_s / 2, end_s + case.grid.width_s))
-    before_grid = case.whole.within(float("-inf"), onset_s - case.grid.width_s)
+    before = replace(case, grid=case.whole.within(float("-inf"), onset_s - case.grid.width_s))
     around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
     overlapping = tuple(
         finding for finding in around.findings
@@ -97,9 +99,10 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
     )  # fmt: skip
     return Compared(
         during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
-        before=explain_case(replace(case, grid=before_grid)),
+        before=explain_case(before),
         around=replace(around, findings=overlapping),
         levels=tuple(_levels(case, onset_s, end_s)),
+        extra=extra_time(before, inside),
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from volbench.analysis.explain.accounts.budget import PART_TEXT
 from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
@@ -20,6 +19,7 @@ from volbench.analysis.explain.evidence.episodes import Episode, Level, find_epi
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.wording import number, percent
 from volbench.errors import RunUnreadable
+from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
@@ -70,6 +70,7 @@ class IncidentReport:
     levels: tuple[Level, ...]
     statements: tuple[Statement, ...]
     notes: tuple[str, ...]
+    extra: ExtraTime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class ObservationReport:
     samples: int
     findings: tuple[FindingRow, ...]
     notes: tuple[str, ...]
-    shares: Mapping[str, float]
+    time: StatementTime | None
     statements: tuple[Statement, ...]
     associations: tuple[Association, ...]
     incidents: tuple[IncidentReport, ...]
@@ -110,7 +111,7 @@ def report_of(directory: Path) -> ObservationReport:
         samples=len(case.grid),
         findings=finding_rows(volume, STEP, {STEP: explained}),
         notes=tuple(dict.fromkeys((*observation.notes, *explained.notes))),
-        shares={} if case.budget is None else case.budget.shares,
+        time=statement_time(case),
         statements=tuple(statements_of(case.grid)),
         associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
             :ASSOCIATIONS_SHOWN
@@ -181,6 +182,7 @@ def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
         levels=compared.levels,
         statements=tuple(statements_of(case.whole.within(incident.onset_s - 1, end_s + 1))),
         notes=tuple(notes),
+        extra=compared.extra,
     )
 
 
@@ -270,7 +272,9 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "findings": [finding.model_dump(mode="json") for finding in report.findings],
         "notes": list(report.notes),
         "absent_sources": dict(report.sources),
-        "statement_time_shares": {name: share for name, share in report.shares.items() if share > 0},
+        "statement_time": None if report.time is None else {
+            "ms": report.time.ms, "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
+        },
         "statements": _statements_json(report.statements),
         "associations": [
             {
@@ -296,6 +300,7 @@ def _incident_json(report: ObservationReport, incident: IncidentReport) -> dict[
         "end": None if end_s is None else clock_of(report, end_s),
         "findings": findings,
         "levels": [dataclasses.asdict(level) for level in incident.levels],
+        "extra_time": _extra_json(incident.extra),
         "statements": _statements_json(incident.statements),
         "notes": list(incident.notes),
     }
@@ -305,6 +310,14 @@ def _statements_json(statements: Sequence[Statement]) -> list[dict[str, Any]]:
     return [{**dataclasses.asdict(statement), "waited_s": statement.waited_s} for statement in statements]
 
 
-def part_name(layer: str) -> str:
-    """A part of statement time in words."""
-    return PART_TEXT.get(layer, layer)
+def _extra_json(extra: ExtraTime | None) -> dict[str, Any] | None:
+    if extra is None:
+        return None
+    pieces = [
+        {
+            "piece": row.piece, "title": row.title, "before_ms": row.baseline_ms, "during_ms": row.candidate_ms,
+            "difference_ms": row.difference_ms, "share": row.share,
+        }
+        for row in extra.rows
+    ]  # fmt: skip
+    return {"before_ms": extra.before_ms, "during_ms": extra.during_ms, "text": extra.sentence, "pieces": pieces}

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
 from volbench.errors import RunUnreadable, UsageError
-from volbench.observe.markdown import markdown
+from volbench.observe.markdown import headlines, markdown
 from volbench.observe.model import OBSERVATION_FILE
 from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
@@ -43,6 +43,49 @@ def test_a_stall_is_the_incidents_cause_with_its_begin(tmp_path: Path) -> None:
     assert levels["operations"][0] == pytest.approx(303, abs=3)
     assert levels["operations"][1] == 0.0
     assert found["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
+
+
+def slow(tick: int) -> tuple[float, float, float]:
+    """Writes that take 20 ms for a minute, 1 ms before: a statement takes 2.1 ms and 0.2 ms."""
+    return (300.0, 20.0 if tick > 60 else 1.0, 1.0)
+
+
+def test_the_extra_time_of_a_statement_is_stated_by_piece(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 120, slow)
+    add_incident(place, 60.0, 120.0)
+    report = report_of(place)
+    found = as_json(report)
+    (extra,) = (one["extra_time"] for one in found["incidents"])
+    assert extra["before_ms"] == pytest.approx(0.2, rel=0.01)
+    assert extra["during_ms"] == pytest.approx(2.1, rel=0.05)
+    assert sum(one["during_ms"] for one in extra["pieces"]) == pytest.approx(extra["during_ms"])
+    assert sum(one["share"] for one in extra["pieces"]) == pytest.approx(1.0)
+    assert sum(one["ms"] for one in found["statement_time"]["pieces"]) == pytest.approx(
+        found["statement_time"]["ms"]
+    )
+    assert "ms in the incident and 0.200 ms before it (mean). Of the extra" in extra["text"]
+    for shown in (markdown(report), page(report)):
+        assert extra["text"] in shown
+        assert "CPU and what has no instrument" in shown, "no CPU times here: what is left over has them"
+
+
+def test_an_incident_without_longer_statements_has_no_extra_time(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, lambda _: (300.0, 1.0, 1.0))
+    add_incident(place, 60.0, 80.0)
+    (incident,) = report_of(place).incidents
+    assert incident.extra is None
+
+
+def test_the_report_begins_with_its_incidents(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 60.0, 65.0)
+    report = report_of(place)
+    line = "Incident 001, 2025-10-09 08:54:20 UTC: The volume stalled"
+    assert markdown(report).index(line) < markdown(report).index("## All of the time")
+    assert '<a href="#incident-001">Incident 001</a>, 2025-10-09 08:54:20 UTC: The volume stalled' in page(report)
+    assert page(report).count('<h2 id="incident-001">') == 1
+    (quiet,) = headlines(report_of(build(tmp_path / "q", 60, lambda _: (300.0, 1.0, 1.0))))
+    assert quiet.startswith("No incident. All of the time: ")
 
 
 def test_what_was_there_before_is_no_news(tmp_path: Path) -> None:
@@ -114,7 +157,7 @@ def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
     add_incident(place, 20.0, None, trigger=evil)
     html = page(report_of(place))
     assert "<script" not in html
-    assert html.count("<h2>") == html.count("</h2>")
+    assert html.count("<h2") == html.count("</h2>")
     assert not re.search(r"https?://", html)
 
 
