@@ -86,12 +86,12 @@ def _bar(time: StatementTime, longest_ms: float) -> tuple[Segment, ...]:
 def _before_and_during(extra: ExtraTime) -> list[tuple[str, float, tuple[Segment, ...]]]:
     """Two bars: name, milliseconds, pieces."""
     longest_ms = max(extra.before_ms, extra.during_ms)
+    rows = _in_order(extra)
+    before = [(row.piece, row.title, row.baseline_ms) for row in rows]
+    during = [(row.piece, row.title, row.candidate_ms) for row in rows]
     return [
-        (name, ms, segments([(row.piece, row.title, side(row)) for row in _in_order(extra)], ms, longest_ms))
-        for name, ms, side in (
-            ("before", extra.before_ms, lambda row: row.baseline_ms),
-            ("during", extra.during_ms, lambda row: row.candidate_ms),
-        )
+        ("before", extra.before_ms, segments(before, extra.before_ms, longest_ms)),
+        ("during", extra.during_ms, segments(during, extra.during_ms, longest_ms)),
     ]
 
 

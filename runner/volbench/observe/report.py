@@ -18,7 +18,8 @@ from volbench.analysis.explain.evidence.association import Association, associat
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.wording import number, percent
-from volbench.errors import RunUnreadable
+from volbench.analysis.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
+from volbench.errors import RunUnreadable, UsageError
 from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
@@ -26,7 +27,7 @@ from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.records.report import FindingRow
 from volbench.sample.raw import SourcePresence, Tick, read_raw
-from volbench.store.series import SeriesKey
+from volbench.store.series import Series, SeriesKey
 
 STATEMENTS_SHOWN = 10
 ASSOCIATIONS_SHOWN = 5
@@ -91,15 +92,24 @@ class ObservationReport:
     case: Case
 
 
-def report_of(directory: Path) -> ObservationReport:
-    """Read an observation, also one whose process was killed, and explain it. Raises RunUnreadable."""
+def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationReport:
+    """Read an observation, also one whose process was killed, and explain it.
+
+    Args:
+        directory: of the observation.
+        recorded: what the volume's own side tells of the same time: CloudWatch's JSON, a log of NVMe counters, or
+            `cloudwatch:NAME`.
+
+    Raises RunUnreadable, UsageError for a source that cannot be read or tells of other times.
+    """
     observation = read_observation(directory)
     incidents = read_incidents(directory)
     window, sources = _read(directory)
     series = window.series()
     if not series:
         raise RunUnreadable("the observation has no readings", where=str(directory))
-    case = case_of(series, observation)
+    added, added_notes = _recorded(observation, recorded, window.end_s)
+    case = case_of({**series, **added}, observation)
     explained = explain_case(case)
     volume = _volume_name(observation)
     episode = _episode(case)
@@ -110,7 +120,7 @@ def report_of(directory: Path) -> ObservationReport:
         window_s=case.window_s,
         samples=len(case.grid),
         findings=finding_rows(volume, STEP, {STEP: explained}),
-        notes=tuple(dict.fromkeys((*observation.notes, *explained.notes))),
+        notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.notes))),
         time=statement_time(case),
         statements=tuple(statements_of(case.grid)),
         associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
@@ -141,6 +151,27 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
             elif isinstance(record, SourcePresence):
                 sources[record.source] = record.presence.reason
     return window, {name: reason for name, reason in sorted(sources.items()) if reason and name not in NOT_OBSERVED}
+
+
+def _recorded(
+    observation: Observation, sources: Sequence[str], length_s: float
+) -> tuple[dict[SeriesKey, Series], list[str]]:
+    """What recordings tell of an observation's time, on its clock, and what a reader must know."""
+    zero_s = observation.zero_epoch_s
+    series, notes = dict[SeriesKey, Series](), list[str]()
+    for source in sources:
+        _, recorded, source_notes = read_recorded(source, begin_s=zero_s, end_s=zero_s + length_s)
+        of_observation = on_clock(recorded, zero_epoch_s=zero_s, length_s=length_s)
+        if not of_observation:
+            raise UsageError(
+                "it tells of other times than the observation",
+                where=f"--add {source}",
+                evidence=f"it has {span_text(recorded)}; the observation began {observation.started_at}",
+                next_step=TIMES_ARE_UTC,
+            )
+        series |= of_observation
+        notes += source_notes
+    return series, notes
 
 
 def _episode(case: Case) -> Episode | None:

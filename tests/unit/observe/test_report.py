@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,55 @@ def test_over_a_hole_in_the_ring_there_is_no_rate(tmp_path: Path) -> None:
     assert iops is not None
     hole = iops[62:118]
     assert not (hole[2:] == hole[2:]).any(), "all of it is unknown"
+
+
+def cloudwatch(begin_s: float, minutes: int) -> str:
+    """A gp2 of 50 GiB: 3,000 operations a second until its credits are gone in the sixth minute, 150 after that."""
+    starts = [datetime.fromtimestamp(begin_s + 60 * at, tz=UTC).isoformat() for at in range(minutes)]
+    values = {
+        "VolumeReadOps": [60.0 * (3000 if at < 5 else 150) for at in range(minutes)],
+        "VolumeWriteOps": [0.0] * minutes,
+        "BurstBalance": [max(0.0, 10.0 - 2 * at) for at in range(minutes)],
+    }
+    results = [
+        {"Id": name.lower(), "Label": name, "Timestamps": starts, "Values": points}
+        for name, points in values.items()
+    ]
+    return json.dumps({"MetricDataResults": results})
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """Ten minutes of a server whose host is not seen from here."""
+    place = build(tmp_path / "o", 600, lambda _: (300.0, 1.0, 1.0))
+    elsewhere = observation(host=None, volume=None, notes=("the host is not seen from here",))
+    (place / OBSERVATION_FILE).write_text(elsewhere.model_dump_json(by_alias=True))
+    for segment in (place / "ring").glob("*.jsonl"):
+        lines = [json.loads(line) for line in segment.read_text().splitlines()]
+        for line in lines:
+            line.get("read", {}).pop("diskstats", None)
+        segment.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return place
+
+
+def test_cloudwatch_is_the_volumes_side_of_a_server_that_is_watched_over_tcp(remote: Path) -> None:
+    assert "storage.burst_exhausted" not in {row.cause for row in report_of(remote).findings}
+    file = remote.parent / "cloudwatch.json"
+    file.write_text(cloudwatch(ZERO_EPOCH_S, 10))
+    told = report_of(remote, recorded=[str(file)])
+    (gone,) = [row for row in told.findings if row.cause == "storage.burst_exhausted"]
+    assert gone.window_s[0] == pytest.approx(300.0, abs=61.0), "CloudWatch has a point a minute"
+    assert "credits, 0 to 10 %" in page(told)
+
+
+def test_a_recording_of_another_day_is_refused_and_nothing_is_written(remote: Path) -> None:
+    file = remote.parent / "cloudwatch.json"
+    file.write_text(cloudwatch(ZERO_EPOCH_S + 86_400, 10))
+    result = CliRunner().invoke(app, ["observe", "report", str(remote), "--add", str(file)])
+    assert isinstance(result.exception, UsageError)
+    assert "it tells of other times than the observation" in str(result.exception)
+    assert "points from 2025-10-10T08:54:20Z" in str(result.exception)
+    assert not (remote / "report.json").exists()
 
 
 def test_what_was_cut_short_is_read_and_what_is_none_is_refused(tmp_path: Path) -> None:
