@@ -62,9 +62,9 @@ class SessionChart:
 def session_charts(loaded: LoadedRun, report: Report) -> tuple[SessionChart, ...]:
     """Return a chart for each volume's step that has a time budget: of its first valid cell, else its first one."""
     results = {result.cell_id: result for result in loaded.results}
-    wanted = list(dict.fromkeys((row.step, row.threads, row.volume) for row in report.time_budgets))[:CHARTS_MAX]
+    budgets = list(dict.fromkeys((row.step, row.threads, row.volume) for row in report.time_budgets))[:CHARTS_MAX]
     cases: list[tuple[str, str, Case]] = []
-    for step, threads, volume in wanted:
+    for step, threads, volume in budgets:
         cell_id = _first_cell(report.cells, step, volume)
         try:
             of_cell = cases_of(loaded, results[cell_id]) if cell_id in results else iter(())
