@@ -1,9 +1,11 @@
 """How far predictions are off: each volume's load predicted on every other volume, and run there.
 
     python tests/benchmarks/what_if.py --out DIR [--suite FILE] [--target docker] [--volume SPEC]... [--json FILE]
+    python tests/benchmarks/what_if.py --out DIR --held-out SEED [--target docker] [--json FILE]
 
 Each volume has a run of its own, so that its credits are as the SPEC says. A pair is a load measured on one
-emulated volume and predicted on another. Ends with 1 when a pair's transactions per second are off by more than
+emulated volume and predicted on another. With --held-out, a seed draws three loads and six volumes, so that
+nobody chose them to fit the model. Ends with 1 when a pair's transactions per second are off by more than
 20 %, or with 3 when a run failed. A volume of which DIR holds a run is not run again.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +34,64 @@ ERROR_MAX = 0.20
 RUN_TIMEOUT_S = 300
 SUITE = Path(__file__).with_suffix(".yaml")
 VOLUMES = ("ebs-gp2?size=100GiB&credits=0%", "ebs-gp3", "ebs-gp3?iops=6000", "ebs-io2?iops=8000")
+
+
+LOADS = (
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_write_only",
+    "oltp_update_index",
+    "oltp_update_non_index",
+)
+
+
+def drawn_suite(seed: int) -> dict[str, Any]:
+    """Three loads with a pool and a data set of the seed's, as a suite."""
+    source = random.Random(seed)  # noqa: S311 - drawn again with the same seed
+    pool_mib = source.randrange(24, 65, 8)
+    return {
+        "schema": 2,
+        "name": f"what-if-held-out-{seed}",
+        "description": f"Loads drawn by seed {seed}, on one emulated volume",
+        "engine": {
+            "config": {
+                "innodb_buffer_pool_size": f"{pool_mib}M",
+                "innodb_redo_log_capacity": "256M",
+                "innodb_lru_scan_depth": 3 * pool_mib,  # as small as the pool: see what_if.yaml
+                "innodb_old_blocks_time": 0,
+                "innodb_old_blocks_pct": 95,
+            }
+        },
+        "dataset": {"tables": source.randrange(4, 9), "rows": source.randrange(50_000, 100_001, 10_000)},
+        "steps": [
+            {
+                "kind": "oltp",
+                "name": test.removeprefix("oltp_").replace("_", "-"),
+                "test": test,
+                "threads": source.randrange(4, 33),
+                "rand_type": source.choice(("uniform", "gaussian")),
+                "warmup": "15s",
+                "duration": "10s",
+            }
+            for test in source.sample(LOADS, 3)
+        ],
+        "repeats": 1,
+        "seed": seed,
+    }
+
+
+def drawn_volumes(seed: int) -> list[str]:
+    """Six volumes of the seed's, two of each kind."""
+    source = random.Random(seed + 1)  # noqa: S311 - drawn again with the same seed
+    sizes, gp3, io2 = (
+        source.sample(range(*bounds), 2) for bounds in ((150, 950, 50), (3000, 12_000, 500), (1000, 14_000, 500))
+    )
+    return [
+        *(f"ebs-gp2?size={size}GiB&credits=0%" for size in sizes),
+        *(f"ebs-gp3?iops={iops}" for iops in gp3),
+        *(f"ebs-io2?iops={iops}" for iops in io2),
+    ]
 
 
 def run(spec: str, suite: Path, out: Path, target: str) -> None:
@@ -108,9 +169,13 @@ def main() -> int:
     parser.add_argument("--suite", type=Path, default=SUITE)
     parser.add_argument("--target", default="docker")
     parser.add_argument("--volume", action="append", default=[])
+    parser.add_argument("--held-out", type=int, metavar="SEED")
     parser.add_argument("--json", type=Path)
     wanted = parser.parse_args()
     wanted.out.mkdir(parents=True, exist_ok=True)
+    if wanted.held_out is not None:
+        wanted.suite, wanted.volume = wanted.out / "held-out.yaml", drawn_volumes(wanted.held_out)
+        wanted.suite.write_text(json.dumps(drawn_suite(wanted.held_out), indent=1))  # JSON is YAML
     done = measured(wanted.out)
     for spec in (one for one in wanted.volume or VOLUMES if not done.get(one)):
         try:
