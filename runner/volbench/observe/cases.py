@@ -21,6 +21,8 @@ from volbench.store.series import Series, SeriesKey
 STEP = "observed"
 _EDGE_S = 3.0
 """An incident's onset and end are known to a tick or two; findings are looked for a little around it."""
+_LEAD_S = 10.0
+"""What began so shortly before an onset is the incident's begin: a trigger sees a stall when I/O completes."""
 _TPS = SeriesKey(source="client", metric="tps")
 _PROGRAM = "program_connections"
 
@@ -74,12 +76,14 @@ class Compared:
     before: Explanation
     around: Explanation
     levels: tuple[Level, ...]
+    onset_s: float
     extra: ExtraTime | None = None
 
     @property
     def causes_before(self) -> frozenset[str]:
         """What was there before already."""
-        return frozenset(finding.cause for finding in self.before.findings)
+        begun_s = self.onset_s - _LEAD_S
+        return frozenset(finding.cause for finding in self.before.findings if finding.window_s[0] < begun_s)
 
 
 def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
@@ -102,6 +106,7 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
         before=explain_case(before),
         around=replace(around, findings=overlapping),
         levels=tuple(_levels(case, onset_s, end_s)),
+        onset_s=onset_s,
         extra=extra_time(before, inside),
     )
 

@@ -46,6 +46,15 @@ def test_a_stall_is_the_incidents_cause_with_its_begin(tmp_path: Path) -> None:
     assert found["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
 
 
+def test_a_stall_that_the_trigger_saw_at_its_end_was_not_there_before(tmp_path: Path) -> None:
+    """`await > 50ms` holds when the operations of a stall complete: the stall began four seconds earlier."""
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 64.0, 66.0, trigger="await > 50ms", metric="await")
+    (incident,) = report_of(place).incidents
+    assert "storage.stall" in {one.cause for one in incident.findings}
+    assert "storage.stall" not in incident.also_before
+
+
 def slow(tick: int) -> tuple[float, float, float]:
     """Writes that take 20 ms for a minute, 1 ms before: a statement takes 2.1 ms and 0.2 ms."""
     return (300.0, 20.0 if tick > 60 else 1.0, 1.0)
