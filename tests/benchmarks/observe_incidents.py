@@ -1,6 +1,8 @@
 """How often `volbench observe` names an incident that was made on purpose, and how late its begin is.
 
-    python tests/benchmarks/observe_incidents.py --rounds 8 --seed 1
+    unshare --mount --propagation private python tests/benchmarks/observe_incidents.py --rounds 8 --seed 1
+
+(In a mount namespace of its own, so that containers that start meanwhile do not keep its volumes mounted.)
 
 Each round has a moment drawn by the seed: a stall of 3 s, mysqldump, a gp2 volume whose credits run out, or fio
 that reads from the server's volume.
@@ -56,7 +58,7 @@ def fio(volume: EmulatedVolume) -> list[str]:
     """Random reads past the page cache, more than the volume gives."""
     return [
         "fio", "--name=neighbour", f"--directory={volume.data}", "--size=256M", "--rw=randread", "--bs=16k",
-        "--direct=1", "--ioengine=libaio", "--iodepth=16", "--time_based",
+        "--direct=1", "--ioengine=libaio", "--iodepth=16",
     ]  # fmt: skip
 
 
@@ -105,7 +107,11 @@ def _observed(
         elif kind == "credits":
             volume.fault("credits", fill=0.0)
         elif kind == "neighbour":
-            subprocess.run([*fio(volume), f"--runtime={NEIGHBOUR_S:.0f}"], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                [*fio(volume), "--time_based", f"--runtime={NEIGHBOUR_S:.0f}"],
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         else:
             subprocess.run(
                 ["mysqldump", f"--socket={server.socket}", "--user=root", "--single-transaction", "app"],
