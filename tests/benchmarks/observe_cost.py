@@ -5,7 +5,8 @@
 A server (MySQL in a container, or the local mariadbd) with idle connections beside a closed loop of sysbench.
 The observation goes on all the time and is stopped (SIGSTOP) in every other block, the order drawn anew for each
 pair; transactions are compared by pairs of a few seconds, so that what else the machine does hits both alike. CPU
-times are the kernel's (schedstat), so that a busy machine does not add to them.
+times are the kernel's (schedstat), so that a busy machine does not add to them: beside other work, CPU seconds of
+server and client for a transaction, with and without, bound the loss where transactions a second cannot.
 """
 
 from __future__ import annotations
@@ -89,15 +90,18 @@ def sysbench(account: Account, threads: int, *command: str) -> subprocess.Popen[
 
 
 def block(
-    account: Account, seconds: float, watching: Callable[[], list[float]] | None
-) -> tuple[float, list[float]]:
-    """Transactions a second, and CPU seconds a second of what `watching` names."""
-    before, begin, cpu = transactions(account), time.monotonic(), watching() if watching else []
+    account: Account, seconds: float, watching: Callable[[], list[float]], load: int
+) -> tuple[float, list[float], float]:
+    """Transactions a second, CPU seconds a second of what `watching` names, CPU of load and server by each."""
+    server = int(server_task(account).parts[2])
+    before, begin, cpu = transactions(account), time.monotonic(), watching()
+    work = process_cpu_s(server) + process_cpu_s(load)
     time.sleep(seconds)
     took = time.monotonic() - begin
-    after = watching()
-    rate = (transactions(account) - before) / took
-    return rate, [(b - a) / took for a, b in zip(cpu, after, strict=True)]
+    after, work_after = watching(), process_cpu_s(server) + process_cpu_s(load)
+    done = transactions(account) - before
+    of_load = work_after - work - (after[-1] - cpu[-1])
+    return done / took, [(b - a) / took for a, b in zip(cpu, after, strict=True)], of_load / done
 
 
 def main() -> None:
@@ -123,21 +127,24 @@ def main() -> None:
         time.sleep(SETTLE_S)
         cpus: list[list[float]] = []
         pairs: list[float] = []
+        per_transaction: list[float] = []
         process, sampler, cpu_of = stack.enter_context(observed(account, Path(name) / "o"))
         for _ in range(given.blocks):
-            rates = {}
+            rates, works = {}, {}
             for watched in source.sample([True, False], 2):
                 for pid in (process, sampler):
                     os.kill(pid, signal.SIGCONT if watched else signal.SIGSTOP)
-                rates[watched], cpu = block(account, given.seconds, cpu_of)
+                rates[watched], cpu, works[watched] = block(account, given.seconds, cpu_of, load.pid)
                 if watched:
                     cpus.append(cpu)
             pairs.append(rates[True] / rates[False])
+            per_transaction.append(works[True] / works[False])
         for pid in (process, sampler):
             os.kill(pid, signal.SIGCONT)
-    resampled = sorted(median(source.choices(pairs, k=len(pairs))) for _ in range(2000))
-    interval = f"95 % {resampled[50]:.4f} to {resampled[1949]:.4f}"
-    print(f"tps with / without, median of {len(pairs)} pairs: {median(pairs):.4f}, {interval}")
+    for title, ratios in (("tps with / without", pairs), ("CPU a transaction with / without", per_transaction)):
+        resampled = sorted(median(source.choices(ratios, k=len(ratios))) for _ in range(2000))
+        interval = f"95 % {resampled[50]:.4f} to {resampled[1949]:.4f}"
+        print(f"{title}, median of {len(ratios)} pairs: {median(ratios):.4f}, {interval}")
     for title, column in zip(
         ("observe", "sampling process", "server's thread"), zip(*cpus, strict=True), strict=True
     ):

@@ -1,8 +1,11 @@
 """How often `volbench observe` names an incident that was made on purpose, and how late its begin is.
 
-    python tests/benchmarks/observe_incidents.py --rounds 8 --seed 1
+    unshare --mount --propagation private python tests/benchmarks/observe_incidents.py --rounds 8 --seed 1
 
-Each round draws a kind and a moment by the seed: a stall of 3 s, mysqldump, or a gp2 volume whose credits run out.
+(In a mount namespace of its own, so that containers that start meanwhile do not keep its volumes mounted.)
+
+Each round has a moment drawn by the seed: a stall of 3 s, mysqldump, a gp2 volume whose credits run out, or fio
+that reads from the server's volume.
 The server is the local mariadbd on an emulated volume with a load at a fixed rate; the observation runs with the
 triggers below. A round is right when the cause is among those of an incident, or of all of the time, and was not
 there before; the delay is that of the cause's window (or the incident's onset) behind the moment.
@@ -31,8 +34,13 @@ from volbench.profile.resolve import resolve  # noqa: E402
 from volbench.volume.emulated.teardown import take_down  # noqa: E402
 from volbench.volume.emulated.volume import EmulatedVolume  # noqa: E402
 
-KINDS = {"stall": "storage.stall", "dump": "interference.backup", "credits": "storage.burst_exhausted"}
-STEADY_S, AFTER_S = 25.0, 30.0
+KINDS = {
+    "stall": "storage.stall",
+    "dump": "interference.backup",
+    "credits": "storage.burst_exhausted",
+    "neighbour": "interference.io",
+}
+STEADY_S, AFTER_S, NEIGHBOUR_S = 25.0, 30.0, 12.0
 ROWS = 200_000
 """Of each table: a dump then takes some seconds on the volume."""
 TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s")
@@ -44,6 +52,14 @@ def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
          f"--table-size={ROWS}", "--threads=4", "--db-ps-mode=disable", "oltp_read_write", *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def fio(volume: EmulatedVolume) -> list[str]:
+    """Random reads past the page cache, more than the volume gives."""
+    return [
+        "fio", "--name=neighbour", f"--directory={volume.data}", "--size=256M", "--rw=randread", "--bs=16k",
+        "--direct=1", "--ioengine=libaio", "--iodepth=16",
+    ]  # fmt: skip
 
 
 def one_round(kind: str, after_s: float, rate: int) -> dict[str, Any]:
@@ -74,6 +90,8 @@ def _observed(
     kind: str, server: ScratchServer, volume: EmulatedVolume, out: Path, after_s: float, rate: int
 ) -> dict[str, Any]:
     server.query("CREATE DATABASE app")
+    if kind == "neighbour":
+        subprocess.run([*fio(volume), "--create_only=1"], stdout=subprocess.DEVNULL, check=True)
     assert sysbench(server, "prepare").wait(300) == 0
     load = sysbench(server, f"--rate={rate}", "--time=0", "run")
     watching = subprocess.Popen(
@@ -88,6 +106,12 @@ def _observed(
             volume.fault("stall", seconds=3.0)
         elif kind == "credits":
             volume.fault("credits", fill=0.0)
+        elif kind == "neighbour":
+            subprocess.run(
+                [*fio(volume), "--time_based", f"--runtime={NEIGHBOUR_S:.0f}"],
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         else:
             subprocess.run(
                 ["mysqldump", f"--socket={server.socket}", "--user=root", "--single-transaction", "app"],

@@ -111,10 +111,18 @@ def observe(
 @app.command("report")
 def report(
     directory: Annotated[Path, typer.Argument(help="A directory that `volbench observe` made.")],
+    add: Annotated[
+        list[str],
+        typer.Option(
+            "--add",
+            metavar="FILE|cloudwatch:NAME",
+            help="The volume's own side of that time: CloudWatch JSON, a log of NVMe counters; repeat it.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     json: options.Json = False,
 ) -> None:
     """Explain an observation: all of its time, each incident against the time before it, top statements."""
-    observation_report = report_of(directory)
+    observation_report = report_of(directory, recorded=add)
     write_whole(directory / "report.json", jsonlib.dumps(as_json(observation_report), indent=1) + "\n")
     write_whole(directory / "report.md", markdown(observation_report))
     write_whole(directory / "report.html", page(observation_report))

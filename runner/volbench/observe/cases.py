@@ -14,12 +14,15 @@ from volbench.analysis.explain.evidence.device import device_of
 from volbench.analysis.explain.evidence.episodes import Level, levels
 from volbench.analysis.explain.findings import Explanation, explain_case
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
+from volbench.observe.budget import ExtraTime, extra_time
 from volbench.observe.model import Observation
 from volbench.store.series import Series, SeriesKey
 
 STEP = "observed"
 _EDGE_S = 3.0
 """An incident's onset and end are known to a tick or two; findings are looked for a little around it."""
+_LEAD_S = 10.0
+"""What began so shortly before an onset is the incident's begin: a trigger sees a stall when I/O completes."""
 _TPS = SeriesKey(source="client", metric="tps")
 _PROGRAM = "program_connections"
 
@@ -66,18 +69,21 @@ class Compared:
     """An incident against the time before it.
 
     `during`, `before`: what each showed; `around`: what both together showed and lies in the incident. `levels` are
-    figures of both. `named`: causes of the incident that were not there before, the first explains most.
+    figures of both; `extra` is what the extra time of a statement is.
     """
 
     during: Explanation
     before: Explanation
     around: Explanation
     levels: tuple[Level, ...]
+    onset_s: float
+    extra: ExtraTime | None = None
 
     @property
     def causes_before(self) -> frozenset[str]:
         """What was there before already."""
-        return frozenset(finding.cause for finding in self.before.findings)
+        begun_s = self.onset_s - _LEAD_S
+        return frozenset(finding.cause for finding in self.before.findings if finding.window_s[0] < begun_s)
 
 
 def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
@@ -88,7 +94,7 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
         onset_s, end_s: of the incident.
     """
     inside = replace(case, grid=case.whole.within(onset_s - case.grid.width_s / 2, end_s + case.grid.width_s))
-    before_grid = case.whole.within(float("-inf"), onset_s - case.grid.width_s)
+    before = replace(case, grid=case.whole.within(float("-inf"), onset_s - case.grid.width_s))
     around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
     overlapping = tuple(
         finding for finding in around.findings
@@ -97,9 +103,11 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
     )  # fmt: skip
     return Compared(
         during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
-        before=explain_case(replace(case, grid=before_grid)),
+        before=explain_case(before),
         around=replace(around, findings=overlapping),
         levels=tuple(_levels(case, onset_s, end_s)),
+        onset_s=onset_s,
+        extra=extra_time(before, inside),
     )
 
 

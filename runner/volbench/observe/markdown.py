@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from volbench.analysis.explain.evidence.association import Association
 from volbench.analysis.explain.wording import number, percent
+from volbench.base.text import quantity
+from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text
 from volbench.observe.report import (
     IncidentReport,
     ObservationReport,
     Statement,
     clock_of,
     count_text,
-    part_name,
     textless_note,
     top_by,
 )
 from volbench.records.report import FindingRow
+from volbench.report.views.causes import cause_view
 
 _TEXT_CHARACTERS = 120
+_BEFORE = "; it was there before, too"
 
 
 def markdown(report: ObservationReport) -> str:
@@ -38,23 +42,21 @@ def _lines(report: ObservationReport) -> Iterator[str]:
         profile = f", emulated {volume.emulated_profile}" if volume.emulated_profile else ""
         yield f"Data directory on {backing} ({volume.filesystem} at {volume.mount_point}{profile})."
     yield ""
+    yield from (f"- {line}" for line in headlines(report))
+    yield ""
     yield "## All of the time"
     yield ""
     yield from _findings(report.findings, frozenset())
-    if report.shares:
-        yield "Where the time of statements went:"
+    if report.time is not None:
+        yield f"A statement took {quantity(report.time.ms, 'ms')} (mean of all that ended):"
         yield ""
-        yield "| part | share |"
-        yield "|---|---|"
-        for layer, share in sorted(report.shares.items(), key=lambda item: -item[1]):
-            if share >= 0.005:
-                yield f"| {part_name(layer)} | {percent(share)} |"
+        yield "| piece of a statement's time | mean | share |"
+        yield "|---|--:|--:|"
+        for piece in sorted(report.time.pieces, key=lambda piece: -piece.ms):
+            if piece.share >= SHOWN_MIN:
+                yield f"| {piece.title} | {quantity(piece.ms, 'ms')} | {percent(piece.share)} |"
         yield ""
-    for association in report.associations:
-        key = association.key
-        name = " ".join(filter(None, (key.source, key.metric, _cell(key.entity))))
-        strength = f"rank correlation {association.rho:+.2f}, q {association.q_value:.2g}"
-        yield f"- p95 moves with {name} ({strength}): no cause by itself"
+    yield from (f"- {association_text(association)}: no cause by itself" for association in report.associations)
     if report.associations:
         yield ""
     for incident in report.incidents:
@@ -77,6 +79,7 @@ def _incident(report: ObservationReport, details: IncidentReport) -> Iterator[st
     yield f"From {clock_of(report, incident.onset_s)} UTC {end}{lasted}."
     yield ""
     yield from _findings(details.findings, details.also_before)
+    yield from _extra(details.extra)
     if details.levels:
         yield "| | before | during | ratio |"
         yield "|---|---|---|---|"
@@ -94,21 +97,55 @@ def _incident(report: ObservationReport, details: IncidentReport) -> Iterator[st
     yield from _statements("### Statements during the incident", details.statements[:5], only_time=True)
 
 
+def _extra(extra: ExtraTime | None) -> Iterator[str]:
+    if extra is None:
+        return
+    yield extra.sentence
+    yield ""
+    yield "| piece of a statement's time | before | during | difference |"
+    yield "|---|--:|--:|--:|"
+    for row in extra.rows:
+        if abs(row.difference_ms) >= SHOWN_MIN * max(extra.before_ms, extra.during_ms):
+            sides = " | ".join(quantity(ms, "ms") for ms in (row.baseline_ms, row.candidate_ms))
+            yield f"| {row.title} | {sides} | {difference_text(row)} |"
+    yield ""
+
+
 def _findings(rows: Sequence[FindingRow], also_before: frozenset[str]) -> Iterator[str]:
     if not rows:
         yield "No cause can be named from this evidence."
         yield ""
     for row in rows:
-        share = "" if row.share is None else f", explains {percent(row.share)} of the time"
-        confidence = "" if row.confidence is None else f", confidence {row.confidence:.2f}"
-        name = "the volume is not the problem" if row.cause == "none" else f"`{row.cause}`"
-        before = "; it was there before, too" if row.cause in also_before else ""
-        yield f"**{name}**{share}{confidence}{before}"
+        view = cause_view(row, ())
+        certainty = f": {view.certainty}" if view.certainty else ""
+        yield f"**{view.title}** (`{row.cause}`){certainty}{_BEFORE if row.cause in also_before else ''}"
         yield ""
-        yield from (f"- {evidence.text}" for evidence in row.evidence)
+        yield from (f"- {evidence.text}" for evidence in (*view.facts, *view.confidence_basis))
         if row.advice:
             yield f"- advice: {row.advice}"
         yield ""
+
+
+def headlines(report: ObservationReport) -> Iterator[str]:
+    """Yield a line for each incident, else for the first cause of all of the time."""
+    for details in report.incidents:
+        fresh = [row for row in details.findings if row.cause not in details.also_before]
+        first = next(iter(fresh or details.findings), None)
+        cause = "no cause can be named" if first is None else cause_view(first, ()).title
+        extra = "" if details.extra is None else f". {details.extra.sentence}"
+        begin = clock_of(report, details.incident.onset_s)
+        yield f"Incident {details.incident.name}, {begin} UTC: {cause}{extra}"
+    if not report.incidents:
+        cause = cause_view(report.findings[0], ()).title if report.findings else "No cause can be named"
+        yield f"No incident. All of the time: {cause}"
+
+
+def association_text(association: Association) -> str:
+    """Return what p95 moves with, in a sentence without its end."""
+    key = association.key
+    name = " ".join(filter(None, (key.source, key.metric, _cell(key.entity))))
+    strength = f"rank correlation {association.rho:+.2f}, q {association.q_value:.2g}"
+    return f"p95 moves with {name} ({strength})"
 
 
 def _statements(title: str, statements: Sequence[Statement], *, only_time: bool = False) -> Iterator[str]:

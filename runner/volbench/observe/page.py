@@ -7,19 +7,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.analysis.explain.accounts.time_budget import PIECES
 from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.explain.wording import number, percent
+from volbench.base.text import quantity
+from volbench.observe.budget import SHOWN_MIN, ExtraTime, StatementTime, difference_text
+from volbench.observe.markdown import association_text, headlines
 from volbench.observe.report import (
     IncidentReport,
     ObservationReport,
     clock_of,
     count_text,
-    part_name,
     textless_note,
     top_by,
 )
+from volbench.records.report import TimeDifferenceRow
 from volbench.report.formats.signed_page import signed_page
+from volbench.report.views.causes import cause_view
+from volbench.report.views.sessions import highest, stacked
+from volbench.report.views.time_budget import Segment, segments
 
+_TIME_OF_DAY = 11
+"""Of a moment's text, behind its date."""
 WIDTH, HEIGHT = 720, 90
 POINTS_MAX = 720
 
@@ -38,6 +47,7 @@ class Chart:
 
 def page(report: ObservationReport) -> str:
     """The whole page."""
+    top = 0.0 if report.time is None else highest(report.time.sessions)
     return signed_page(
         "observation.html.j2",
         report=report,
@@ -47,20 +57,53 @@ def page(report: ObservationReport) -> str:
         height=HEIGHT,
         begin=clock_of(report, report.window_s[0]),
         end=clock_of(report, report.window_s[1]),
+        ends=[clock_of(report, moment_s)[_TIME_OF_DAY:] for moment_s in report.window_s],
         clock=lambda t_s: clock_of(report, t_s),
-        shares=[(part_name(layer), percent(share)) for layer, share in _shares(report)],
+        cause=lambda finding: cause_view(finding, ()),
+        headlines=list(headlines(report)),
+        bar=() if report.time is None else _bar(report.time, report.time.ms),
+        before_and_during=_before_and_during,
+        layers=() if report.time is None else stacked(report.time.sessions, top),
+        sessions_max=number(top),
+        bands=[_percents(_band(report, incident)) for incident in report.incidents],
+        shown_min=SHOWN_MIN,
+        difference=difference_text,
+        associations=list(map(association_text, report.associations)),
         top=lambda statements: top_by(statements, "time_s"),
         number=lambda value: "" if value is None else number(value),
+        quantity=quantity,
         percent=percent,
         count=count_text,
         textless=textless_note(report.statements),
     )
 
 
-def _shares(report: ObservationReport) -> list[tuple[str, float]]:
-    return sorted(
-        ((layer, share) for layer, share in report.shares.items() if share >= 0.005), key=lambda item: -item[1]
-    )
+def _bar(time: StatementTime, longest_ms: float) -> tuple[Segment, ...]:
+    """A statement's pieces side by side; `longest_ms` is as wide as the chart."""
+    return segments([(piece.piece, piece.title, piece.ms) for piece in time.pieces], time.ms, longest_ms)
+
+
+def _before_and_during(extra: ExtraTime) -> list[tuple[str, float, tuple[Segment, ...]]]:
+    """Two bars: name, milliseconds, pieces."""
+    longest_ms = max(extra.before_ms, extra.during_ms)
+    rows = _in_order(extra)
+    before = [(row.piece, row.title, row.baseline_ms) for row in rows]
+    during = [(row.piece, row.title, row.candidate_ms) for row in rows]
+    return [
+        ("before", extra.before_ms, segments(before, extra.before_ms, longest_ms)),
+        ("during", extra.during_ms, segments(during, extra.during_ms, longest_ms)),
+    ]
+
+
+def _in_order(extra: ExtraTime) -> list[TimeDifferenceRow]:
+    """By piece as in every budget, not by size."""
+    order = list(PIECES)
+    return sorted(extra.rows, key=lambda row: order.index(row.piece))
+
+
+def _percents(band: tuple[float, float, str]) -> tuple[float, float, str]:
+    left, wide, name = band
+    return 100 * left / WIDTH, 100 * wide / WIDTH, name
 
 
 def _charts(report: ObservationReport) -> Iterator[Chart]:

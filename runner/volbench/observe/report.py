@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from volbench.analysis.explain.accounts.budget import PART_TEXT
 from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
@@ -19,14 +18,16 @@ from volbench.analysis.explain.evidence.association import Association, associat
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.wording import number, percent
-from volbench.errors import RunUnreadable
+from volbench.analysis.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
+from volbench.errors import RunUnreadable, UsageError
+from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.records.report import FindingRow
 from volbench.sample.raw import SourcePresence, Tick, read_raw
-from volbench.store.series import SeriesKey
+from volbench.store.series import Series, SeriesKey
 
 STATEMENTS_SHOWN = 10
 ASSOCIATIONS_SHOWN = 5
@@ -70,6 +71,7 @@ class IncidentReport:
     levels: tuple[Level, ...]
     statements: tuple[Statement, ...]
     notes: tuple[str, ...]
+    extra: ExtraTime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ class ObservationReport:
     samples: int
     findings: tuple[FindingRow, ...]
     notes: tuple[str, ...]
-    shares: Mapping[str, float]
+    time: StatementTime | None
     statements: tuple[Statement, ...]
     associations: tuple[Association, ...]
     incidents: tuple[IncidentReport, ...]
@@ -90,15 +92,24 @@ class ObservationReport:
     case: Case
 
 
-def report_of(directory: Path) -> ObservationReport:
-    """Read an observation, also one whose process was killed, and explain it. Raises RunUnreadable."""
+def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationReport:
+    """Read an observation, also one whose process was killed, and explain it.
+
+    Args:
+        directory: of the observation.
+        recorded: what the volume's own side tells of the same time: CloudWatch's JSON, a log of NVMe counters, or
+            `cloudwatch:NAME`.
+
+    Raises RunUnreadable, UsageError for a source that cannot be read or tells of other times.
+    """
     observation = read_observation(directory)
     incidents = read_incidents(directory)
     window, sources = _read(directory)
     series = window.series()
     if not series:
         raise RunUnreadable("the observation has no readings", where=str(directory))
-    case = case_of(series, observation)
+    added, added_notes = _recorded(observation, recorded, window.end_s)
+    case = case_of({**series, **added}, observation)
     explained = explain_case(case)
     volume = _volume_name(observation)
     episode = _episode(case)
@@ -109,8 +120,8 @@ def report_of(directory: Path) -> ObservationReport:
         window_s=case.window_s,
         samples=len(case.grid),
         findings=finding_rows(volume, STEP, {STEP: explained}),
-        notes=tuple(dict.fromkeys((*observation.notes, *explained.notes))),
-        shares={} if case.budget is None else case.budget.shares,
+        notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.notes))),
+        time=statement_time(case),
         statements=tuple(statements_of(case.grid)),
         associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
             :ASSOCIATIONS_SHOWN
@@ -140,6 +151,27 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
             elif isinstance(record, SourcePresence):
                 sources[record.source] = record.presence.reason
     return window, {name: reason for name, reason in sorted(sources.items()) if reason and name not in NOT_OBSERVED}
+
+
+def _recorded(
+    observation: Observation, sources: Sequence[str], length_s: float
+) -> tuple[dict[SeriesKey, Series], list[str]]:
+    """What recordings tell of an observation's time, on its clock, and what a reader must know."""
+    zero_s = observation.zero_epoch_s
+    series, notes = dict[SeriesKey, Series](), list[str]()
+    for source in sources:
+        _, recorded, source_notes = read_recorded(source, begin_s=zero_s, end_s=zero_s + length_s)
+        of_observation = on_clock(recorded, zero_epoch_s=zero_s, length_s=length_s)
+        if not of_observation:
+            raise UsageError(
+                "it tells of other times than the observation",
+                where=f"--add {source}",
+                evidence=f"it has {span_text(recorded)}; the observation began {observation.started_at}",
+                next_step=TIMES_ARE_UTC,
+            )
+        series |= of_observation
+        notes += source_notes
+    return series, notes
 
 
 def _episode(case: Case) -> Episode | None:
@@ -181,6 +213,7 @@ def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
         levels=compared.levels,
         statements=tuple(statements_of(case.whole.within(incident.onset_s - 1, end_s + 1))),
         notes=tuple(notes),
+        extra=compared.extra,
     )
 
 
@@ -270,7 +303,9 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "findings": [finding.model_dump(mode="json") for finding in report.findings],
         "notes": list(report.notes),
         "absent_sources": dict(report.sources),
-        "statement_time_shares": {name: share for name, share in report.shares.items() if share > 0},
+        "statement_time": None if report.time is None else {
+            "ms": report.time.ms, "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
+        },
         "statements": _statements_json(report.statements),
         "associations": [
             {
@@ -296,6 +331,7 @@ def _incident_json(report: ObservationReport, incident: IncidentReport) -> dict[
         "end": None if end_s is None else clock_of(report, end_s),
         "findings": findings,
         "levels": [dataclasses.asdict(level) for level in incident.levels],
+        "extra_time": _extra_json(incident.extra),
         "statements": _statements_json(incident.statements),
         "notes": list(incident.notes),
     }
@@ -305,6 +341,14 @@ def _statements_json(statements: Sequence[Statement]) -> list[dict[str, Any]]:
     return [{**dataclasses.asdict(statement), "waited_s": statement.waited_s} for statement in statements]
 
 
-def part_name(layer: str) -> str:
-    """A part of statement time in words."""
-    return PART_TEXT.get(layer, layer)
+def _extra_json(extra: ExtraTime | None) -> dict[str, Any] | None:
+    if extra is None:
+        return None
+    pieces = [
+        {
+            "piece": row.piece, "title": row.title, "before_ms": row.baseline_ms, "during_ms": row.candidate_ms,
+            "difference_ms": row.difference_ms, "share": row.share,
+        }
+        for row in extra.rows
+    ]  # fmt: skip
+    return {"before_ms": extra.before_ms, "during_ms": extra.during_ms, "text": extra.sentence, "pieces": pieces}

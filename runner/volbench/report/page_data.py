@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from volbench.records.report import Report
 from volbench.report.views.cost_tables import SmallMultiples, small_multiples
 from volbench.report.views.distribution import Distribution, distributions
+from volbench.report.views.sessions import SessionChart, session_charts
 from volbench.report.views.timeline import Timelines, timelines
 from volbench.store.loaded_run import LoadedRun
 
@@ -27,6 +28,7 @@ class PageData:
     timelines: Timelines
     distributions: tuple[Distribution, ...]
     small_multiples: tuple[SmallMultiples, ...]
+    session_charts: tuple[SessionChart, ...]
     source_problems: tuple[SourceProblem, ...]
 
 
@@ -41,6 +43,7 @@ def page_data(report: Report, loaded: LoadedRun) -> PageData:
         timelines=timelines(loaded),
         distributions=tuple(distributions(loaded, report.cells, [volume.name for volume in report.volumes])),
         small_multiples=tuple(small_multiples(loaded, report.associations)),
+        session_charts=session_charts(loaded, report),
         source_problems=source_problems(loaded),
     )
 

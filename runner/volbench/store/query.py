@@ -48,6 +48,15 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
         "p_adjusted": _NUMBER, "verdict": _TEXT, "runs_baseline": _INT64, "runs_candidate": _INT64,
         "is_primary": _FLAG,
     },
+    "time_budgets": {
+        "run_id": _TEXT, "step": _TEXT, "threads": _WHOLE, "volume": _TEXT, "piece": _TEXT, "title": _TEXT,
+        "ms": _NUMBER, "share": _NUMBER, "latency_ms": _NUMBER, "cells": _WHOLE, "valid": _FLAG,
+    },
+    "time_differences": {
+        "run_id": _TEXT, "step": _TEXT, "threads": _WHOLE, "baseline": _TEXT, "candidate": _TEXT, "piece": _TEXT,
+        "title": _TEXT, "baseline_ms": _NUMBER, "candidate_ms": _NUMBER, "difference_ms": _NUMBER,
+        "ci_low": _NUMBER, "ci_high": _NUMBER, "share": _NUMBER, "valid": _FLAG,
+    },
 }  # fmt: skip
 """Columns of the views that come from JSON; `series`, `histograms`: the Parquet columns, both ids and `valid`."""
 DERIVED = ("metrics", "series", "histograms")
@@ -195,6 +204,8 @@ def _collect_run(
     )
     if report is not None:
         tables["comparisons"].extend(_comparisons(report, run))
+        tables["time_budgets"].extend({**row.model_dump(), "run_id": run.run_id} for row in report.time_budgets)
+        tables["time_differences"].extend(_differences(report, run))
 
 
 def _report(directory: RunDirectory, warnings: list[str]) -> Report | None:
@@ -279,3 +290,9 @@ def _comparisons(report: Report, run: RunRecord) -> Iterable[Row]:
             "run_id": run.run_id, "parameters": json.dumps(row.parameters), "ci_low": low, "ci_high": high,
             "runs_baseline": row.runs[0], "runs_candidate": row.runs[1], "is_primary": row.primary,
         }  # fmt: skip
+
+
+def _differences(report: Report, run: RunRecord) -> Iterable[Row]:
+    for row in report.time_differences:
+        low, high = row.ci or (None, None)
+        yield {**row.model_dump(exclude={"ci"}), "run_id": run.run_id, "ci_low": low, "ci_high": high}

@@ -112,3 +112,13 @@ def test_every_metric_of_the_dashboard_is_one_that_is_told() -> None:
         assert names, expression
         assert set(names) <= told, expression
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_dashboards_variables_are_as_grafanas_schema_has_them() -> None:
+    """An empty `current`, and a query that is an object, were refused by the schema that Grafana publishes."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    variables = dashboard["templating"]["list"]
+    assert [variable for variable in variables if variable.get("current", {"text": "", "value": ""}) == {}] == []
+    assert {type(variable["query"]) for variable in variables} == {str}
+    legends = [panel["options"]["legend"] for panel in dashboard["panels"] if panel["type"] == "timeseries"]
+    assert all({"calcs", "displayMode", "placement", "showLegend"} <= set(legend) for legend in legends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
 from volbench.errors import RunUnreadable, UsageError
-from volbench.observe.markdown import markdown
+from volbench.observe.markdown import headlines, markdown
 from volbench.observe.model import OBSERVATION_FILE
 from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
@@ -43,6 +44,58 @@ def test_a_stall_is_the_incidents_cause_with_its_begin(tmp_path: Path) -> None:
     assert levels["operations"][0] == pytest.approx(303, abs=3)
     assert levels["operations"][1] == 0.0
     assert found["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
+
+
+def test_a_stall_that_the_trigger_saw_at_its_end_was_not_there_before(tmp_path: Path) -> None:
+    """`await > 50ms` holds when the operations of a stall complete: the stall began four seconds earlier."""
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 64.0, 66.0, trigger="await > 50ms", metric="await")
+    (incident,) = report_of(place).incidents
+    assert "storage.stall" in {one.cause for one in incident.findings}
+    assert "storage.stall" not in incident.also_before
+
+
+def slow(tick: int) -> tuple[float, float, float]:
+    """Writes that take 20 ms for a minute, 1 ms before: a statement takes 2.1 ms and 0.2 ms."""
+    return (300.0, 20.0 if tick > 60 else 1.0, 1.0)
+
+
+def test_the_extra_time_of_a_statement_is_stated_by_piece(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 120, slow)
+    add_incident(place, 60.0, 120.0)
+    report = report_of(place)
+    found = as_json(report)
+    (extra,) = (one["extra_time"] for one in found["incidents"])
+    assert extra["before_ms"] == pytest.approx(0.2, rel=0.01)
+    assert extra["during_ms"] == pytest.approx(2.1, rel=0.05)
+    assert sum(one["during_ms"] for one in extra["pieces"]) == pytest.approx(extra["during_ms"])
+    assert sum(one["share"] for one in extra["pieces"]) == pytest.approx(1.0)
+    assert sum(one["ms"] for one in found["statement_time"]["pieces"]) == pytest.approx(
+        found["statement_time"]["ms"]
+    )
+    assert "ms in the incident and 0.200 ms before it (mean). Of the extra" in extra["text"]
+    for shown in (markdown(report), page(report)):
+        assert extra["text"] in shown
+        assert "CPU and what has no instrument" in shown, "no CPU times here: what is left over has them"
+
+
+def test_an_incident_without_longer_statements_has_no_extra_time(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, lambda _: (300.0, 1.0, 1.0))
+    add_incident(place, 60.0, 80.0)
+    (incident,) = report_of(place).incidents
+    assert incident.extra is None
+
+
+def test_the_report_begins_with_its_incidents(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 60.0, 65.0)
+    report = report_of(place)
+    line = "Incident 001, 2025-10-09 08:54:20 UTC: The volume stalled"
+    assert markdown(report).index(line) < markdown(report).index("## All of the time")
+    assert '<a href="#incident-001">Incident 001</a>, 2025-10-09 08:54:20 UTC: The volume stalled' in page(report)
+    assert page(report).count('<h2 id="incident-001">') == 1
+    (quiet,) = headlines(report_of(build(tmp_path / "q", 60, lambda _: (300.0, 1.0, 1.0))))
+    assert quiet.startswith("No incident. All of the time: ")
 
 
 def test_what_was_there_before_is_no_news(tmp_path: Path) -> None:
@@ -90,6 +143,55 @@ def test_over_a_hole_in_the_ring_there_is_no_rate(tmp_path: Path) -> None:
     assert not (hole[2:] == hole[2:]).any(), "all of it is unknown"
 
 
+def cloudwatch(begin_s: float, minutes: int) -> str:
+    """A gp2 of 50 GiB: 3,000 operations a second until its credits are gone in the sixth minute, 150 after that."""
+    starts = [datetime.fromtimestamp(begin_s + 60 * at, tz=UTC).isoformat() for at in range(minutes)]
+    values = {
+        "VolumeReadOps": [60.0 * (3000 if at < 5 else 150) for at in range(minutes)],
+        "VolumeWriteOps": [0.0] * minutes,
+        "BurstBalance": [max(0.0, 10.0 - 2 * at) for at in range(minutes)],
+    }
+    results = [
+        {"Id": name.lower(), "Label": name, "Timestamps": starts, "Values": points}
+        for name, points in values.items()
+    ]
+    return json.dumps({"MetricDataResults": results})
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """Ten minutes of a server whose host is not seen from here."""
+    place = build(tmp_path / "o", 600, lambda _: (300.0, 1.0, 1.0))
+    elsewhere = observation(host=None, volume=None, notes=("the host is not seen from here",))
+    (place / OBSERVATION_FILE).write_text(elsewhere.model_dump_json(by_alias=True))
+    for segment in (place / "ring").glob("*.jsonl"):
+        lines = [json.loads(line) for line in segment.read_text().splitlines()]
+        for line in lines:
+            line.get("read", {}).pop("diskstats", None)
+        segment.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return place
+
+
+def test_cloudwatch_is_the_volumes_side_of_a_server_that_is_watched_over_tcp(remote: Path) -> None:
+    assert "storage.burst_exhausted" not in {row.cause for row in report_of(remote).findings}
+    file = remote.parent / "cloudwatch.json"
+    file.write_text(cloudwatch(ZERO_EPOCH_S, 10))
+    told = report_of(remote, recorded=[str(file)])
+    (gone,) = [row for row in told.findings if row.cause == "storage.burst_exhausted"]
+    assert gone.window_s[0] == pytest.approx(300.0, abs=61.0), "CloudWatch has a point a minute"
+    assert "credits, 0 to 10 %" in page(told)
+
+
+def test_a_recording_of_another_day_is_refused_and_nothing_is_written(remote: Path) -> None:
+    file = remote.parent / "cloudwatch.json"
+    file.write_text(cloudwatch(ZERO_EPOCH_S + 86_400, 10))
+    result = CliRunner().invoke(app, ["observe", "report", str(remote), "--add", str(file)])
+    assert isinstance(result.exception, UsageError)
+    assert "it tells of other times than the observation" in str(result.exception)
+    assert "points from 2025-10-10T08:54:20Z" in str(result.exception)
+    assert not (remote / "report.json").exists()
+
+
 def test_what_was_cut_short_is_read_and_what_is_none_is_refused(tmp_path: Path) -> None:
     place = build(tmp_path / "o", 30, stalled)
     with segments_in(place / "ring")[-1].path.open("ab") as file:
@@ -114,7 +216,7 @@ def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
     add_incident(place, 20.0, None, trigger=evil)
     html = page(report_of(place))
     assert "<script" not in html
-    assert html.count("<h2>") == html.count("</h2>")
+    assert html.count("<h2") == html.count("</h2>")
     assert not re.search(r"https?://", html)
 
 

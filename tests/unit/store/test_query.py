@@ -9,6 +9,7 @@ import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.errors import UsageError
+from volbench.records.report import TimeBudgetRow, TimeDifferenceRow
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.store.query import DERIVED, VIEWS, query
@@ -64,6 +65,39 @@ def test_views_join(results: Path) -> None:
         " JOIN histograms h USING (run_id, cell_id) ORDER BY ALL",
     )
     assert answer.rows == [(RUN, "a"), (RUN, "b")]
+
+
+def test_time_budgets_are_rows(own_results: Path) -> None:
+    """Pieces of a transaction and of its difference, from report.json; each volume's pieces sum to its latency."""
+    about = {"step": "load", "threads": 8, "piece": "data_reads", "title": "reads of data files"}
+    budgets = (
+        TimeBudgetRow(**about, volume="a", ms=3.0, share=0.75, latency_ms=4.0, cells=2),
+        TimeBudgetRow(
+            **{**about, "piece": "cpu", "title": "CPU"}, volume="a", ms=1.0, share=0.25, latency_ms=4.0, cells=2
+        ),
+    )
+    bounded, unbounded = (
+        TimeDifferenceRow(
+            **about,
+            baseline="a",
+            candidate="b",
+            baseline_ms=3.0,
+            candidate_ms=1.0,
+            difference_ms=-2.0,
+            ci=ci,
+            share=1.0,
+        )
+        for ci in ((-2.5, -1.5), None)
+    )
+    report = build_report(RunDirectory.open(own_results / RUN))
+    changed = report.model_copy(update={"time_budgets": budgets, "time_differences": (bounded, unbounded)})
+    (own_results / RUN / "report.json").write_text(changed.model_dump_json(by_alias=True))
+    pieces = query(own_results, "SELECT run_id, sum(ms) = any_value(latency_ms) FROM time_budgets GROUP BY ALL")
+    assert pieces.rows == [(RUN, True)]
+    differences = query(
+        own_results, "SELECT candidate, difference_ms, ci_low, ci_high, valid FROM time_differences"
+    )
+    assert differences.rows == [("b", -2.0, -2.5, -1.5, True), ("b", -2.0, None, None, True)]
 
 
 def test_metrics_are_of_valid_steps(results: Path) -> None:

@@ -105,21 +105,25 @@ def what_if_rows(
         row
         for about, cells in _in_order(explained.views, volumes)
         for volume_asked in volumes_asked
-        for row in _rows_of(predict([view.demand for view in cells.values()], volume_asked), about)
+        for row in prediction_rows(predict([view.demand for view in cells.values()], volume_asked), about)
     )
 
 
 def outlook_text(outlook: Outlook) -> str:
     """An outlook in a line."""
-    low, high = outlook.tps_interval
-    text = f"about {number(outlook.tps)} tps ({number(low)} to {number(high)})"
-    if outlook.p95_ms is not None and outlook.p95_interval is not None:
-        low, high = outlook.p95_interval
-        text += f", p95 about {number(outlook.p95_ms)} ms ({number(low)} to {number(high)})"
+    text = _figure(outlook.tps if outlook.states_tps else None, outlook.tps_interval, "tps")
+    if outlook.p95_interval is not None:
+        text += ", p95 " + _figure(outlook.p95_ms if outlook.states_p95 else None, outlook.p95_interval, "ms")
     text += f"; {limited_by(outlook)} limits first"
     if outlook.regime == "burst" and outlook.lasts_s is not None:
         text += f", for {number(outlook.lasts_s)} s until its credits are spent"
     return text + (", once its credits are spent" if outlook.regime == "baseline" else "")
+
+
+def _figure(value: float | None, interval: tuple[float, float], unit: str) -> str:
+    """A figure with its interval, or the interval alone."""
+    span = f"{number(interval[0])} to {number(interval[1])}"
+    return f"{span} {unit}" if value is None else f"about {number(value)} {unit} ({span})"
 
 
 def limited_by(outlook: Outlook) -> str:
@@ -131,7 +135,13 @@ def limited_by(outlook: Outlook) -> str:
     return f"{amount} ({outlook.bound})"
 
 
-def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
+def prediction_rows(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
+    """Yield a row for each outlook, or one that says why there is none.
+
+    Args:
+        prediction: of a volume's step.
+        about: the volume, the step, its threads.
+    """
     volume, step, threads = about
     if prediction.cannot:
         yield WhatIfRow(
@@ -146,9 +156,9 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
             spec=prediction.spec,
             performance_level=cost.regime,
             burst_duration_s=cost.lasts_s,
-            tps=cost.tps,
+            tps=cost.tps if cost.states_tps else None,
             tps_interval=cost.tps_interval,
-            latency_ms_p95=cost.p95_ms,
+            latency_ms_p95=cost.p95_ms if cost.states_p95 else None,
             latency_interval=cost.p95_interval,
             limited_by=cost.bound,
             limit_per_s=cost.bound_per_s,

@@ -20,6 +20,7 @@ from volbench.store.series import Series, SeriesKey
 
 SeriesByKey = dict[SeriesKey, Series]
 CLOCK_STEP_MAX_S = 1.0
+TIMES_ARE_UTC = "the times of the file are taken as UTC where they name no zone"
 PERIOD_S = 60.0
 """What a single point is about: CloudWatch's usual period."""
 
@@ -49,18 +50,19 @@ def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
     cells = [result for result in directory.results() if result.cell_id in of_volume]
     if not cells:
         raise UsageError(f"no cell of volume {volume} has a result", where=str(directory.path))
-    kind, series, notes = _read(source, cells)
+    kind, series, notes = read_recorded(source, begin_s=_begin(cells), end_s=_end(cells))
     samples = {}
     for cell in cells:
-        of_cell = _on_its_clock(series, cell)
+        of_cell = on_clock(series, zero_epoch_s=_zero(cell), length_s=cell.wall_s)
         if of_cell:
             samples[cell.cell_id] = write_added(directory.cell_dir(cell.cell_id), kind, of_cell)
     if not samples:
         raise UsageError(
             "it tells of other times than the run",
             where=source,
-            evidence=f"it has {_span(series)}; the run's from {_moment(_begin(cells))} to {_moment(_end(cells))}",
-            next_step="the times of the file are taken as UTC where they name no zone",
+            evidence=f"it has {span_text(series)}; the run's from {_moment(_begin(cells))}"
+            f" to {_moment(_end(cells))}",
+            next_step=TIMES_ARE_UTC,
         )
     stepped = [cell.cell_id for cell in cells if abs(cell.clock_step_s) > CLOCK_STEP_MAX_S]
     if stepped:
@@ -68,9 +70,17 @@ def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
     return Added(kind=kind, samples=samples, notes=notes)
 
 
-def _read(source: str, cells: list[CellResult]) -> tuple[str, SeriesByKey, tuple[str, ...]]:
+def read_recorded(source: str, *, begin_s: float, end_s: float) -> tuple[str, SeriesByKey, tuple[str, ...]]:
+    """Return what a volume's own side tells: its kind, its series with times since the epoch, and notes.
+
+    Args:
+        source: a file (CloudWatch's JSON, a log of NVMe counters), or `cloudwatch:NAME` to be asked live.
+        begin_s, end_s: what is asked for live, seconds since the epoch.
+
+    Raises UsageError for a source that cannot be read.
+    """
     if source.startswith(SCHEME):
-        window = (datetime.fromtimestamp(_begin(cells), tz=UTC), datetime.fromtimestamp(_end(cells) + 60, tz=UTC))
+        window = (datetime.fromtimestamp(begin_s, tz=UTC), datetime.fromtimestamp(end_s + PERIOD_S, tz=UTC))
         return "cloudwatch", *parse_answers(fetch(source, window=window))
     path = Path(source)
     try:
@@ -92,16 +102,16 @@ def _read(source: str, cells: list[CellResult]) -> tuple[str, SeriesByKey, tuple
     )
 
 
-def _on_its_clock(series_by_key: SeriesByKey, cell: CellResult) -> SeriesByKey:
-    """The samples that are about the cell's time, in seconds since its zero."""
-    series_of_cell = {}
+def on_clock(series_by_key: SeriesByKey, *, zero_epoch_s: float, length_s: float) -> SeriesByKey:
+    """Return the samples that are about the `length_s` seconds after a zero, in seconds since it."""
+    series_within = {}
     for key, series in series_by_key.items():
-        t_s = series.t_s - _zero(cell)
+        t_s = series.t_s - zero_epoch_s
         period_s = interval_s(t_s) or PERIOD_S
-        within = (t_s > 0) & (t_s - period_s < cell.wall_s)
+        within = (t_s > 0) & (t_s - period_s < length_s)
         if within.any():
-            series_of_cell[key] = Series(t_s=t_s[within], value=series.value[within])
-    return series_of_cell
+            series_within[key] = Series(t_s=t_s[within], value=series.value[within])
+    return series_within
 
 
 def _zero(cell: CellResult) -> float:
@@ -116,7 +126,8 @@ def _end(cells: list[CellResult]) -> float:
     return max(_zero(cell) + cell.wall_s for cell in cells)
 
 
-def _span(series_by_key: SeriesByKey) -> str:
+def span_text(series_by_key: SeriesByKey) -> str:
+    """Return from when to when a source has points."""
     if not series_by_key:
         return "no points"
     first, last = (

@@ -63,9 +63,9 @@ class WhatIfRow(Record):
     burst_duration_s: float | None = Field(
         default=None, validation_alias=AliasChoices("burst_duration_s", "lasts_s")
     )
-    tps: float | None = None
+    tps: float | None = Field(default=None, description="Null with an interval: a figure would be too far off.")
     tps_interval: tuple[float, float] | None = None
-    latency_ms_p95: float | None = None
+    latency_ms_p95: float | None = Field(default=None, description="As `tps`; null too where none was measured.")
     latency_interval: tuple[float, float] | None = None
     limited_by: str = ""
     limit_per_s: float | None = None

@@ -33,6 +33,7 @@ from volbench.report.views.time_budget import budget_charts
 from volbench.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
+STYLES = ("report.css", "pieces.css")
 _HEADLINES = {
     "equivalent": "Equivalent",
     "mixed": "Mixed",
@@ -72,6 +73,7 @@ def html(report: Report, page: PageData) -> str:
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),
         small_multiples=page.small_multiples,
+        session_charts=page.session_charts,
         association_sentences=association_sentences(report.associations),
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
@@ -81,7 +83,7 @@ def html(report: Report, page: PageData) -> str:
         why_invalid=wording.why_invalid,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
-        style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file
+        style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
     )
 

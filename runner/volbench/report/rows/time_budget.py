@@ -201,21 +201,30 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
         return None
     slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
     long, short = max(before, after), min(before, after)
-    sign = 1 if after > before else -1
-    extra = long - short
-    named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
-    shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
     step = f" ({first.step}{threads})" if name_step else ""
-    pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
-    if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
-        pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
     return (
         f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
-        f" Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}.{mark}"
+        f" {extra_pieces(rows)}{mark}"
     )
+
+
+def extra_pieces(rows: Sequence[TimeDifferenceRow]) -> str:
+    """Return which pieces the extra time of the slower side is, as a sentence.
+
+    Args:
+        rows: all pieces of two sides whose times differ, the largest difference first.
+    """
+    total = sum(row.difference_ms for row in rows)
+    sign, extra = (1 if total > 0 else -1), abs(total)
+    named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
+        pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
+    return f"Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
 
 
 def _piece_text(ms: float, extra: float, title: str) -> str:

@@ -96,11 +96,24 @@ def _chart(
 
 
 def _bar(volume: str, rows: Sequence[TimeBudgetRow], longest_ms: float) -> Bar:
-    segments: list[Segment] = []
+    latency_ms = rows[0].latency_ms
+    pieces = segments([(row.piece, row.title, row.ms) for row in rows], latency_ms, longest_ms)
+    return Bar(volume=volume, latency_ms=latency_ms, segments=pieces, valid=rows[0].valid)
+
+
+def segments(pieces: Sequence[tuple[str, str, float]], whole_ms: float, longest_ms: float) -> tuple[Segment, ...]:
+    """Return the pieces of one bar, side by side.
+
+    Args:
+        pieces: name, title and milliseconds of each.
+        whole_ms: of which their texts state the shares.
+        longest_ms: what is as wide as the chart.
+    """
+    bar: list[Segment] = []
     left = 0.0
-    for row in rows:
-        width = 100 * row.ms / longest_ms if longest_ms > 0 else 0.0
-        text = f"{row.title}: {quantity(row.ms, 'ms')}, {percent(row.share)}"
-        segments.append(Segment(title=row.title, text=text, colour=f"piece-{row.piece}", left=left, width=width))
+    for piece, title, ms in pieces:
+        width = 100 * ms / longest_ms if longest_ms > 0 else 0.0
+        text = f"{title}: {quantity(ms, 'ms')}, {percent(ms / whole_ms if whole_ms > 0 else 0.0)}"
+        bar.append(Segment(title=title, text=text, colour=f"piece-{piece}", left=left, width=width))
         left += width
-    return Bar(volume=volume, latency_ms=rows[0].latency_ms, segments=tuple(segments), valid=rows[0].valid)
+    return tuple(bar)

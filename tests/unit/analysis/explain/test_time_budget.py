@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_throttle import case_of as recorded
 
-from volbench.analysis.explain.accounts.time_budget import TimeBudget, time_budget
+from volbench.analysis.explain.accounts.time_budget import (
+    TimeBudget,
+    sessions_by_piece,
+    statement_budget,
+    time_budget,
+)
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.store.series import SeriesKey
@@ -50,6 +56,45 @@ def test_pieces_are_milliseconds_of_a_transaction_and_sum_to_its_statements() ->
     assert budget.pieces["data_reads"] == pytest.approx(10.0)
     assert budget.pieces["row_locks"] == pytest.approx(4.0)
     assert budget.pieces["unaccounted"] == pytest.approx(21.0)
+
+
+def test_a_statements_pieces_sum_to_its_time_also_beside_a_backup() -> None:
+    beside = (Beside(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
+    rate: Values = {("performance_schema", "statements_per_s", ""): 2000.0}
+    budget = statement_budget(case_of(SERVER | rate, beside=beside))
+    assert budget is not None
+    assert budget.statement_ms == pytest.approx(2.0)  # 4 s of statements a second, 2,000 statements
+    assert sum(budget.pieces.values()) == pytest.approx(2.0)
+    assert statement_budget(case_of(SERVER)) is None
+
+
+def test_sessions_over_time_are_the_budget() -> None:
+    """4 s of statements in each second: four sessions are in a statement, one of them in a read."""
+    case = case_of(SERVER | COMMIT)
+    pieces = sessions_by_piece(case, time_budget(case))
+    assert sum(pieces.values()) == pytest.approx(np.full(SECONDS, 4.0))
+    assert pieces["data_reads"] == pytest.approx(np.full(SECONDS, 1.0))
+    assert pieces["commit_log"] == pytest.approx(np.full(SECONDS, 0.6))
+    assert "binlog_group" not in pieces
+    assert sessions_by_piece(case_of({("client", "tps", ""): TPS}), None) == {}
+
+
+@pytest.mark.parametrize("name", ["device-read-800", "device-write-300", "clean"])
+def test_sessions_of_a_recorded_run_have_the_shares_of_its_budget(name: str) -> None:
+    case = recorded(name)
+    budget = time_budget(case)
+    assert budget is not None
+    pieces = sessions_by_piece(case, budget)
+    total_s = sum(float(np.nansum(column)) for column in pieces.values())
+    for piece, ms in budget.pieces.items():
+        assert np.nansum(pieces[piece]) / total_s == pytest.approx(ms / budget.statement_ms, abs=0.02), piece
+
+
+def test_an_interval_without_statement_times_has_no_sessions() -> None:
+    case = case_of(SERVER)
+    key = SeriesKey(source="performance_schema", metric="statement_s_per_s", entity="")
+    case.grid.columns[key][3] = np.nan  # type: ignore[index]
+    assert all(np.isnan(column[3]) for column in sessions_by_piece(case, None).values())
 
 
 def test_commit_time_that_no_instrument_shows_is_the_wait_for_the_redo_log() -> None:

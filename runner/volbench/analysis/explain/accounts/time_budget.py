@@ -71,6 +71,7 @@ STORAGE = (
     "other_files",
 )
 """Pieces that a faster volume shortens."""
+_DERIVED = ("commit_log", "write_path", "cpu_queue", "unaccounted")
 _COMMIT = "COMMIT"
 _MS = 1000.0
 
@@ -109,11 +110,27 @@ def time_budget(case: Case) -> TimeBudget | None:
 
     None also while something else ran beside the load: its statements are counted with the load's.
     """
-    budget, tps = case.budget, case.at("tps")
-    if budget is None or tps is None or case.beside:
+    tps = case.at("tps")
+    return None if tps is None or case.beside else _budget_of(case, tps)
+
+
+def statement_budget(case: Case) -> TimeBudget | None:
+    """The budget of one statement, mean of all that ended, a backup's too; None without their times or number.
+
+    For a server whose transactions nobody counts: what a client adds is not known, and the pieces sum to the
+    time of a statement as the server measures it.
+    """
+    statements = case.at("statements_per_s", "performance_schema")
+    return None if statements is None else _budget_of(case, statements)
+
+
+def _budget_of(case: Case, finished_per_s: Floats) -> TimeBudget | None:
+    """The budget of one of what finished."""
+    budget = case.budget
+    if budget is None:
         return None
-    both = np.isfinite(budget.statement_s) & np.isfinite(tps)
-    transactions = float(tps[both].sum())
+    both = np.isfinite(budget.statement_s) & np.isfinite(finished_per_s)
+    transactions = float(finished_per_s[both].sum())
     if transactions <= 0:
         return None
     statement_ms = _MS * float(budget.statement_s[both].sum()) / transactions
@@ -139,6 +156,38 @@ def time_budget(case: Case) -> TimeBudget | None:
         client_queue_ms=_client_queue_ms(case),
         cpu_between_ms=between_ms,
     )
+
+
+def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats]:
+    """Statement time by piece in each interval, seconds a second: how many sessions were in it, on average.
+
+    Each has shape (buckets,), NaN where statement time is not known; pieces that never take time are left out.
+    Waits count when they end, so in one interval they may exceed its statements. Derived pieces are known for the
+    whole step only: each has the same part of what is left in every interval, so that all intervals together are
+    the budget.
+
+    Args:
+        case: the step.
+        budget: of the same step; None: nothing is derived.
+    """
+    if case.budget is None:
+        return {}
+    statement_s = case.budget.statement_s
+    total_s = _sum(statement_s)
+    wanted_s = {} if budget is None else {p: ms / budget.statement_ms * total_s for p, ms in budget.pieces.items()}
+    left = np.nan_to_num(case.budget.parts["rest"])
+    pieces = {}
+    for name, seconds in case.budget.parts.items():
+        if name != "rest":
+            measured = np.nan_to_num(seconds)
+            part = min(1.0, wanted_s.get(name, 0.0) / _sum(measured)) if wanted_s and measured.any() else 1.0
+            pieces[name] = part * measured
+            left = left + (1 - part) * measured
+    derived_s = {piece: wanted_s[piece] for piece in _DERIVED if piece in wanted_s} or {"unaccounted": 1.0}
+    for piece, seconds_of_piece in derived_s.items():
+        pieces[piece] = left * seconds_of_piece / sum(derived_s.values())
+    known = np.isfinite(statement_s)
+    return {p: np.where(known, pieces[p], np.nan) for p in PIECES if p in pieces and pieces[p].any()}
 
 
 def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: float) -> tuple[float, float]:

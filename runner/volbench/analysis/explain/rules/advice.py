@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from volbench.analysis.credits.limits import Charge, Limit
 from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
 from volbench.analysis.explain.accounts.demand import Demand, demand_of
-from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of
+from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of, states_tps
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import mean, median
 from volbench.analysis.explain.evidence.device import Resource
@@ -35,6 +35,7 @@ class Lift:
     tps: float
     tps_interval: tuple[float, float]
     bound: str
+    states_tps: bool = True
 
 
 def lift(case: Case, resource: Resource) -> Lift | None:
@@ -60,6 +61,7 @@ def lift(case: Case, resource: Resource) -> Lift | None:
         tps=lifted.tps,
         tps_interval=lifted.tps_interval,
         bound="CPU" if free.bound == "CPU" else "the volume's latency",
+        states_tps=states_tps(demand, lifted.tps),
     )
 
 
@@ -286,9 +288,11 @@ def more_of(case: Case, resource: Resource, level: float) -> str:
         more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{alternative}."
         return more + _at_most(case, resource) + p95_text(case, resource)
     low, high = lifted.tps_interval
+    span = f"{number(low)} to {number(high)}"
+    gain = f"about {number(lifted.tps)} tps ({span}, estimated)" if lifted.states_tps else f"{span} tps (estimated)"
     return (
-        f"About {amount(lifted.rate, resource)} provisioned would lift this to about {number(lifted.tps)} tps"
-        f" ({number(low)} to {number(high)}, estimated): next limit is {lifted.bound}{alternative}."
+        f"About {amount(lifted.rate, resource)} provisioned would lift this to {gain}:"
+        f" next limit is {lifted.bound}{alternative}."
         f"{p95_text(case, resource)}"
     )
 

@@ -1,0 +1,106 @@
+"""Where the time of a statement goes in an observation, and what the extra time of an incident is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from volbench.analysis.explain.accounts.time_budget import (
+    PIECES,
+    TimeBudget,
+    sessions_by_piece,
+    statement_budget,
+)
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Floats
+from volbench.base.text import quantity
+from volbench.records.report import TimeDifferenceRow
+from volbench.report.rows.time_budget import (
+    DIFFERENCE_MIN,
+    VolumeBudget,
+    extra_pieces,
+    time_difference_rows,
+)
+
+SHOWN_MIN = 0.005
+"""Share of a statement's time below which a piece is in report.json only."""
+_WITH_CPU = "CPU and what has no instrument"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """One piece of a statement's time."""
+
+    piece: str
+    title: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementTime:
+    """The mean time of all statements that ended, by piece, and the sessions in each piece over time.
+
+    `sessions` maps a piece to a column of shape (buckets,).
+    """
+
+    ms: float
+    pieces: tuple[Piece, ...]
+    sessions: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraTime:
+    """A statement in an incident against the time before it; `rows`: by piece, the largest difference first."""
+
+    before_ms: float
+    during_ms: float
+    rows: tuple[TimeDifferenceRow, ...]
+    sentence: str
+
+
+def statement_time(case: Case) -> StatementTime | None:
+    """Return the budget of a stretch of time; None without statement times."""
+    budget = statement_budget(case)
+    if budget is None:
+        return None
+    pieces = [
+        Piece(piece=piece, title=_title(piece, budget), ms=ms, share=ms / budget.statement_ms)
+        for piece, ms in budget.pieces.items()
+    ]
+    return StatementTime(ms=budget.statement_ms, pieces=tuple(pieces), sessions=sessions_by_piece(case, budget))
+
+
+def extra_time(before: Case, during: Case) -> ExtraTime | None:
+    """Return what the extra time of a statement is; None where one side is not known or they hardly differ."""
+    sides = {name: statement_budget(case) for name, case in (("before", before), ("during", during))}
+    budgets = {name: budget for name, budget in sides.items() if budget is not None}
+    if len(budgets) < len(sides):
+        return None
+    before_ms, during_ms = (budgets[name].statement_ms for name in sides)
+    if abs(during_ms - before_ms) < DIFFERENCE_MIN * before_ms:
+        return None
+    sides_as_volumes = [
+        VolumeBudget(volume=name, step="observed", threads=None, cells=(budget.pieces,))
+        for name, budget in budgets.items()
+    ]
+    rows = tuple(
+        row.model_copy(update={"title": _title(row.piece, *budgets.values())})
+        for row in time_difference_rows(sides_as_volumes, "before")
+    )
+    sentence = (
+        f"A statement took {quantity(during_ms, 'ms')} in the incident and {quantity(before_ms, 'ms')} before it"
+        f" (mean). {extra_pieces(rows) if during_ms > before_ms else ''}"
+    )
+    return ExtraTime(before_ms=before_ms, during_ms=during_ms, rows=rows, sentence=sentence.strip())
+
+
+def difference_text(row: TimeDifferenceRow) -> str:
+    """Return a piece's difference with its sign and unit."""
+    return f"{'+' if row.difference_ms > 0 else ''}{quantity(row.difference_ms, 'ms')}"
+
+
+def _title(piece: str, *budgets: TimeBudget) -> str:
+    """What is left over includes the CPU where the server keeps no CPU times of statements."""
+    has_cpu = any("cpu" in budget.pieces for budget in budgets)
+    return PIECES[piece] if has_cpu or piece != "unaccounted" else _WITH_CPU
