@@ -15,21 +15,27 @@ from volbench.records.tls import TLS_KEYS, SslMode
 
 _SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
 _PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
+_PLAIN_OPTION = (
+    r"(socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY)"
+    r"|rds-iam-region=[a-z]{2,5}(-[a-z]+)+-[0-9]"
+)
 _PLAIN_DSN = re.compile(
     r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?"
-    r"(\?((socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY))(&((socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY)))*)?"
+    rf"(\?({_PLAIN_OPTION})(&({_PLAIN_OPTION}))*)?"
 )
 """A DSN in which no part can be a password: user, host, a port of digits, a schema, a socket's path."""
 _ANY_DSN = re.compile(r"(?i)\w*(?:sql|maria)\w*:/\S*|[\w+.-]*://[^/\s]*:\S*@\S*|[^\s/@:=]+:\S*@\S*")
+_REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-[0-9]")
 _PASSWORD_OPTIONS = frozenset({"password", "passwd", "pass", "pwd"})
-_DSN_OPTIONS = frozenset({"socket", *(name.replace("_", "-") for name in TLS_KEYS)})
-_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file", *TLS_KEYS)
+_DSN_OPTIONS = frozenset({"socket", "rds-iam-region", *(name.replace("_", "-") for name in TLS_KEYS)})
+_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file", "rds_iam_region", *TLS_KEYS)
 
 
 def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     """Parse `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
 
     TLS options are those of MySQL's clients: `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/etc/ca.pem`, ssl-cert, ssl-key.
+    With `rds-iam-region=eu-west-1`, IAM tokens take the password's place.
 
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
@@ -68,6 +74,9 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     if mode not in get_args(SslMode):
         modes = ", ".join(filter(None, get_args(SslMode)))
         raise UsageError("the DSN has an unknown ssl-mode", where=where, next_step=f"the modes are {modes}")
+    region = values.get("rds_iam_region", "")
+    if "rds_iam_region" in values and not _REGION.fullmatch(region):
+        raise UsageError("rds-iam-region is no region of AWS", where=where, next_step="for example eu-west-1")
     try:
         port = url.port or 3306
     except ValueError as error:
@@ -83,6 +92,7 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         option_file=str(Path(option_file).absolute()) if option_file else "",
         schema_name=schema,
         ssl_mode=mode,
+        rds_iam_region=region,
         **files,
     )
 
