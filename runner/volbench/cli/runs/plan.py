@@ -31,6 +31,7 @@ from volbench.plan.volume_check import check_volumes, forecast_faults, suite_vol
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
+from volbench.records.own_files import dump_parents
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
@@ -153,6 +154,17 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
             "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
             next_step="choose another target for own data; volbench loads it into servers of its own",
         )  # fmt: skip
+    for directory in dump_parents(suite.steps):
+        if target not in ("local", "attach"):
+            raise UsageError(
+                f"a dump to {directory} needs cells that run on this machine itself", where=f"{path}: steps",
+                next_step="choose --target local, or `to: scratch`",
+            )  # fmt: skip
+        if not directory.is_dir():
+            raise UsageError(
+                f"there is no directory {directory}", where=f"{path}: steps",
+                next_step="mount the volume for the dump there",
+            )  # fmt: skip
     if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
         raise UsageError(
             "pods have no files of this machine",
