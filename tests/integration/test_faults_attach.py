@@ -114,3 +114,32 @@ def test_a_killed_run_on_an_attached_server_is_resumed(attached: Bench, server: 
     assert ended.code in FINISHED, ended.output
     attached.assert_all_done_once()
     assert schemas(server) == {"theirs"}
+
+
+def test_two_servers_are_compared_like_volumes(
+    attached: Bench, server: ScratchServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Cells in turn, each on its own server; b commits to no disk more than once a second, and differs by that."""
+    with scratch_server(tmp_path_factory.mktemp("b"), "--innodb-flush-log-at-trx-commit=2") as other:
+        files, dsns = [], []
+        for name, running in (("a", server), ("b", other)):
+            dsns += ["--server", f"{name}=mysql://bench@localhost/bench_two?socket={running.socket}"]
+            files += ["--option-file", f"{name}={running.option_file}"]
+        chosen = [word for one in (*SMALL, "repeats=2") for word in ("--set", one)]
+        command = ("run", str(SUITE), *dsns, *files, *chosen, "--out", str(attached.results), "--yes")
+        ended = attached.end(attached.volbench(*command))
+        assert ended.code in FINISHED, ended.output
+        cells = {cell.cell_id: cell.volume for cell in attached.directory.run.cells}
+        assert [sorted(list(cells.values())[block : block + 2]) for block in (0, 2)] == [["a", "b"], ["a", "b"]]
+        flushed = {
+            cells[result.cell_id]: result.server.variables["innodb_flush_log_at_trx_commit"]
+            for result in attached.directory.results()
+            if result.server is not None
+        }
+        assert flushed == {"a": "1", "b": "2"}
+        report = (attached.directory.path / "report.md").read_text()
+        assert "The servers differ: innodb_flush_log_at_trx_commit (" in report.replace("\\", "")
+        assert all(step.valid for result in attached.directory.results() for step in result.steps)
+        assert all(PASSWORD not in text for text in (ended.output, report))
+        assert schemas(server) == {"theirs"}
+        assert schemas(other) == set()

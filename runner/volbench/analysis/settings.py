@@ -1,4 +1,4 @@
-"""Cells of one run must have run the same server: those whose settings differ from the others' are invalid."""
+"""Cells of one run, or of one attached server, must have run the same server, with the same settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from volbench.records.cell import CellResult
+from volbench.records.facts import ServerFacts
 
 MUST_BE_EQUAL = (
     "version", "innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite",
@@ -23,14 +24,7 @@ def odd_settings(results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]
     A variable that a server does not have counts as a value of its own. Where there is no majority, the value of
     the earlier cells is taken for it.
     """
-    settings = {
-        result.cell_id: {
-            "version": result.server.version,
-            **{name: result.server.variables.get(name, "absent") for name in MUST_BE_EQUAL[1:]},
-        }
-        for result in results
-        if result.server is not None
-    }
+    settings = {result.cell_id: _of(result.server) for result in results if result.server is not None}
     usual = {
         name: Counter(values[name] for values in settings.values()).most_common(1)[0][0]
         for name in (MUST_BE_EQUAL if settings else ())
@@ -46,3 +40,22 @@ def odd_settings(results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]
             )
         )
     }
+
+
+def server_differences(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return setting -> value by server, for each setting in which the servers of a run differ.
+
+    Args:
+        volume_of: cell -> the name of its server. Of a server, the first cell counts.
+    """
+    servers: dict[str, dict[str, str]] = {}
+    for result in results:
+        if result.server is not None:
+            servers.setdefault(volume_of[result.cell_id], _of(result.server))
+    values = {name: {server: servers[server][name] for server in servers} for name in MUST_BE_EQUAL}
+    return {name: by_server for name, by_server in values.items() if len(set(by_server.values())) > 1}
+
+
+def _of(server: ServerFacts) -> dict[str, str]:
+    variables = {name: server.variables.get(name, "absent") for name in MUST_BE_EQUAL[1:]}
+    return {"version": server.version, **variables}

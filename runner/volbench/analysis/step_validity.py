@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from volbench.analysis.settings import odd_settings
 from volbench.records.cell import CellResult
-from volbench.records.run import PlannedCell, RunRecord
+from volbench.records.run import RunRecord
 
 Reasons = tuple[str, ...]
 """Why a step is invalid; empty for a valid one."""
@@ -25,7 +25,7 @@ def invalid_reasons(run: RunRecord, results: Iterable[CellResult]) -> Mapping[st
         results: of cells of the plan.
     """
     planned = tuple(results)
-    odd = _odd_settings({cell.cell_id: cell for cell in run.cells}, planned)
+    odd = _odd_settings(run, planned)
     return {result.cell_id: _of_cell(result, odd.get(result.cell_id, ())) for result in planned}
 
 
@@ -37,13 +37,16 @@ def _of_cell(result: CellResult, odd: Reasons) -> tuple[Reasons, ...]:
     )
 
 
-def _odd_settings(
-    planned: Mapping[str, PlannedCell], results: Iterable[CellResult]
-) -> Mapping[str, tuple[str, ...]]:
-    """Cells whose server was set otherwise than that of the cells of the same my.cnf, which a sweep may vary."""
+def _odd_settings(run: RunRecord, results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]:
+    """Cells whose server was set otherwise than that of the cells of the same my.cnf, which a sweep may vary.
+
+    Servers that ran already are compared as they are: there, it is the cells of the same server.
+    """
+    planned = {cell.cell_id: cell for cell in run.cells}
     groups: dict[str, list[CellResult]] = {}
     for result in results:
-        varied = planned[result.cell_id].parameters
-        group = str({key: value for key, value in varied.items() if key.startswith("engine.")})
+        cell = planned[result.cell_id]
+        group = str({key: value for key, value in cell.parameters.items() if key.startswith("engine.")})
+        group += cell.volume if run.target == "attach" else ""
         groups.setdefault(group, []).append(result)
     return {cell_id: reasons for group in groups.values() for cell_id, reasons in odd_settings(group).items()}

@@ -69,14 +69,21 @@ Tools = Annotated[
     str,
     typer.Option("--tools-image", help="Tools image for containers and pods (default: built from this checkout)."),
 ]
-Server = Annotated[
-    str,
+Servers = Annotated[
+    list[str],
     typer.Option(
-        "--server", metavar="DSN", help="For --target attach: mysql://user@host:port/schema, no password."
+        "--server",
+        metavar="[NAME=]DSN",
+        help="For --target attach: mysql://user@host:port/schema, no password. Several with names are compared.",
     ),
 ]
-OptionFile = Annotated[
-    str, typer.Option("--option-file", help="For --target attach: a my.cnf with the password in [client].")
+OptionFiles = Annotated[
+    list[str],
+    typer.Option(
+        "--option-file",
+        metavar="[NAME=]FILE",
+        help="For --target attach: a my.cnf with the password in [client]; with NAME= for one of several servers.",
+    ),
 ]
 Results = Annotated[Path, typer.Option("--out", help="Directory for runs.")]
 ResultsTo = Annotated[

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from volbench.engine.connection import (
     rows,
 )
 from volbench.engine.facts import server_facts
+from volbench.engine.rds_tokens import RdsTokens, renewing
 from volbench.engine.tls import tls_failure, tls_of
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.base import Scalar
@@ -57,6 +59,10 @@ class AttachedServer:
         self._check()
         self.scratch_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
         self._options = MemoryFile(self.account.option_file_text())
+        self._renewal = ExitStack()
+        if self.account.tokens is not None:
+            renewal = renewing(lambda: self._options.replace(self.account.option_file_text()))
+            self._renewal.enter_context(renewal)
         self.option_file = self._options.path
         self.socket = Path(self.account.socket) if self.account.socket else None
         self.notes: tuple[str, ...] = ()
@@ -69,6 +75,7 @@ class AttachedServer:
 
     def close(self) -> None:
         """Remove the option file, which is in memory, and the directory for files without secrets."""
+        self._renewal.close()
         self._options.close()
         shutil.rmtree(self.scratch_dir, ignore_errors=True)
 
@@ -159,6 +166,8 @@ class AttachedServer:
                     next_step="let the account connect, or use another one",
                 ) from error
             if error.errno in {errorcode.ER_ACCESS_DENIED_ERROR, errorcode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR}:
+                if self.account.tokens is not None:
+                    raise self._token_refused(error.errno) from error
                 raise UsageError(
                     f"the server denied access to {self.account.user!r} with this password",
                     where="attached server",
@@ -176,6 +185,14 @@ class AttachedServer:
                 evidence=f"{self._address}: {error.msg}",
                 next_step="check host, port or socket, and that the server runs" if silent else "",
             ) from error
+
+    def _token_refused(self, number: int) -> UsageError:
+        return UsageError(
+            f"the server refuses the IAM token of {self.account.user!r}", where="attached server",
+            evidence=f"{self._address}: error {number}",
+            next_step="check that the account is identified with AWSAuthenticationPlugin, that the policy allows "
+            "rds-db:connect for it, that the host is the endpoint's own name, and this machine's region and clock",
+        )  # fmt: skip
 
     def _not_managed(self, operation: str) -> EnvironmentLacks:
         return EnvironmentLacks(
@@ -208,7 +225,7 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
     options = read_option_file(Path(attach.option_file)) if attach.option_file else {}
     socket = attach.socket or ("" if attach.host else options.get("socket", ""))
     port = options.get("port", "")
-    return Account(
+    account = Account(
         user=options.get("user") or attach.user,
         password=options.get("password") or environment.get(PASSWORD_VARIABLE, ""),
         socket=socket,
@@ -216,3 +233,17 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         port=None if socket else int(port) if port.isdecimal() and not attach.host else attach.port,
         tls=tls_of(options, over=attach, where=attach.option_file or "attached server"),
     )
+    return _with_tokens(account, attach.rds_iam_region) if attach.rds_iam_region else account
+
+
+def _with_tokens(account: Account, region: str) -> Account:
+    """Return the account with IAM tokens in place of its password. Raise UsageError without TLS or a host."""
+    if account.socket or not account.host or not account.tls.encrypts:
+        lacks = "TLS" if account.host else "the host of the endpoint"
+        raise UsageError(
+            f"IAM tokens of RDS need {lacks}", where="attached server",
+            evidence=f"ssl-mode is {account.tls.mode}" if account.host else account.address,
+            next_step="name the endpoint's host, and set ssl-mode=VERIFY_IDENTITY and ssl-ca, the file of RDS' CA",
+        )  # fmt: skip
+    tokens = RdsTokens(region=region, host=account.host, port=account.port or 3306, user=account.user)
+    return replace(account, password="", tokens=tokens)

@@ -15,6 +15,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.base import safe_files
 from volbench.base.redact import without_literals
+from volbench.engine.rds_tokens import RdsTokens
 from volbench.engine.tls import (
     Connection,
     TlsConnection,
@@ -36,7 +37,10 @@ STATEMENT_TIMEOUT_S = 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """User and password, and the server's address: a Unix socket, else host, port and TLS."""
+    """User and password, and the server's address: a Unix socket, else host, port and TLS.
+
+    With `tokens`, a token that is signed when it is needed takes the place of the password.
+    """
 
     user: str
     password: str = field(default="", repr=False)
@@ -44,6 +48,12 @@ class Account:
     host: str = ""
     port: int | None = None
     tls: TlsOptions = field(default_factory=TlsOptions)
+    tokens: RdsTokens | None = None
+
+    @property
+    def secret(self) -> str:
+        """The password, or a token that is valid for some minutes. Raise EnvironmentLacks if none can be signed."""
+        return self.tokens.current() if self.tokens else self.password
 
     @property
     def address(self) -> str:
@@ -52,7 +62,8 @@ class Account:
 
     def client_options(self) -> dict[str, str]:
         """Return the options of a [client] section."""
-        values = {"user": self.user, "password": self.password, "socket": self.socket}
+        values = {"user": self.user, "password": self.secret, "socket": self.socket}
+        values |= {"loose-enable-cleartext-plugin": "1"} if self.tokens else {}
         if not self.socket:
             values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
             values |= {"protocol": "tcp"} if self.host == "localhost" else {}  # else programs look for a socket
@@ -99,17 +110,31 @@ class MemoryFile:
     """
 
     def __init__(self, text: str) -> None:
-        self._descriptor = os.memfd_create("volbench-options", os.MFD_CLOEXEC)
-        os.fchmod(self._descriptor, 0o600)  # client programs ignore world-writable option files
-        with os.fdopen(os.dup(self._descriptor), "w") as file:
-            file.write(text)
+        self._descriptor = _in_memory(text)
         self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+
+    def replace(self, text: str) -> None:
+        """Put another text in place of the file's at once: a reader sees the old one or the new one, whole."""
+        descriptor = _in_memory(text)
+        try:
+            os.dup2(descriptor, self._descriptor, inheritable=False)
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         """Free the memory. Safe to call twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _in_memory(text: str) -> int:
+    """Return the descriptor of a new file in memory that only this user can read."""
+    descriptor = os.memfd_create("volbench-options", os.MFD_CLOEXEC)
+    os.fchmod(descriptor, 0o600)  # client programs ignore world-writable option files
+    with os.fdopen(os.dup(descriptor), "w") as file:
+        file.write(text)
+    return descriptor
 
 
 def read_option_file(path: Path) -> dict[str, str]:
@@ -154,7 +179,7 @@ def connection(
     requires_tls = account.tls.encrypts and not account.socket
     opened = (TlsConnection if requires_tls else Connection)(
         user=account.user,
-        password=account.password,
+        password=account.secret,
         database=database,
         autocommit=True,
         charset="utf8mb4",

@@ -143,7 +143,7 @@ def _run_sysbench(
     progress("making tables", 0.0)
     process = programs.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True, cwd=files.directory,
+        start_new_session=True, cwd=files.directory, env={**os.environ, **files.environment},
     )  # fmt: skip
     output = b""
     try:

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,11 +23,19 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class SysbenchFiles:
-    """What a run of sysbench needs: the file for --config-file, the directory to start it in, notes on its TLS."""
+    """What a run of sysbench needs.
+
+    Args:
+        config: the file for --config-file.
+        directory: where to start it.
+        notes: on its TLS.
+        environment: variables for it; one with a password that sysbench's configuration has no room for.
+    """
 
     config: Path
     directory: Path
     notes: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @contextlib.contextmanager
@@ -43,8 +51,22 @@ def sysbench_files(account: Account, schema: str) -> Iterator[SysbenchFiles]:
         if tls.encrypts:  # a directory only where there are files: a killed process leaves it behind
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volbench-sysbench-")))
             place_files(tls, build, directory)
+        account, environment = _with_token_apart(account)
         with contextlib.closing(MemoryFile(sysbench_config(account, schema, tls_options(tls, build)))) as file:
-            yield SysbenchFiles(config=file.path, directory=directory, notes=tls_notes(tls, build))
+            notes = tls_notes(tls, build)
+            yield SysbenchFiles(config=file.path, directory=directory, notes=notes, environment=environment)
+
+
+def _with_token_apart(account: Account) -> tuple[Account, dict[str, str]]:
+    """Return the account without an IAM token, and the variables that give it to the client library.
+
+    sysbench 1.0 has no room for a token in its configuration. Its environment is readable by this user and by root,
+    as the option files are. MySQL's library sends a token only with the second variable, MariaDB's also without it.
+    """
+    if not account.tokens and len(account.password) <= SYSBENCH_LINE_BYTES_MAX:
+        return account, {}
+    variables = {"MYSQL_PWD": account.secret, "LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN": "1"}
+    return replace(account, password="", tokens=None), variables
 
 
 def sysbench_program() -> str:
@@ -75,7 +97,7 @@ def sysbench_config(account: Account, schema: str, tls: Mapping[str, str] = Mapp
     """Return the text for --config-file. Raise EnvironmentLacks."""
     values = {
         "mysql-user": account.user,
-        "mysql-password": account.password,
+        "mysql-password": account.secret,
         "mysql-db": schema,
         "mysql-socket": account.socket,
     }

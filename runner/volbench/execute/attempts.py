@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,14 +47,14 @@ class Attempts:
         interruptions: Interruptions,
         watch: Callable[[CellState], None],
         *,
-        attach: AttachSpec | None,
+        attached: Mapping[str, AttachSpec],
     ) -> None:
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
         self._interruptions = interruptions
         self._watch = watch
-        self._attach = attach
+        self._attached = attached
 
     def new(
         self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, *, template_key: str = ""
@@ -188,8 +188,8 @@ class Attempts:
             planned,
             attempt=self._directory.attempts(planned.cell_id) + 1,
             template_key=template_key,
-            paths=None if self._attach else self._target.cell_paths(planned.cell_id, volume),
-            attach=self._attach,
+            paths=None if self._attached else self._target.cell_paths(planned.cell_id, volume),
+            attach=self._attached.get(planned.volume),
             emulated=_emulated(volume),
             host_volume=volume.facts if volume else None,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
@@ -81,7 +82,7 @@ class Orchestrator:
         target: Target,
         volumes: Mapping[str, Volume],
         *,
-        attach: AttachSpec | None = None,
+        attached: Mapping[str, AttachSpec] = MappingProxyType({}),
         on_state: Callable[[CellState], None] = ignore_states,
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = no_replacements,
         decided: Callable[[RunDirectory], str] = never_decided,
@@ -91,6 +92,7 @@ class Orchestrator:
         """Open nothing and raise nothing.
 
         Args:
+            attached: servers that run already, by the name of the volume that stands for them.
             invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
             decided: called after each block of a run that goes on until it is decided; returns why the cells so
                 far are enough, or nothing.
@@ -106,9 +108,9 @@ class Orchestrator:
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
-        self._attach = attach
+        self._attached = attached
         self._interruptions = Interruptions()
-        self._attempts = Attempts(directory, target, self._interruptions, on_state, attach=attach)
+        self._attempts = Attempts(directory, target, self._interruptions, on_state, attached=attached)
         self._volumes = RunVolumes(directory, volumes, remove=target.close_volume, on_message=on_message)
 
     def run(self) -> Outcome:
@@ -136,8 +138,8 @@ class Orchestrator:
         with ExitStack() as stack:
             self._target.check()
             self._at_end(stack, self._target.clean_up)
-            if self._attach is not None:
-                self._check_attached_server(stack, self._attach)
+            for attach in self._attached.values():
+                self._check_attached_server(stack, attach)
             opened = self._volumes.open_all(partial(self._at_end, stack))
             self._volumes.check_mounts(opened)
             mounts = {name: mount_of(volume) for name, volume in opened.items()}
@@ -256,7 +258,7 @@ class Orchestrator:
         waiting = [
             cell for cell in cells if cell.cell_id in cell_ids and cell.volume not in self._volumes.unavailable
         ]
-        keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
+        keys = self._prepare_templates(volumes, waiting) if not self._attached else {}
         failures: list[VolbenchError] = []
 
         def do(cell: PlannedCell) -> None:

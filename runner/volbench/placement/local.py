@@ -21,6 +21,7 @@ from volbench.placement.interface import Job, Placement
 from volbench.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces
+from volbench.records.own_files import dump_directories
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 
@@ -38,6 +39,7 @@ class LocalPlacement:
     paths: CellPlaces | None
     label: str
     control_dir: Path
+    dump_directories: tuple[Path, ...] = ()
 
     def running(self) -> bool:
         """Return whether the agent process runs."""
@@ -88,7 +90,7 @@ class LocalPlacement:
         self.kill()
         if self.paths is not None and ownership.is_owned(Path(self.paths.volume_dir)):
             ownership.erase_contents(Path(self.paths.volume_dir))
-        for directory in _own_directories(self.paths, self.control_dir):
+        for directory in (*_own_directories(self.paths, self.control_dir), *self.dump_directories):
             if directory.exists():
                 ownership.remove(directory)
 
@@ -130,6 +132,8 @@ class LocalTarget:
         control_dir = self._workspace.control_dir(job.cell.cell_id)
         for directory in _own_directories(paths, control_dir):
             self._workspace.claim(directory)
+        for directory in dump_directories(job.cell):
+            ownership.claim(directory, purpose="dump", run_id=job.cell.run_id)
         if paths is not None:
             self._workspace.claim(Path(paths.volume_dir))
             Path(paths.template_dir).mkdir(parents=True, exist_ok=True)
@@ -141,7 +145,10 @@ class LocalTarget:
     def find(self, job: Job) -> Placement:
         """Return the placement of the pid files in the cell's directories."""
         control_dir = self._workspace.control_dir(job.cell.cell_id)
-        return LocalPlacement(out=job.out, paths=job.paths, label=_label(job), control_dir=control_dir)
+        return LocalPlacement(
+            out=job.out, paths=job.paths, label=_label(job), control_dir=control_dir,
+            dump_directories=tuple(dump_directories(job.cell)),
+        )  # fmt: skip
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Remove the run's directory from a volume. Its shared supervisor goes on: who started it ends it.

@@ -12,7 +12,7 @@ from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.renamed import with_current_names
 from volbench.records.steps import Step, current_parameters
-from volbench.records.tls import TlsOptions
+from volbench.records.tls import ServerAccess
 
 CELL_SCHEMA = 2
 RESULT_SCHEMA = 2
@@ -150,7 +150,7 @@ class EmulatedSpec(Record):
     parameters: dict[str, Scalar] = Field(default_factory=dict)
 
 
-class AttachSpec(TlsOptions):
+class AttachSpec(ServerAccess):
     """A server that already runs; the password comes from the option file or VOLBENCH_MYSQL_PASSWORD."""
 
     host: str = ""

@@ -1,10 +1,13 @@
-"""The user's own files that a cell reads: scripts, dumps, logs."""
+"""The user's own files that a cell reads: scripts, dumps, logs; and where its own dumps are written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from volbench.records.cell import CellSpec
+from volbench.records.steps import Step
+from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.records.steps.replay import ReplayStep
 
@@ -19,3 +22,20 @@ def own_files(cell: CellSpec) -> list[Path]:
 def own_directories(cell: CellSpec) -> list[Path]:
     """Return the directories that have these files: a script's modules are beside it."""
     return list(dict.fromkeys(path if path.is_dir() else path.parent for path in own_files(cell)))
+
+
+def dump_parents(steps: Iterable[Step]) -> list[Path]:
+    """Return the directories of other volumes that steps dump to, those that run concurrently with a load too."""
+    every = [each for step in steps for each in (step, *(step.concurrent if isinstance(step, OltpStep) else ()))]
+    texts = [step.directory for step in every if isinstance(step, DumpStep) and step.directory]
+    return [Path(text) for text in dict.fromkeys(texts)]
+
+
+def dump_folder(cell: CellSpec) -> str:
+    """Return the name of the directory that a cell has for its dumps on other volumes."""
+    return f"volbench-{cell.run_id.rsplit('-', 1)[-1]}-{cell.cell_id}"
+
+
+def dump_directories(cell: CellSpec) -> list[Path]:
+    """Return the cell's own directories on other volumes, which exist while the cell does."""
+    return [parent / dump_folder(cell) for parent in dump_parents(cell.steps)]

@@ -1,4 +1,4 @@
-"""TLS options of a connection, with the names and values of MySQL's own clients."""
+"""TLS options of a connection, with the names and values of MySQL's own clients, and tokens for a password."""
 
 from __future__ import annotations
 
@@ -40,3 +40,13 @@ class TlsOptions(Record):
     def encrypts(self) -> bool:
         """Whether a connection without TLS is refused."""
         return self.mode not in ("DISABLED", "PREFERRED")
+
+
+class ServerAccess(TlsOptions):
+    """How a server that volbench did not start is connected to."""
+
+    rds_iam_region: str = Field(
+        default="",
+        pattern=r"^([a-z]{2,5}(-[a-z]+)+-[0-9])?$",
+        description="AWS region of an endpoint of RDS or Aurora: IAM tokens take the password's place.",
+    )

@@ -39,7 +39,7 @@ from volbench.report.rows.time_budget import (
     time_difference_rows,
     volume_budgets,
 )
-from volbench.report.rows.verdict.caveats import OVER_BUDGET, caveats, unavailable_volumes
+from volbench.report.rows.verdict.caveats import OVER_BUDGET, caveats, server_caveats, unavailable_volumes
 from volbench.report.rows.verdict.comparisons import comparison_rows
 from volbench.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.report.rows.verdict.pairs import compared_volumes, run_comparisons
@@ -156,6 +156,7 @@ def _warnings(
         first=(
             *((OVER_BUDGET,) if over_budget else ()),
             *unavailable_volumes(events, volume_of).values(),
+            *server_caveats(run, loaded.results),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
         ),
     )

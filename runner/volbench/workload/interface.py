@@ -99,6 +99,7 @@ class StepContext:
     Args:
         server: the cell's server, running when a step starts and when it ends.
         volume_dir, scratch_dir: volbench's marked directory on the volume; the agent's own disk.
+        dump_folder: name of the cell's own directory on other volumes that it dumps to.
         seed: of the cell; workloads derive their own from it.
         progress: called with a text and the fraction done, None if unknown.
         device_read_bytes: bytes that the volume's device has delivered so far; None if the device is not visible.
@@ -124,6 +125,7 @@ class StepContext:
     emulator_socket: Path | None = None
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
     is_last: bool = False
+    dump_folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

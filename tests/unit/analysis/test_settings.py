@@ -7,8 +7,10 @@ from pathlib import Path
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.analysis.settings import odd_settings
+from volbench.analysis.step_validity import invalid_reasons
 from volbench.records.cell import CellResult
 from volbench.report.build import build_report
+from volbench.report.rows.verdict.caveats import server_caveats
 
 
 def results_of(folder: Path, odd: dict[str, str], *, alike: int = 2) -> tuple[CellResult, ...]:
@@ -60,3 +62,22 @@ def test_a_report_leaves_the_odd_cell_out(tmp_path: Path) -> None:
     odd = SyntheticVolume(name="odd", variables={"sync_binlog": "0"})
     report = build_report(build_run(tmp_path, Synthetic(volumes=(*volumes, odd), repeats=1)))
     assert {cell.volume for cell in report.cells if not cell.valid} == {"odd"}
+
+
+def test_servers_that_ran_already_may_differ_and_the_report_says_so(tmp_path: Path) -> None:
+    """Their cells are valid; a cell that is set otherwise than its own server's others is not."""
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", variables={"sync_binlog": "0"}))
+    directory = build_run(tmp_path, Synthetic(volumes=volumes, repeats=4))
+    run = directory.run.model_copy(update={"target": "attach"})
+    results = directory.results()
+    assert not any(reasons for steps in invalid_reasons(run, results).values() for reasons in steps)
+    (caveat,) = server_caveats(run, results)
+    assert "sync_binlog (" in caveat
+    assert "b: 0" in caveat
+    assert list(server_caveats(directory.run, results)) == []
+    first = results[0]
+    assert first.server is not None
+    odd = first.server.model_copy(update={"variables": {**first.server.variables, "sync_binlog": "100"}})
+    changed = [first.model_copy(update={"server": odd}), *results[1:]]
+    invalid = [cell for cell, steps in invalid_reasons(run, changed).items() if any(steps)]
+    assert invalid == [first.cell_id]

@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from volbench.cli.runs.plan import make_plan
 from volbench.errors import UsageError
-from volbench.placement.attach import parse_dsn, target_options, without_password
+from volbench.placement.attach import (
+    attach_of,
+    parse_dsn,
+    parse_servers,
+    target_options,
+    without_password,
+)
+from volbench.records.run import RunRecord
 
+SUITE = Path(__file__).parents[3] / "suites" / "quick.yaml"
 SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen
 
 
@@ -81,6 +90,51 @@ def test_the_tls_options_are_those_of_mysqls_clients() -> None:
     attach = parse_dsn("mysql://u@h/x?ssl-mode=verify_identity&ssl-ca=ca.pem&ssl-cert=/c.pem&ssl-key=/k.pem")
     assert attach.ssl_mode == "VERIFY_IDENTITY"
     assert attach.ssl_ca == str(Path("ca.pem").absolute())
-    assert target_options(attach)["ssl_ca"] == attach.ssl_ca
+    assert target_options({"server": attach})["ssl_ca"] == attach.ssl_ca
     with pytest.raises(UsageError, match="unknown ssl-mode"):
         parse_dsn("mysql://u@h/x?ssl-mode=verify")
+
+
+A, B = "a=mysql://u@db1:3307/x", "b=mysql://u@localhost/y?socket=/run/b.sock"
+
+
+@pytest.mark.parametrize("named", [[A, B], ["mysql://u@db1:3307/x"]])
+def test_the_servers_of_a_run_are_those_of_its_record(named: list[str]) -> None:
+    """For `resume`: one server is in the target's options, several are in the volumes that stand for them."""
+    planned = make_plan(
+        SUITE, [], target="auto", settings=["repeats=2"], servers=named, option_files=["/etc/all.cnf"]
+    )
+    run = RunRecord.model_validate_json(planned.run.model_dump_json(by_alias=True))
+    assert attach_of(run) == planned.attached == parse_servers(named, ["/etc/all.cnf"])
+    assert {server.option_file for server in attach_of(run, ["/etc/new.cnf"]).values()} == {"/etc/new.cnf"}
+    assert len(run.cells) == 2 * len(named)
+    assert attach_of(run.model_copy(update={"target": "local"})) == {}
+
+
+def test_each_server_may_have_an_option_file_of_its_own(tmp_path: Path) -> None:
+    servers = parse_servers([A, B], ["b=/etc/b.cnf", "/etc/all.cnf"])
+    assert {name: server.option_file for name, server in servers.items()} == {
+        "a": "/etc/all.cnf",
+        "b": "/etc/b.cnf",
+    }
+    assert servers["a"].port == 3307
+    assert servers["b"].socket == "/run/b.sock"
+    odd = tmp_path / "x=y.cnf"
+    assert parse_servers(["mysql://u@h/x"], [str(odd)])["server"].option_file == str(odd)
+
+
+@pytest.mark.parametrize(
+    ("servers", "files", "fault"),
+    [
+        (["mysql://u@h/x", "mysql://u@i/x"], [], "a name of its own"),
+        ([A, "mysql://u@i/x"], [], "a name of its own"),
+        ([A, A], [], "a name of its own"),
+        ([A, B], ["/one.cnf", "/two.cnf"], "two option files"),
+        ([A, f"b=mysql://u:{SECRET}@h/x"], [], "a password does not belong"),
+        (["a=db1"], [], "begins with mysql://"),
+    ],
+)
+def test_servers_that_cannot_be_told_apart_are_refused(servers: list[str], files: list[str], fault: str) -> None:
+    with pytest.raises(UsageError, match=fault) as refused:
+        parse_servers(servers, files)
+    assert SECRET not in str(refused.value)

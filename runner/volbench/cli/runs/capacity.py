@@ -68,7 +68,7 @@ def capacity(
         directory = create(planned, out)
         runs.append(directory.path)
         console.say(f"rates {', '.join(map(str, rates))}: {directory.path}")
-        execute(directory, attach=planned.attach, quiet=True)
+        execute(directory, attached=planned.attached, quiet=True)
         return list(capacities([build_report(directory)], objective))
 
     rows = search(measured, start, repeats)

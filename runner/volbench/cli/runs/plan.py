@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from volbench.cli import console, options
 from volbench.cli.runs.price import price_line, price_run
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
-from volbench.placement.attach import parse_dsn, without_password
+from volbench.placement.attach import parse_servers, server_volumes, without_password
 from volbench.placement.attach import target_options as options_of_server
 from volbench.placement.kubernetes.node_blocks import blocks_by_node, check_blocks, smallest_p
 from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options
@@ -31,6 +31,7 @@ from volbench.plan.volume_check import check_volumes, forecast_faults, suite_vol
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
+from volbench.records.own_files import dump_parents
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
@@ -52,7 +53,7 @@ class Planned:
 
     run: RunRecord
     cost: Cost
-    attach: AttachSpec | None
+    attached: Mapping[str, AttachSpec]
 
 
 def plan(
@@ -61,13 +62,13 @@ def plan(
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
     until: options.Until = None,
-    server: options.Server = "",
+    server: options.Servers = [],  # noqa: B006
     target_option: options.TargetOptions = [],  # noqa: B006
     json: options.Json = False,
 ) -> None:
     """Show the cells of a run in order, with the time and space they need; changes nothing."""
     planned = make_plan(
-        suite, volume, target=target, settings=until_settings(until, settings), server=server,
+        suite, volume, target=target, settings=until_settings(until, settings), servers=server,
         target_options=target_option,
     )  # fmt: skip
     if json:
@@ -92,26 +93,30 @@ def make_plan(
     *,
     target: str,
     settings: Sequence[str],
-    server: str = "",
-    option_file: str = "",
+    servers: Sequence[str] = (),
+    option_files: Sequence[str] = (),
     tools: str = "",
     target_options: Sequence[str] = (),
 ) -> Planned:
     """Return the planned run of a suite on volumes. Raises UsageError, EnvironmentLacks."""
     more_faults = forecast_faults if volumes else suite_volume_faults
     suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults, warn=console.say)
-    target_name = choose_target("attach" if server and target == "auto" else target, tools=tools)
+    target_name = choose_target("attach" if servers and target == "auto" else target, tools=tools)
     _check_own_data(suite_file, suite_path, target_name)
-    attach = _attached(target_name, server, option_file)
-    specs = _volumes(volumes, suite_file.volumes, target_name)
+    attached = _attached(target_name, servers, option_files)
+    specs = server_volumes(attached) if attached else _volumes(volumes, suite_file.volumes, target_name)
+    if attached and volumes:
+        raise UsageError(
+            "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
+        )
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
     spreads, treatments = expand_variants(specs, suite.sweep)
-    chosen_options = _target_options(target_name, attach, tools, target_options)
+    chosen_options = _target_options(target_name, attached, tools, target_options)
     if target_name == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
         check_blocks(blocks=suite.repeats, nodes=read_options(chosen_options).nodes)
-    _refuse_attached_sweep(attach, suite)
+    _refuse_attached_sweep(attached, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
         started_at=utc_now(),
@@ -124,7 +129,7 @@ def make_plan(
         command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
-    return Planned(run=run, cost=_cost(suite, treatments), attach=attach)
+    return Planned(run=run, cost=_cost(suite, treatments), attached=attached)
 
 
 def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> list[str]:
@@ -149,6 +154,17 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
             "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
             next_step="choose another target for own data; volbench loads it into servers of its own",
         )  # fmt: skip
+    for directory in dump_parents(suite.steps):
+        if target not in ("local", "attach"):
+            raise UsageError(
+                f"a dump to {directory} needs cells that run on this machine itself", where=f"{path}: steps",
+                next_step="choose --target local, or `to: scratch`",
+            )  # fmt: skip
+        if not directory.is_dir():
+            raise UsageError(
+                f"there is no directory {directory}", where=f"{path}: steps",
+                next_step="mount the volume for the dump there",
+            )  # fmt: skip
     if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
         raise UsageError(
             "pods have no files of this machine",
@@ -169,9 +185,9 @@ def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
     )
 
 
-def _refuse_attached_sweep(attach: AttachSpec | None, suite: ResolvedSuite) -> None:
+def _refuse_attached_sweep(attached: Mapping[str, AttachSpec], suite: ResolvedSuite) -> None:
     fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
-    if attach is not None and fixed:
+    if attached and fixed:
         raise UsageError(
             f"volbench does not configure an attached server: {fixed[0]} cannot be varied",
             where="sweep",
@@ -304,36 +320,32 @@ def command_line(argv: Sequence[str]) -> str:
     return shlex.join(argv)
 
 
-def _attached(target: str, server: str, option_file: str) -> AttachSpec | None:
-    """Return the server to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
-    attach = parse_dsn(server, option_file=option_file) if server or target == "attach" else None
-    if attach is not None and target != "attach":
+def _attached(target: str, servers: Sequence[str], option_files: Sequence[str]) -> dict[str, AttachSpec]:
+    """Return the servers to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
+    attached = parse_servers(servers, option_files) if servers or target == "attach" else {}
+    if attached and target != "attach":
         raise UsageError(
             f"the {target} target starts its own server",
             where="--server",
             next_step="add --target attach, or leave --server out",
         )
-    return attach
+    return attached
 
 
-def _target_options(target: str, attach: AttachSpec | None, tools: str, texts: Sequence[str]) -> dict[str, Scalar]:
+def _target_options(
+    target: str, attached: Mapping[str, AttachSpec], tools: str, texts: Sequence[str]
+) -> dict[str, Scalar]:
     """Return the options of the target for run.json."""
     if texts and target != "kubernetes":
         raise UsageError(
             f"the {target} target has no such options", where="--target-option", next_step="leave it out"
         )
-    if attach is not None:
-        return options_of_server(attach)
+    if attached:
+        return options_of_server(attached)
     return {**parse_options(texts), **({"tools": tools} if tools else {})}
 
 
 def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
-    if target == "attach":
-        if arguments:
-            raise UsageError(
-                "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
-            )
-        return [VolumeSpec(name="server", kind="path", location="", text="attached server")]
     pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
     return check_volumes(pairs, target=target)
 

@@ -49,8 +49,8 @@ def run(
     out: options.Results = Path("results"),
     tools: options.Tools = "",
     target_option: options.TargetOptions = [],  # noqa: B006
-    server: options.Server = "",
-    option_file: options.OptionFile = "",
+    server: options.Servers = [],  # noqa: B006
+    option_file: options.OptionFiles = [],  # noqa: B006
     yes: options.Yes = False,
     json: options.Json = False,
     results_to: options.ResultsTo = "",
@@ -62,8 +62,8 @@ def run(
     if budget_s is not None:
         until = options.UntilMode.DECIDED
     planned = make_plan(
-        suite, volume, target=target, settings=until_settings(until, settings), server=server,
-        option_file=option_file, tools=tools, target_options=target_option,
+        suite, volume, target=target, settings=until_settings(until, settings), servers=server,
+        option_files=option_file, tools=tools, target_options=target_option,
     )  # fmt: skip
     if budget_s is not None and planned.run.suite.comparison.until != "decided":
         raise UsageError("--budget needs comparison.until=decided", where="--set comparison.until")
@@ -76,7 +76,7 @@ def run(
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
-        report = execute(directory, attach=planned.attach, json=json, bucket=bucket, budget_s=budget_s)
+        report = execute(directory, attached=planned.attached, json=json, bucket=bucket, budget_s=budget_s)
     _exit_if_undecided(report)
 
 
@@ -115,7 +115,7 @@ def _confirmed(planned: Planned) -> bool:
 def resume(
     path: options.RunPath,
     json: options.Json = False,
-    option_file: options.OptionFile = "",
+    option_file: options.OptionFiles = [],  # noqa: B006
     results_to: options.ResultsTo = "",
     target_option: options.TargetOptions = [],  # noqa: B006
 ) -> None:
@@ -131,8 +131,8 @@ def resume(
         return
     console.say(f"resuming {directory.path}")
     with copied(directory, bucket):
-        attach = attach_of(directory.run, option_file=option_file)
-        report = execute(directory, attach=attach, json=json, bucket=bucket, target_options=changed)
+        attached = attach_of(directory.run, option_file)
+        report = execute(directory, attached=attached, json=json, bucket=bucket, target_options=changed)
     _exit_if_undecided(report)
 
 
@@ -201,7 +201,7 @@ def create(planned: Planned, out: Path) -> RunDirectory:
 def execute(
     directory: RunDirectory,
     *,
-    attach: AttachSpec | None,
+    attached: Mapping[str, AttachSpec],
     json: bool = False,
     quiet: bool = False,
     bucket: Bucket | None = None,
@@ -225,7 +225,7 @@ def execute(
         target, volumes = make_target(run_record, directory.results())
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
-                directory, target, volumes, attach=attach, on_state=_copying(watch, directory, bucket),
+                directory, target, volumes, attached=attached, on_state=_copying(watch, directory, bucket),
                 invalid_cells=cells_to_replace, decided=why_decided,
                 on_message=ignore_messages if quiet or json else console.say, budget_s=budget_s,
             )  # fmt: skip

@@ -27,6 +27,7 @@ from volbench.execute.cell.sampling import sampling
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
 from volbench.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
+from volbench.records.own_files import dump_folder
 from volbench.records.steps import Step
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE
@@ -235,6 +236,7 @@ def _context(
         device_read_bytes=partial(device_read_bytes, builder.volume_facts),
         emulator_socket=Path(paths.emulator_socket) if paths and paths.emulator_socket else None,
         outage=watch.outage if watch else nullcontext,
+        dump_folder=dump_folder(cell),
     )
 
 

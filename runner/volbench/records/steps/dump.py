@@ -26,9 +26,16 @@ class DumpStep(StepBase):
     threads: int = Field(
         default=4, ge=1, le=256, description="Threads of mydumper and mariadb-backup; mysqldump has one."
     )
-    to: Literal["volume", "scratch", "nowhere"] = Field(
+    to: Literal["volume", "scratch", "directory", "nowhere"] = Field(
         default="volume",
-        description="Where the dump is written: to the volume, to the agent's disk, or nowhere (discarded).",
+        description="Where the dump is written: to the volume, to the agent's disk, to `directory`, or nowhere "
+        "(discarded).",
+    )
+    directory: str = Field(
+        default="",
+        pattern=r"^(/[^\x00\n]*)?$",
+        description="With `to: directory`: where another volume is mounted, such as /mnt/backup. The cell "
+        "removes its dump. For the targets local and attach.",
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
     start_after_s: Seconds = Field(
@@ -48,6 +55,12 @@ class DumpStep(StepBase):
     def _a_killed_dump_leaves_nothing(self) -> DumpStep:
         if self.stop_after_s is not None and (self.tool != "mysqldump" or self.to != "nowhere"):
             raise ValueError("stop_after kills a mysqldump that is discarded: tool mysqldump, to nowhere")
+        return self
+
+    @model_validator(mode="after")
+    def _a_directory_is_named(self) -> DumpStep:
+        if (self.to == "directory") != bool(self.directory):
+            raise ValueError("`to: directory` and `directory: /mnt/backup` belong together")
         return self
 
     def cost(self, data_bytes: int) -> StepCost:

@@ -9,12 +9,12 @@ from pydantic import AliasChoices, Field, model_validator
 from volbench.records.base import Bytes, Fraction, Record, Seconds
 from volbench.records.goals.capacity import CapacityPlan
 from volbench.records.goals.policy import Condition
-from volbench.records.tls import TlsOptions
+from volbench.records.tls import ServerAccess
 
 PLAN_SCHEMA: Literal[2] = 2
 
 
-class ServerPlace(TlsOptions):
+class ServerPlace(ServerAccess):
     """A server that runs; the password is in the option file or in VOLBENCH_MYSQL_PASSWORD, never here."""
 
     host: str = Field(default="", description="Host of the server; or give `socket`.")

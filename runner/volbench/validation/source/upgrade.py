@@ -34,7 +34,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
     with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
         try:
             completed = programs.run(
-                _argv(tool, account, candidate.version), input=f"{account.password}\n", capture_output=True,
+                _argv(tool, account, candidate.version), input=f"{account.secret}\n", capture_output=True,
                 text=True, errors="replace", timeout=BOUND_S, check=False,
                 env={**os.environ, "MYSQLSH_USER_CONFIG_HOME": home},
             )  # fmt: skip

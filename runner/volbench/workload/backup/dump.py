@@ -94,7 +94,7 @@ class Dump(Workload[DumpStep]):
         return StepOutcome(
             window_s=(begun_s, ended_s),
             metrics={"dump_bytes": metric("dump_bytes", written)} | ({} if killed else finished),
-            notes=("dump_s includes the fsync of all files",) if directory else (note,),
+            notes=("dump_s includes the fsync of all files", *_on_one_device(step, ctx)) if directory else (note,),
             details={
                 "tool_version": tool.version if tool else f"MySQL {ctx.server.facts().version}",
                 "command": [
@@ -158,6 +158,14 @@ def _expected_bytes(step: DumpStep, ctx: StepContext) -> int:
     return data_bytes(ctx.server, ctx.dataset.schema_name)
 
 
+def _on_one_device(step: DumpStep, ctx: StepContext) -> tuple[str, ...]:
+    """Return a note where the directory of another volume is on the volume itself."""
+    volume = Path(ctx.volume_facts.path)
+    if step.to != "directory" or not volume.exists() or volume.stat().st_dev != Path(step.directory).stat().st_dev:
+        return ()
+    return (f"{step.directory} is on the same device as the server's volume",)
+
+
 def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path | None) -> list[str]:
     if step.tool == "physical" and directory is not None:
         return backup_argv(step, ctx, tool, directory)
@@ -167,6 +175,8 @@ def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path
 
 
 def _target_directory(step: DumpStep, ctx: StepContext) -> Path | None:
+    if step.to == "directory":
+        return Path(step.directory) / ctx.dump_folder
     return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir, "nowhere": None}[step.to]
 
 

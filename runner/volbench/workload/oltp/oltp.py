@@ -106,7 +106,7 @@ class Oltp(Workload[OltpStep]):
                 timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
                 cancelled=ctx.cancelled,
                 cwd=files.directory,
-                env={TEST_VARIABLE: step.test},
+                env={TEST_VARIABLE: step.test, **files.environment},
                 records_prefix=LINE_PREFIX,
             ) as sysbench:
                 run.follow(sysbench, concurrent)

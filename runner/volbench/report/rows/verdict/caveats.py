@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison_summary import PairSummary
+from volbench.analysis.settings import server_differences
 from volbench.base.text import percent
-from volbench.records.cell import Disturbance
+from volbench.records.cell import CellResult, Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, ServerRow, VolumeRow
 from volbench.records.run import JournalEvent, RunRecord
@@ -78,6 +79,22 @@ def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, 
         elif event.event == "cell_started":
             volumes.pop(volume_of.get(event.cell_id, ""), None)
     return volumes
+
+
+def server_caveats(run: RunRecord, results: Iterable[CellResult]) -> Iterator[str]:
+    """Yield a caveat where the attached servers of a run differ in what matters for storage."""
+    if run.target != "attach":
+        return
+    differences = server_differences(results, {cell.cell_id: cell.volume for cell in run.cells})
+    if differences:
+        texts = (
+            f"{name} ({', '.join(f'{server}: {value}' for server, value in values.items())})"
+            for name, values in differences.items()
+        )
+        yield (
+            f"The servers differ: {'; '.join(texts)}. The comparison is of the servers as they are, and not of "
+            "their storage alone."
+        )
 
 
 def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
