@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -18,8 +18,10 @@ from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells
+from volbench.execute.volumes import volume_key
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.interface import Job, JobKind
+from volbench.placement.kubernetes.node_blocks import lane_of_block
 from volbench.placement.kubernetes.options import read_options
 from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
@@ -118,30 +120,40 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
     tools = str(run.target_options.get("tools", "")) or tools_image()
     yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
     specs = {spec.name: spec for spec in run.volumes}
-    for spec in run.volumes:
-        if spec.kind == "storage-class":
-            yield claim_manifest(spec, run.run_id)
-    for template in template_cells(run, on_volumes=True):
-        yield from _cell_manifests(run, template.planned, specs[template.volume], "prepare")
+    keys = {cell.cell_id: _volume_key(run, cell, specs[cell.volume]) for cell in run.cells}
+    for name, _, lane in (key.partition("@") for key in dict.fromkeys(keys.values())):
+        if specs[name].kind == "storage-class":
+            yield claim_manifest(specs[name], run.run_id, lane=lane)
+    for template in template_cells(run, on_volumes=True, key_of=lambda cell: keys[cell.cell_id]):
+        yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare")
     rendered_volumes: set[str] = set()
     for cell in run.cells:
-        if everything or cell.volume not in rendered_volumes:
-            yield from _cell_manifests(run, cell, specs[cell.volume], "run")
-        rendered_volumes.add(cell.volume)
+        if everything or keys[cell.cell_id] not in rendered_volumes:
+            yield from _cell_manifests(run, cell, specs, keys[cell.cell_id], "run")
+        rendered_volumes.add(keys[cell.cell_id])
+
+
+def _volume_key(run: RunRecord, cell: PlannedCell, spec: VolumeSpec) -> str:
+    """Return the key of the cell's volume: its name, and its node's lane if the run makes one for each node."""
+    nodes = read_options(run.target_options).nodes if spec.kind == "storage-class" else 1
+    blocks = len({planned.block for planned in run.cells})
+    return volume_key(cell.volume, lane_of_block(cell.block, blocks=blocks, nodes=nodes))
 
 
 def _cell_manifests(
-    run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind
+    run: RunRecord, planned: PlannedCell, specs: Mapping[str, VolumeSpec], key: str, kind: JobKind
 ) -> Iterator[dict[str, Any]]:
     from volbench.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
     from volbench.placement.kubernetes import target as kubernetes  # noqa: PLC0415
     from volbench.volume.kinds.claim import claim_name  # noqa: PLC0415
 
+    name, _, lane = key.partition("@")
+    spec = specs[name]
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     directories = kubernetes.pod_paths(workspace.volume_folder)
-    key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, paths=directories, template_key=key)
-    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
+    template_key = "" if kind == "prepare" else TEMPLATE_KEY
+    cell = cell_spec(run, planned, paths=directories, template_key=template_key)
+    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id, lane))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options, spec.variant_of or spec.name)
     tools = str(run.target_options.get("tools", "")) or tools_image()

@@ -21,6 +21,7 @@ from volbench.placement.interface import Job, Placement
 from volbench.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces
+from volbench.records.run import PlannedCell
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 
@@ -106,6 +107,10 @@ class LocalTarget:
 
     def check(self) -> None:
         """Do nothing: the agent checks the server and the steps itself."""
+
+    def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
+        """Return nothing: this machine runs one cell at a time."""
+        return ""
 
     def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
         """Return host paths, since the agent runs on the host."""
