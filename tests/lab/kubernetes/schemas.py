@@ -17,6 +17,7 @@ from typing import Any
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes"
 OBJECTS = {
     "v1/ConfigMap": "io.k8s.api.core.v1.ConfigMap",
+    "v1/LimitRange": "io.k8s.api.core.v1.LimitRange",
     "v1/Namespace": "io.k8s.api.core.v1.Namespace",
     "v1/PersistentVolume": "io.k8s.api.core.v1.PersistentVolume",
     "v1/PersistentVolumeClaim": "io.k8s.api.core.v1.PersistentVolumeClaim",
@@ -24,6 +25,7 @@ OBJECTS = {
     "apps/v1/DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
     "batch/v1/Job": "io.k8s.api.batch.v1.Job",
     "networking.k8s.io/v1/NetworkPolicy": "io.k8s.api.networking.v1.NetworkPolicy",
+    "policy/v1/PodDisruptionBudget": "io.k8s.api.policy.v1.PodDisruptionBudget",
     "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
     "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
     "rbac.authorization.k8s.io/v1/Role": "io.k8s.api.rbac.v1.Role",
