@@ -13,9 +13,12 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
+from volbench.base.text import size
+from volbench.base.units import MIB
 from volbench.cli import console, k8s_runner, options
 from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
+from volbench.errors import UsageError
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells
 from volbench.execute.volumes import volume_key
@@ -24,11 +27,14 @@ from volbench.placement.interface import Job, JobKind
 from volbench.placement.kubernetes.node_blocks import lane_of_block
 from volbench.placement.kubernetes.options import read_options
 from volbench.placement.workspace import Workspace, default_cache
+from volbench.records.base import parse_duration_s
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
+from volbench.store.run_directory import new_run_id
 from volbench.volume.interface import OpenVolume
 
 if TYPE_CHECKING:
     from volbench.placement.kubernetes.leftovers import RunObjects
+    from volbench.placement.snapshots.measure import SnapshotTimes
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
@@ -103,6 +109,66 @@ def clean(
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         for run in delete_runs(cluster, run_ids, force=force):
             console.say(f"deleted: {_described(run)}")
+
+
+@app.command("snapshot")
+def snapshot(
+    claim: Annotated[
+        str, typer.Argument(metavar="CLAIM", help="A snapshot is taken of its volume; a server may run.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+    snapshot_class: Annotated[str, typer.Option(help="VolumeSnapshotClass; default: that of the driver.")] = "",
+    storage_class: Annotated[str, typer.Option(help="Of the restored claim; default: that of CLAIM.")] = "",
+    tools: options.Tools = "",
+    user: Annotated[int, typer.Option(help="User id that may read the files; 999 is the official images'.")] = 999,
+    timeout: Annotated[str, typer.Option(help="Of each of snapshot, restore and reading.")] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave all of it for a day.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Back up a claim by the snapshot API, restore it to a new claim and read that; remove all of it again.
+
+    The data is as after a power cut: a server that starts on it recovers first.
+    """
+    from volbench.placement.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
+    from volbench.placement.snapshots.measure import measure_snapshot  # noqa: PLC0415
+    from volbench.volume.cluster import Cluster  # noqa: PLC0415
+    from volbench.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
+
+    timeout_s = parse_duration_option(timeout, "--timeout")
+    image, run_id = tools or tools_image(), new_run_id("snapshot")
+    chosen = read_options({"user": user})
+    plan = SnapshotPlan(
+        run_id=run_id, claim=claim, snapshot_class=snapshot_class, storage_class=storage_class, image=image,
+        options=chosen,
+    )  # fmt: skip
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
+        times = measure_snapshot(cluster, plan, owner, timeout_s=timeout_s, keep=keep, say=console.say)
+    if json:
+        console.show_json(asdict(times))
+        return
+    for line in _snapshot_lines(times):
+        console.out.print(line, markup=False)
+
+
+def parse_duration_option(text: str, option: str) -> float:
+    """Return the seconds of an option such as `1h`. Raise UsageError."""
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(str(error), where=option) from error
+
+
+def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
+    moment = "" if times.cut_s is None else f"; its data is of {times.cut_s:.0f} s after the request"
+    yield f"snapshot of claim {times.claim}: ready to be restored after {times.ready_s:.0f} s{moment}"
+    yield f"restored: a pod with the new volume runs after {times.restore_s:.0f} s"
+    for noun, seconds in (("first", times.first_read_s), ("second", times.second_read_s)):
+        rate = times.bytes / MIB / max(seconds, 1e-9)
+        yield f"{noun} read of its {times.files} files ({size(times.bytes)}): {seconds:.1f} s, {rate:.0f} MiB/s"
+    if times.unreadable:
+        yield f"{times.unreadable} files could not be read: --user names a user that may"
 
 
 def _described(run: RunObjects) -> str:

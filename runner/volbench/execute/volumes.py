@@ -57,6 +57,7 @@ class RunVolumes:
         self._say = on_message
         self._lane_of = lane_of
         self._watches: dict[str, VolumeWatch] = {}
+        self._closed: set[str] = set()
         self.opened: dict[str, OpenVolume] = {}
         """By key."""
         self.unavailable: dict[str, VolumeUnavailable] = {}
@@ -75,7 +76,7 @@ class RunVolumes:
         """Open the volumes that can be used, but those of lanes; `at_end` closes each."""
         for key in self._volumes:
             if _lane_of_key(key):
-                at_end(partial(self._close, key))
+                at_end(partial(self._close_once, key))
             else:
                 self._open_or_give_up(key, at_end)
 
@@ -88,8 +89,14 @@ class RunVolumes:
     def close_lane(self, lane: str) -> None:
         """Close the volumes of a lane whose cells are done."""
         for key in [key for key in list(self.opened) if lane and _lane_of_key(key) == lane]:
-            self._close(key)
+            self._close_once(key)
             del self.opened[key]
+
+    def _close_once(self, key: str) -> None:
+        """Close a lane's volume, unless that was done: of a hundred lanes, all results would be read again."""
+        if key not in self._closed:
+            self._close(key)
+            self._closed.add(key)
 
     def _open_or_give_up(self, key: str, at_end: AtEnd) -> None:
         try:

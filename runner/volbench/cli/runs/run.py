@@ -90,14 +90,14 @@ def run(
     _exit_if_undecided(report)
 
 
-def _check_detached(target: str, others: Mapping[str, object]) -> None:
+def _check_detached(target: str, settings: Mapping[str, object]) -> None:
     """Raise UsageError for what a run without this machine cannot be."""
     if target != "kubernetes":
         raise UsageError(
             "--detach needs a cluster that runs the orchestrator", where="--detach", evidence=f"--target {target}",
             next_step="add --target kubernetes, or leave --detach out",
         )  # fmt: skip
-    for option in (name for name, value in others.items() if value):
+    for option in (name for name, value in settings.items() if value):
         raise UsageError(
             f"{option} and --detach contradict each other", where="--detach", next_step=f"leave {option} out"
         )
