@@ -217,8 +217,9 @@ class KubernetesTarget:
 
     def _other_nodes(self, pool: _Pool) -> tuple[str, ...]:
         """Return the nodes of the run's other numbers, those of earlier cells included."""
-        names = [name for other, name in self._node_names.items() if other != pool]
-        return tuple(dict.fromkeys([*names, *self._measured_numbers.values()]))
+        node_names, measured = self._node_names.copy(), self._measured_numbers.copy()  # other lanes add to them
+        names = [name for other, name in node_names.items() if other != pool]
+        return tuple(dict.fromkeys([*names, *measured.values()]))
 
     def _refuse_bound(self, job: Job, node_name: str) -> None:
         """Raise EnvironmentLacks for the user's claim that cannot be on several nodes, or not on this block's."""
