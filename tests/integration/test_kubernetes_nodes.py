@@ -47,9 +47,9 @@ def test_a_claim_of_one_node_is_refused_for_a_run_over_two(cluster: ClusterBench
     cluster.quote("two nodes shall share a claim whose volume is one node's disk", ended)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nodes(request: pytest.FixtureRequest) -> Iterator[int]:
-    """So many nodes for the test, 2 or by its parameter."""
+    """So many nodes for the tests, 2 or by their parameter: a node takes most of a minute."""
     count = getattr(request, "param", 2)
     for number in range(2, count + 1):
         cluster_run.lab("node", "add", str(number))
