@@ -27,7 +27,7 @@ LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab lab-causes clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -105,6 +105,14 @@ lock: ## resolve the lock files anew
 
 engine: ## a Docker engine that answers
 	@$(BOOTSTRAP) engine
+
+krew: ## the kubectl plugin for krew: dist/kubectl-volbench.tar.gz, and its manifest with the checksum
+	@mkdir -p dist
+	@tar -cf - --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C k8s/krew kubectl-volbench -C ../runner fetch.sh fetch.yaml \
+	  -C ../.. LICENSE | gzip -n >dist/kubectl-volbench.tar.gz
+	@sum=$$(sha256sum dist/kubectl-volbench.tar.gz | cut -d' ' -f1); \
+	  sed "s/sha256: .*/sha256: \"$$sum\"/" k8s/krew/volbench.yaml >dist/volbench.yaml
+	@echo "dist/volbench.yaml: kubectl krew install --manifest=dist/volbench.yaml --archive=dist/kubectl-volbench.tar.gz"
 
 images: ## the tools image of this code, MySQL and MariaDB
 	@$(BOOTSTRAP) images

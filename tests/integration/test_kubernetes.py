@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,8 @@ from cluster_volumes import emulated_claim
 from volbench.placement.docker.image_names import tools_image
 from volbench.records.cell import CellResult
 
-SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
@@ -65,6 +67,7 @@ def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBe
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     assert [attempt for _, attempt in cluster.events("cell_started")] == [1, 1]
+    cluster.quote("the API server goes away in mid-cell and comes back; then the orchestrator is killed", ended)
 
 
 @pytest.mark.timeout(400)
@@ -83,6 +86,7 @@ def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: C
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     assert cluster.failed_causes() == {(first, 1): "pod_deleted", (second, 1): "server_killed"}
+    cluster.quote("somebody deletes a cell's pod; later the server's process is killed", ended)
 
 
 @pytest.mark.slow
@@ -92,13 +96,58 @@ def test_an_evicted_pod_is_named_and_tried_again(cluster: ClusterBench) -> None:
     process = cluster.start("steps.0.duration=8s", volumes={"a": f"storage-class:{cluster_run.STORAGE_CLASS}"})
     cluster.until(cluster.in_step, process)
     cell, pod = cluster.current_cell().name, cluster.pod()
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
-    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/eviction"
-    kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    assert evict(cluster, pod).returncode == 0
     ended = cluster.end(process)
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     assert cluster.failed_causes() == {(cell, 1): "evicted"}
+    cluster.quote("a cell's pod is evicted", ended)
+
+
+def test_a_drain_waits_for_the_cell_that_measures_and_for_no_other(cluster: ClusterBench) -> None:
+    """By the budget of k8s/base: an agent that runs is not evicted; a pod that only keeps its results is."""
+    budget = (ROOT / "k8s" / "base" / "disruptions.yaml").read_text()
+    kubectl("apply", "-f", "-", stdin=budget.replace("namespace: volbench}", f"namespace: {cluster.namespace}}}"))
+    volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+    process = cluster.start("steps.0.duration=8s", volumes=volumes)
+    cluster.until(cluster.in_step, process)
+    pod = cluster.pod()
+
+    def allowed() -> str:
+        path = "jsonpath={.status.expectedPods} {.status.currentHealthy} {.status.disruptionsAllowed}"
+        return kubectl("get", "pdb", "volbench-cells", "-n", cluster.namespace, "-o", path)
+
+    cluster.until(lambda: allowed() == "1 1 0", process)
+    refused = evict(cluster, pod)
+    assert refused.returncode != 0
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in refused.stderr
+    live_run.send(process, signal.SIGKILL)
+    process.wait()
+    agent = 'jsonpath={.status.containerStatuses[?(@.name=="agent")].state.terminated.exitCode}'
+    cluster.until(lambda: kubectl("get", "pod", pod, "-n", cluster.namespace, "-o", agent) == "0")
+    evicted: list[str] = []
+
+    def is_evicted() -> bool:  # the budget counts the pod as healthy until its controller has seen its change
+        answer = evict(cluster, pod)
+        evicted.append(answer.stderr)
+        return answer.returncode == 0
+
+    cluster.until(is_evicted)
+    ended = cluster.end(cluster.resume())
+    assert ended.code in live_run.FINISHED, ended.output
+    cluster.assert_all_done_once()
+    shown = f"while it measures: {refused.stderr.strip()}\nwhen it only keeps its results: evicted\n"
+    cluster.quote("a node is drained under a cell", live_run.Ended(code=ended.code, output=shown))
+
+
+def evict(cluster: ClusterBench, pod: str) -> subprocess.CompletedProcess[str]:
+    """Do what `kubectl drain` does to one pod."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/eviction"
+    command = ["kubectl", "create", "--raw", path, "-f", "-"]
+    return subprocess.run(
+        command, input=json.dumps(eviction), capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 @pytest.mark.slow
@@ -109,6 +158,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
     ended = cluster.end(cluster.start(options=["server_memory=100Mi"], volumes=claim))
     assert ended.code == 5, ended.output
     assert "for lack of memory" in ended.output
+    cluster.quote("the server has too little memory", ended)
     assert cluster.leftovers() == []
 
 
@@ -143,6 +193,7 @@ def test_what_keeps_a_pod_from_coming_up_is_told(
     assert said in ended.output
     assert "next step" in ended.output
     assert cluster.leftovers() == []
+    cluster.quote(f"nothing can run: {' '.join((*settings, *options, volume)).strip()}", ended)
 
 
 def test_a_quota_that_is_used_up_is_told(cluster: ClusterBench) -> None:
@@ -152,6 +203,7 @@ def test_a_quota_that_is_used_up_is_told(cluster: ClusterBench) -> None:
     assert ended.code == 3, ended.output
     assert "quota is used up" in ended.output
     assert "exceeded quota: none" in ended.output
+    cluster.quote("the namespace's quota allows no pod", ended)
     assert cluster.leftovers() == []
 
 
@@ -168,6 +220,7 @@ def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: Clu
     assert ended.code == 3, ended.output
     assert re.search(r"create jobs,.*create pods/exec", ended.output)
     assert "kubectl apply -k k8s/base" in ended.output
+    cluster.quote("the user has no rights in the namespace", ended)
     assert cluster.leftovers() == []
 
 
@@ -182,6 +235,7 @@ def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
     ended = cluster.end(process)
     assert ended.code == 130, ended.output
     assert '"status": "interrupted"' in (cell / "result.json").read_text()
+    cluster.quote("Ctrl-C in the first cell", ended)
     assert cluster.leftovers() == []
 
 
@@ -205,6 +259,7 @@ def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster:
     assert refused.code == 3, refused.output
     assert f"claim {name} is not on the volume that the cells of this run measured" in refused.output
     assert uid in refused.output
+    cluster.quote("Ctrl-C after a cell is done; somebody deletes its claim; `volbench resume`", refused)
     assert cluster.leftovers() == []
 
 
@@ -215,6 +270,7 @@ def test_a_class_that_does_not_exist_costs_its_own_cells(cluster: ClusterBench) 
     ended = cluster.end(cluster.start(volumes=volumes))
     assert ended.code == 3, ended.output
     assert "Volume bad could not be used" in ended.output
+    cluster.quote("one of two volumes names a storage class that does not exist", ended)
     (result,) = cluster.directory.results()
     assert (result.cell_id[-4:], result.status) == ("good", "done")
     (claim,) = cluster.objects("persistentvolumeclaims")
@@ -256,6 +312,7 @@ def test_a_cell_waits_while_another_runs_cell_is_on_every_node(cluster: ClusterB
     kubectl("delete", "-n", cluster.namespace, *others)
     ended = cluster.end(process)
     assert ended.code in live_run.FINISHED, ended.output
+    cluster.quote("cells of another run are on every node", ended)
 
 
 @pytest.fixture

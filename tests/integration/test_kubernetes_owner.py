@@ -46,6 +46,10 @@ def test_a_lost_laptop_leaves_no_volume_for_ever(cluster: ClusterBench) -> None:
     cluster.until(lambda: len(volumes_of(cluster)) == 1)
     phase = kubectl("get", "pvc", "mine", "-n", cluster.namespace, "-o", "jsonpath={.status.phase}")
     assert phase == "Bound"
+    cluster.quote(
+        "the orchestrator is killed under load and nobody comes back (ttl=40s); volumes of a class and of the user",
+        live_run.Ended(code=137, output="left in the namespace after ttl: persistentvolumeclaim/mine, bound\n"),
+    )
 
 
 QUOTA = """
@@ -66,6 +70,7 @@ def test_a_namespace_whose_quota_demands_sizes_is_told_and_works_with_them(clust
     assert "ResourceQuota demands sizes" in refused.output
     assert "failed quota: sizes: must specify limits.cpu" in refused.output
     assert "server_cpu=2" in refused.output
+    cluster.quote("the namespace's ResourceQuota demands sizes", refused)
     assert cluster.leftovers() == []
     shutil.rmtree(cluster.results)
     ended = cluster.end(cluster.start(options=SIZES, volumes={"b": "pvc:mine"}))

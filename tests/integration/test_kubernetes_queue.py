@@ -57,3 +57,4 @@ def test_cells_wait_for_their_queue_and_a_preempted_one_is_begun_again(cluster: 
     assert ended.code == 0, ended.output
     cluster.assert_all_done_once()
     assert cluster.failed_causes() == {(preempted, 1): "evicted"}
+    cluster.quote("a cell's Job is suspended by its queue, released, preempted and released", ended)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_run import SMALL, SUITE, Bench
+from live_run import SMALL, SUITE, Bench, Ended
 
 from volbench.placement import capabilities
 from volbench.placement.docker.image_names import local_images, pick_server_image
@@ -95,6 +95,19 @@ class ClusterBench(Bench):
         asked = ",".join(kind for kind in kinds if not kind.startswith("events"))
         found = kubectl("get", asked, "-n", self.namespace, "-o", "name").split()
         return set(found) - {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+
+    def quote(self, fault: str, ended: Ended) -> None:
+        """Record how a command ended after a fault was made, where VOLBENCH_FAULTS names a file for that."""
+        if file := os.environ.get("VOLBENCH_FAULTS"):
+            quoted = {"fault": fault, "code": ended.code, "output": ended.output, "causes": self._causes()}
+            with Path(file).open("a") as lines:
+                lines.write(json.dumps(quoted) + "\n")
+
+    def _causes(self) -> list[str]:
+        """Each failed attempt with the cause that the journal names."""
+        if not list(self.results.glob("*/run.json")):
+            return []
+        return [f"{cell}, attempt {attempt}: {cause}" for (cell, attempt), cause in self.failed_causes().items()]
 
     def leftovers(self) -> list[str]:
         """All that a run may leave behind and should not."""

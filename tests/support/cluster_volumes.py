@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster_run import ClusterBench, kubectl, lab
+from cluster_run import LAB_STATE, ClusterBench, kubectl, lab
 
 from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.kinds.claim import EMULATED, EMULATOR
@@ -41,6 +41,23 @@ def emulated_claim(cluster: ClusterBench, name: str, spec: str) -> Iterator[Path
         for volume_name in places:
             lab("volume", "remove", volume_name)
         cluster.volbench("volume", "remove", volume, "--dir", str(directory)).wait(60)
+
+
+@contextmanager
+def emulated_directory(cluster: ClusterBench, root: Path, name: str, spec: str) -> Iterator[Path]:
+    """The data of an emulated volume as a directory that all nodes of the lab see and the pods' user owns."""
+    volume = f"{cluster.namespace}-{name}"
+    made = cluster.volbench("volume", "emulate", spec, "--name", volume, "--dir", str(root))
+    assert made.wait(60) == 0, (cluster.root / "output").read_text()
+    data = root / volume / "data"
+    lab("volume", "add", f"{volume}-local", str(data), "4Gi")
+    place = LAB_STATE / "volumes" / "local" / f"{volume}-local"
+    os.chown(place, POD_USER, POD_USER)
+    try:
+        yield place
+    finally:
+        lab("volume", "remove", f"{volume}-local")
+        cluster.volbench("volume", "remove", volume, "--dir", str(root)).wait(60)
 
 
 def _share_socket(socket: Path, directory: Path) -> None:

@@ -1,7 +1,8 @@
-"""The API server of a cluster over HTTP, as far as a run's lanes ask it: pods and jobs, lists, watches, logs.
+"""The API server of a cluster over HTTP, as far as a run asks it: objects, lists, watches, logs.
 
-It has no scheduler and no kubelet; a test sets the pods. Resource versions, bookmarks, `410 Gone` and the end of a
-watch after `timeoutSeconds` are as the Kubernetes documentation describes them ("API Concepts").
+It has no scheduler and no kubelet; a test sets the pods, in `on_create` of their jobs too. Resource versions,
+bookmarks, `410 Gone` and the end of a watch after `timeoutSeconds` are as the Kubernetes documentation describes
+them ("API Concepts").
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ Object = dict[str, Any]
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+LISTS = ("pods", "jobs", "configmaps", "persistentvolumeclaims", "events")
 
 
 class FakeApiServer:
@@ -34,7 +36,9 @@ class FakeApiServer:
         self.gone_in_stream = False
         """Whether `410 Gone` is an event of the watch rather than the status of the answer; servers do both."""
         self.events: list[tuple[str, str, Object]] = []
-        self._changed = threading.Condition()
+        self.on_create: Callable[[str, Object], None] = lambda _path, _made: None
+        """Called with each object that a client has created."""
+        self._changed = threading.Condition(threading.RLock())
         self._cut = 0
 
     def put(self, path: str, made: Object) -> None:
@@ -48,6 +52,19 @@ class FakeApiServer:
         """Delete an object."""
         with self._changed:
             self._record("DELETED", path, self.objects.pop(path))
+
+    def create(self, path: str, body: Object) -> Object | None:
+        """Create an object below a path; None if there is one of that name."""
+        place = f"{path}/{body['metadata']['name']}"
+        with self._changed:
+            if place in self.objects:
+                return None
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            metadata = {**body["metadata"], "uid": f"uid-{len(self.events)}", "creationTimestamp": moment}
+            made = {"spec": {}, "status": {}, **body, "metadata": metadata}
+            self.put(place, made)
+        self.on_create(place, made)
+        return made
 
     def expire(self) -> None:
         """Forget all changes, and end the watches: a watch from an old version is answered with 410 Gone."""
@@ -96,9 +113,15 @@ class FakeApiServer:
 
 
 def is_selected(made: Object, selector: str) -> bool:
-    """Whether an object has the labels of `key=value,key=value`."""
+    """Whether an object has the labels of `key=value,key!=value,key`."""
+    labels = made["metadata"].get("labels", {})
     terms = [one.partition("=") for one in selector.split(",") if one]
-    return all(made["metadata"].get("labels", {}).get(key) == value for key, _, value in terms)
+    return all(
+        labels.get(key[:-1]) != value
+        if key.endswith("!")
+        else key in labels and (not equal or labels[key] == value)
+        for key, equal, value in terms
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -111,10 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        resource = (
-            "log" if url.path.endswith("/log") else url.path.split("/")[-1 if url.path in (PODS, JOBS) else -2]
-        )
-        verb = "watch" if query.get("watch") else "list" if url.path in (PODS, JOBS) else "get"
+        is_list = url.path.rpartition("/")[2] in LISTS
+        resource = "log" if url.path.endswith("/log") else url.path.split("/")[-1 if is_list else -2]
+        verb = "watch" if query.get("watch") else "list" if is_list else "get"
         self.state.requests[resource if resource == "log" else f"{verb} {resource}"] += 1
         if verb == "watch":
             self._watch(url.path, query)
@@ -126,6 +148,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.state.objects[url.path])
         else:
             self._answer({"kind": "Status", "code": 404, "message": "not found"}, 404)
+
+    def do_POST(self) -> None:
+        body = self._body()
+        resource = self.path.rpartition("/")[2]
+        self.state.requests[f"create {resource}"] += 1
+        if resource == "selfsubjectaccessreviews":
+            self._answer({"status": {"allowed": True}}, 201)
+            return
+        made = self.state.create(urlsplit(self.path).path, body)
+        self._answer(made or {"kind": "Status", "code": 409, "message": "exists"}, 201 if made else 409)
+
+    def do_PATCH(self) -> None:
+        change = self._body()
+        self.state.requests[f"patch {self.path.split('/')[-2]}"] += 1
+        found = self.state.objects.get(self.path)
+        if found is not None:
+            found["spec"].update(change["spec"])
+        self._answer(found or {"kind": "Status", "code": 404, "message": "not found"}, 200 if found else 404)
+
+    def do_DELETE(self) -> None:
+        self._body()
+        path = urlsplit(self.path).path
+        self.state.requests[f"delete {path.split('/')[-2]}"] += 1
+        found = self.state.objects.get(path)
+        if found is not None:
+            self.state.remove(path)
+        self._answer(found or {"kind": "Status", "code": 404, "message": "not found"}, 200 if found else 404)
+
+    def _body(self) -> Object:
+        made: Object = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        return made
 
     def _watch(self, path: str, query: dict[str, str]) -> None:
         version = int(query["resourceVersion"])

@@ -25,6 +25,8 @@ class FakeCluster(Cluster):
         self.namespace = NAMESPACE
         self.objects: dict[str, Object] = {}
         self.forbidden: tuple[str, ...] = ()
+        self.absent: tuple[str, ...] = ()
+        """Beginnings of paths that this cluster does not serve."""
         self._uids = itertools.count(1)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.changes: list[tuple[str, str, Object]] = []
@@ -80,6 +82,8 @@ class FakeCluster(Cluster):
         path = self.object_path(path)
         if path.startswith(self.forbidden) and self.forbidden:
             raise ApiException(status=403, reason="forbidden")
+        if path.startswith(self.absent) and self.absent:
+            _refuse(404)
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
         if method == "PATCH":

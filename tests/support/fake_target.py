@@ -13,6 +13,7 @@ from volbench.errors import VolbenchError
 from volbench.execute.run import Orchestrator
 from volbench.placement.interface import Job, Placement
 from volbench.records.cell import CellPlaces, CellResult, Disturbance, Failure, PreparedTemplate
+from volbench.records.run import PlannedCell
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
 from volbench.volume.interface import OpenVolume, VolumeBase
@@ -116,6 +117,9 @@ class FakeTarget:
             for call in self.calls
             if call.startswith("launch ") and "template" not in call
         ]
+
+    def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
+        return ""
 
     def check(self) -> None:
         self.calls.append("check")

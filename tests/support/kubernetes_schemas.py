@@ -8,9 +8,38 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from ruamel.yaml import YAML
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "kubernetes"
 VERSIONS = sorted(path.stem for path in FIXTURES.glob("*.json"))
+
+
+def snapshot_definition(kind: str) -> dict[str, Any]:
+    """The custom resource definition of a kind of the snapshot API, such as `volumesnapshots`."""
+    file = FIXTURES / "snapshots" / f"snapshot.storage.k8s.io_{kind}.yaml"
+    found: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text()), default=str))
+    return found
+
+
+def check_snapshot(manifest: dict[str, Any]) -> None:
+    """Raises jsonschema.ValidationError for a VolumeSnapshot that its definition does not take; strict, no CEL."""
+    (schema,) = [
+        one["schema"]["openAPIV3Schema"]
+        for one in snapshot_definition("volumesnapshots")["spec"]["versions"]
+        if one["name"] == manifest["apiVersion"].rpartition("/")[2]
+    ]
+    jsonschema.Draft202012Validator(_strict(schema)).validate(manifest)
+
+
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with unknown fields forbidden, but in metadata, which the definition leaves to Kubernetes."""
+    properties = schema.get("properties")
+    if not properties:
+        return schema
+    return {
+        **schema, "properties": {name: _strict(one) for name, one in properties.items()},
+        "additionalProperties": False,
+    }  # fmt: skip
 
 
 @cache

@@ -5,6 +5,7 @@ Each command imports what it needs by itself: every cell pays for the imports of
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from pathlib import Path
@@ -45,6 +46,16 @@ def prepare(cell: CellFile, out: Out) -> None:
 
     _stop_on_sigterm()
     _end(prepare_dataset(_read(cell), out))
+
+
+@app.command("first-touch")
+def first_touch(directory: Annotated[Path, typer.Argument(help="Of a volume restored from a snapshot.")]) -> None:
+    """Read all files below a directory twice, and print the times as a line of JSON; write nothing."""
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from volbench.workload.cold.first_touch import read_twice  # noqa: PLC0415
+
+    console.out.file.write(f"{json.dumps(asdict(read_twice(directory)))}\n")
 
 
 @app.command("erase")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -13,20 +13,28 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
+from volbench.base.text import size
+from volbench.base.units import MIB
 from volbench.cli import console, k8s_runner, options
 from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
+from volbench.errors import UsageError
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells
+from volbench.execute.volumes import volume_key
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.interface import Job, JobKind
+from volbench.placement.kubernetes.node_blocks import lane_of_block
 from volbench.placement.kubernetes.options import read_options
 from volbench.placement.workspace import Workspace, default_cache
+from volbench.records.base import parse_duration_s
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
+from volbench.store.run_directory import new_run_id
 from volbench.volume.interface import OpenVolume
 
 if TYPE_CHECKING:
     from volbench.placement.kubernetes.leftovers import RunObjects
+    from volbench.placement.snapshots.measure import SnapshotTimes
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
@@ -103,6 +111,66 @@ def clean(
             console.say(f"deleted: {_described(run)}")
 
 
+@app.command("snapshot")
+def snapshot(
+    claim: Annotated[
+        str, typer.Argument(metavar="CLAIM", help="A snapshot is taken of its volume; a server may run.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+    snapshot_class: Annotated[str, typer.Option(help="VolumeSnapshotClass; default: that of the driver.")] = "",
+    storage_class: Annotated[str, typer.Option(help="Of the restored claim; default: that of CLAIM.")] = "",
+    tools: options.Tools = "",
+    user: Annotated[int, typer.Option(help="User id that may read the files; 999 is the official images'.")] = 999,
+    timeout: Annotated[str, typer.Option(help="Of each of snapshot, restore and reading.")] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave all of it for a day.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Back up a claim by the snapshot API, restore it to a new claim and read that; remove all of it again.
+
+    The data is as after a power cut: a server that starts on it recovers first.
+    """
+    from volbench.placement.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
+    from volbench.placement.snapshots.measure import measure_snapshot  # noqa: PLC0415
+    from volbench.volume.cluster import Cluster  # noqa: PLC0415
+    from volbench.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
+
+    timeout_s = parse_duration_option(timeout, "--timeout")
+    image, run_id = tools or tools_image(), new_run_id("snapshot")
+    chosen = read_options({"user": user})
+    plan = SnapshotPlan(
+        run_id=run_id, claim=claim, snapshot_class=snapshot_class, storage_class=storage_class, image=image,
+        options=chosen,
+    )  # fmt: skip
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
+        times = measure_snapshot(cluster, plan, owner, timeout_s=timeout_s, keep=keep, say=console.say)
+    if json:
+        console.show_json(asdict(times))
+        return
+    for line in _snapshot_lines(times):
+        console.out.print(line, markup=False)
+
+
+def parse_duration_option(text: str, option: str) -> float:
+    """Return the seconds of an option such as `1h`. Raise UsageError."""
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(str(error), where=option) from error
+
+
+def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
+    moment = "" if times.cut_s is None else f"; its data is of {times.cut_s:.0f} s after the request"
+    yield f"snapshot of claim {times.claim}: ready to be restored after {times.ready_s:.0f} s{moment}"
+    yield f"restored: a pod with the new volume runs after {times.restore_s:.0f} s"
+    for noun, seconds in (("first", times.first_read_s), ("second", times.second_read_s)):
+        rate = times.bytes / MIB / max(seconds, 1e-9)
+        yield f"{noun} read of its {times.files} files ({size(times.bytes)}): {seconds:.1f} s, {rate:.0f} MiB/s"
+    if times.unreadable:
+        yield f"{times.unreadable} files could not be read: --user names a user that may"
+
+
 def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
     active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
@@ -118,30 +186,40 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
     tools = str(run.target_options.get("tools", "")) or tools_image()
     yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
     specs = {spec.name: spec for spec in run.volumes}
-    for spec in run.volumes:
-        if spec.kind == "storage-class":
-            yield claim_manifest(spec, run.run_id)
-    for template in template_cells(run, on_volumes=True):
-        yield from _cell_manifests(run, template.planned, specs[template.volume], "prepare")
+    keys = {cell.cell_id: _volume_key(run, cell, specs[cell.volume]) for cell in run.cells}
+    for name, _, lane in (key.partition("@") for key in dict.fromkeys(keys.values())):
+        if specs[name].kind == "storage-class":
+            yield claim_manifest(specs[name], run.run_id, lane=lane)
+    for template in template_cells(run, on_volumes=True, key_of=lambda cell: keys[cell.cell_id]):
+        yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare")
     rendered_volumes: set[str] = set()
     for cell in run.cells:
-        if everything or cell.volume not in rendered_volumes:
-            yield from _cell_manifests(run, cell, specs[cell.volume], "run")
-        rendered_volumes.add(cell.volume)
+        if everything or keys[cell.cell_id] not in rendered_volumes:
+            yield from _cell_manifests(run, cell, specs, keys[cell.cell_id], "run")
+        rendered_volumes.add(keys[cell.cell_id])
+
+
+def _volume_key(run: RunRecord, cell: PlannedCell, spec: VolumeSpec) -> str:
+    """Return the key of the cell's volume: its name, and its node's lane if the run makes one for each node."""
+    nodes = read_options(run.target_options).nodes if spec.kind == "storage-class" else 1
+    blocks = len({planned.block for planned in run.cells})
+    return volume_key(cell.volume, lane_of_block(cell.block, blocks=blocks, nodes=nodes))
 
 
 def _cell_manifests(
-    run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind
+    run: RunRecord, planned: PlannedCell, specs: Mapping[str, VolumeSpec], key: str, kind: JobKind
 ) -> Iterator[dict[str, Any]]:
     from volbench.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
     from volbench.placement.kubernetes import target as kubernetes  # noqa: PLC0415
     from volbench.volume.kinds.claim import claim_name  # noqa: PLC0415
 
+    name, _, lane = key.partition("@")
+    spec = specs[name]
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     directories = kubernetes.pod_paths(workspace.volume_folder)
-    key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, paths=directories, template_key=key)
-    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
+    template_key = "" if kind == "prepare" else TEMPLATE_KEY
+    cell = cell_spec(run, planned, paths=directories, template_key=template_key)
+    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id, lane))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options, spec.variant_of or spec.name)
     tools = str(run.target_options.get("tools", "")) or tools_image()

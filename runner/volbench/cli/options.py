@@ -97,6 +97,10 @@ CostMax = Annotated[
     float | None,
     typer.Option("--cost-max", metavar="USD", min=0, help="Refuse a run in a cluster that may cost more."),
 ]
+Detach = Annotated[
+    bool,
+    typer.Option("--detach", help="Of --target kubernetes: run as a Job of the cluster, as `k8s submit` does."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 TimeZone = Annotated[
     str,

@@ -9,6 +9,7 @@ from volbench.base.extras import require
 from volbench.base.nearest import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
+from volbench.execute.volumes import volume_key
 from volbench.placement import capabilities
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.interface import Target
@@ -73,7 +74,7 @@ def changed_options(run: RunRecord, texts: Sequence[str]) -> Mapping[str, Scalar
 
 
 def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:
-    """Return the run's target and its volumes by name, not yet opened; an attached server has no volumes.
+    """Return the run's target and its volumes by key, not yet opened; an attached server has no volumes.
 
     `results` are those of earlier cells of the run. Raises EnvironmentLacks when the target's engine or cluster is
     not available.
@@ -128,9 +129,10 @@ def _kubernetes(
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )  # fmt: skip
     volumes = {
-        spec.name: make_volume(
-            spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep
+        volume_key(spec.name, lane): make_volume(
+            spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep, lane=lane
         )
         for spec in run.volumes
+        for lane in (dict.fromkeys(map(target.lane_of, run.cells)) if spec.kind == "storage-class" else ("",))
     }
     return target, volumes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from volbench.analysis.disturbance import held_share
 from volbench.records.cell import CellResult
 from volbench.records.run import PlannedCell, skipped_cells
@@ -15,10 +17,15 @@ def is_finished(directory: RunDirectory) -> bool:
     return ended and not pending_cells(directory)
 
 
-def pending_cells(directory: RunDirectory) -> list[PlannedCell]:
-    """Return the planned cells, in order, that are neither done nor skipped because the run was decided."""
+def pending_cells(directory: RunDirectory, cells: Sequence[PlannedCell] | None = None) -> list[PlannedCell]:
+    """Return the planned cells, in order, that are neither done nor skipped because the run was decided.
+
+    Args:
+        cells: look at these alone; None: at all of the run, each of whose results is read.
+    """
     skipped = skipped_cells(directory.events())
-    return [cell for cell in directory.run.cells if cell.cell_id not in skipped and not is_done(directory, cell)]
+    planned = directory.run.cells if cells is None else cells
+    return [cell for cell in planned if cell.cell_id not in skipped and not is_done(directory, cell)]
 
 
 def is_done(directory: RunDirectory, planned: PlannedCell) -> bool:

@@ -14,14 +14,14 @@ from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, Volb
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.budget import why_over_budget
 from volbench.execute.cleanup import push_cleanup
-from volbench.execute.completion import delayed_share, is_done, is_finished, pending_cells
+from volbench.execute.completion import is_done, is_finished, pending_cells
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
+from volbench.execute.replacements import Replacements
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
 from volbench.execute.volume_watch import failure_from_os_error
 from volbench.execute.volumes import RunVolumes, mount_of
 from volbench.placement.interface import Target
-from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
@@ -100,10 +100,11 @@ class Orchestrator:
             budget_s: of a run that goes on until it is decided: no block begins that would not end within this
                 time. A resumed run keeps the budget of its start.
         """
-        self._invalid_cells = invalid_cells
+        self._replacements = Replacements(directory, invalid_cells, on_message)
         self._decided = decided
         self._budget: dict[str, Any] = {} if budget_s is None else {"budget_s": budget_s}
         self._template_keys: dict[str, str] = {}
+        self._prepared: set[tuple[str, str]] = set()
         self._say = on_message
         self._directory = directory
         self._run: RunRecord = directory.run
@@ -111,7 +112,10 @@ class Orchestrator:
         self._attached = attached
         self._interruptions = Interruptions()
         self._attempts = Attempts(directory, target, self._interruptions, on_state, attached=attached)
-        self._volumes = RunVolumes(directory, volumes, remove=target.close_volume, on_message=on_message)
+        self._has_lanes = any(map(target.lane_of, self._run.cells))
+        self._volumes = RunVolumes(
+            directory, volumes, lane_of=target.lane_of, remove=target.close_volume, on_message=on_message
+        )
 
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
@@ -140,31 +144,60 @@ class Orchestrator:
             self._at_end(stack, self._target.clean_up)
             for attach in self._attached.values():
                 self._check_attached_server(stack, attach)
-            opened = self._volumes.open_all(partial(self._at_end, stack))
-            self._volumes.check_mounts(opened)
-            mounts = {name: mount_of(volume) for name, volume in opened.items()}
+            self._volumes.open_all(partial(self._at_end, stack))
+            self._volumes.check_mounts()
+            mounts = {name: mount_of(volume) for name, volume in self._volumes.opened.items()}
             if resumed:
                 self._directory.journal.append("run_resumed", mounts=mounts)
+                self._recover_previous_run()
             else:
                 self._directory.journal.append("run_started", mounts=mounts, **self._budget)
-            if resumed:
-                self._recover_previous_run(opened)
-            failures = self._run_blocks(opened)
-            # A decided run has its figures: other values in place of some would be another look at the data.
-            while not failures and not self._is_decided():
-                repeated_cells = self._choose_replacements()
-                if not repeated_cells:
-                    break
-                failures = self._run_cells(opened, self._run.cells, repeated_cells)
-                for cell_id in repeated_cells:
-                    self._select_less_disturbed(cell_id)
+            failures = self._run_by_lane() if self._has_lanes and not self._until_decided else self._run_in_order()
             return [*failures, *self._volumes.unavailable.values()]
 
-    def _run_blocks(self, opened: Mapping[str, OpenVolume]) -> list[VolbenchError]:
+    @property
+    def _until_decided(self) -> bool:
+        return self._run.suite.comparison.until == "decided"
+
+    def _run_in_order(self) -> list[VolbenchError]:
+        failures = self._run_blocks()
+        # A decided run has its figures: other values in place of some would be another look at the data.
+        return failures if failures or self._is_decided() else self._replace_invalid(self._run.cells)
+
+    def _replace_invalid(self, cells: Sequence[PlannedCell]) -> list[VolbenchError]:
+        """Repeat those of the cells that are invalid, as often as the plan allows."""
+        failures: list[VolbenchError] = []
+        while not failures and (repeated_cells := self._replacements.choose(cells)):
+            failures = self._run_cells(cells, repeated_cells)
+            for cell_id in repeated_cells:
+                self._replacements.select_less_disturbed(cell_id)
+        return failures
+
+    def _run_by_lane(self) -> list[VolbenchError]:
+        """Run lane after lane, or several at once; a lane's volumes are there from its first cell to its last."""
+        failures: list[VolbenchError] = []
+        pending = {self._target.lane_of(cell) for cell in pending_cells(self._directory)}
+
+        def do(cells: list[PlannedCell]) -> None:
+            lane_failures = self._run_cells(cells) or self._replace_invalid(cells)
+            failures.extend(lane_failures)
+            if not lane_failures:
+                with self._interruptions.deferred():
+                    self._volumes.close_lane(self._target.lane_of(cells[0]))
+
+        lanes = by_lane(self._run.cells, self._target.lane_of)
+        run_lanes(
+            [[lane] for lane in lanes if self._target.lane_of(lane[0]) in pending],
+            do,
+            at_once=self._target.parallel,
+        )
+        return failures
+
+    def _run_blocks(self) -> list[VolbenchError]:
         """Run the planned cells; of a run that goes on until it is decided, block by block, and skip the rest."""
         cells = self._run.cells
-        if self._run.suite.comparison.until != "decided":
-            return self._run_cells(opened, cells)
+        if not self._until_decided:
+            return self._run_cells(cells)
         failures: list[VolbenchError] = []
         for block in sorted({cell.block for cell in pending_cells(self._directory)}):
             block_cells = [cell for cell in pending_cells(self._directory) if cell.block == block]
@@ -172,7 +205,7 @@ class Orchestrator:
             if reason:
                 self._skip_pending(reason, f"not decided after {block} cells of each volume", over_budget=True)
                 break
-            failures += self._run_cells(opened, [cell for cell in cells if cell.block == block])
+            failures += self._run_cells([cell for cell in cells if cell.block == block])
             reason = "" if failures else self._decided(self._directory)
             if reason:
                 self._skip_pending(reason, f"decided after {block + 1} cells of each volume")
@@ -188,39 +221,6 @@ class Orchestrator:
 
     def _is_decided(self) -> bool:
         return any(event.event == "run_decided" for event in self._directory.events())
-
-    def _select_less_disturbed(self, cell_id: str) -> None:
-        """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
-
-        Only the extent of the disturbance decides, never the figures.
-        """
-        current, previous = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
-        if current is None or previous is None or previous.status != "done":
-            return
-        if current.status == "done" and delayed_share(previous) < delayed_share(current):
-            self._directory.put_back(cell_id)
-
-    def _choose_replacements(self) -> set[str]:
-        """Return cells to repeat, as many as the run's budget leaves; the journal counts them across a resume."""
-        events = self._directory.events()
-        budget = replacements_max(self._run) - sum(event.event == "cell_replaced" for event in events)
-        candidates = list(self._invalid_cells(self._directory))
-        chosen = candidates[: max(0, budget)]
-        for cell_id in chosen:
-            self._directory.journal.append("cell_replaced", cell_id=cell_id)
-            self._say(f"cell {cell_id} is invalid and is repeated: {self._why_invalid(cell_id)}")
-        if len(candidates) > len(chosen):
-            more = " more" if chosen else ""
-            self._say(
-                f"{len(candidates) - len(chosen)}{more} invalid cells are not repeated: the plan allows"
-                f" {replacements_max(self._run)} repeats"
-            )
-        return set(chosen)
-
-    def _why_invalid(self, cell_id: str) -> str:
-        result = self._directory.result(cell_id)
-        steps = result.steps if result is not None else ()
-        return "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
 
     def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""
@@ -238,70 +238,79 @@ class Orchestrator:
 
         push_cleanup(stack, uninterruptible)
 
-    def _recover_previous_run(self, volumes: Mapping[str, OpenVolume]) -> None:
+    def _recover_previous_run(self) -> None:
         """Take over from an earlier orchestrator: first wait for running agents, then clean up after ended ones."""
-        cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
-        cells += [(cell.planned, self._volume_for_template(cell, volumes)) for cell in self._template_cells()]
-        for cell, volume in cells:
+        for cell in pending_cells(self._directory):
+            if self._directory.cell(cell.cell_id) is not None:
+                self._volumes.open_lane(self._target.lane_of(cell))
+        cells = [(cell, self._volumes.key_of(cell), self._volumes.get(cell)) for cell in self._run.cells]
+        templates = self._template_cells()
+        cells += [(cell.planned, cell.volume, self._volume_for_template(cell)) for cell in templates]
+        for cell, key, volume in cells:
             try:
                 self._attempts.take_over(cell, volume)
             except VolumeUnavailable as error:
-                self._volumes.give_up(volume.name if volume else cell.volume, error)
-        for cell, volume in cells:
+                self._volumes.give_up(key, error)
+        for cell, _, volume in cells:
             self._attempts.record_abandoned(cell, volume)
 
-    def _run_cells(
-        self, volumes: Mapping[str, OpenVolume], cells: Sequence[PlannedCell], to_repeat: Collection[str] = ()
-    ) -> list[VolbenchError]:
+    def _run_cells(self, cells: Sequence[PlannedCell], to_repeat: Collection[str] = ()) -> list[VolbenchError]:
         """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
-        cell_ids = {*to_repeat, *(cell.cell_id for cell in pending_cells(self._directory))}
-        waiting = [
-            cell for cell in cells if cell.cell_id in cell_ids and cell.volume not in self._volumes.unavailable
-        ]
-        keys = self._prepare_templates(volumes, waiting) if not self._attached else {}
+        cell_ids = {*to_repeat, *(cell.cell_id for cell in pending_cells(self._directory, cells))}
+        waiting = [cell for cell in cells if cell.cell_id in cell_ids]
+        for lane in dict.fromkeys(map(self._target.lane_of, waiting)):
+            self._volumes.open_lane(lane)
+        waiting = [cell for cell in waiting if self._is_available(cell)]
+        keys = self._prepare_templates(waiting) if not self._attached else {}
         failures: list[VolbenchError] = []
 
         def do(cell: PlannedCell) -> None:
-            if cell.volume in self._volumes.unavailable:
+            if not self._is_available(cell):
                 return
             template_key = keys.get(shape_of(self._run, cell), "")
-            failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
+            failure = self._run_cell(cell, self._volumes.get(cell), template_key)
             if failure is None:
                 return
             if isinstance(failure, VolumeUnavailable):
-                self._volumes.give_up(cell.volume, failure)
+                self._volumes.give_up(self._volumes.key_of(cell), failure)
                 return
             failures.append(failure)
             if not _is_retryable(failure) or len(failures) >= FAILED_CELLS_MAX:
                 raise failure
 
-        run_lanes(self._in_lanes(waiting, lambda cell: cell.volume), do, at_once=self._target.parallel)
+        self._run_volumes(waiting, lambda cell: cell.volume, do)
         return failures
 
-    def _in_lanes(self, items: Sequence[Item], volume_of: Callable[[Item], str]) -> list[list[Item]]:
-        """Return one lane in the plan's order; if the target runs cells in parallel, one lane for each volume."""
-        return by_lane(items, volume_of) if self._target.parallel > 1 else [list(items)]
+    def _is_available(self, cell: PlannedCell) -> bool:
+        return self._volumes.key_of(cell) not in self._volumes.unavailable
+
+    def _run_volumes(
+        self, items: Sequence[Item], volume_of: Callable[[Item], str], do: Callable[[Item], None]
+    ) -> None:
+        """Do all items in the plan's order; if the target runs cells of volumes at once, those of each in order."""
+        at_once = 1 if self._has_lanes else self._target.parallel
+        run_lanes(by_lane(items, volume_of) if at_once > 1 else [list(items)], do, at_once=at_once)
 
     def _template_cells(self) -> list[TemplateCell]:
-        return template_cells(self._run, on_volumes=self._target.template_on_volume)
+        return template_cells(self._run, on_volumes=self._target.template_on_volume, key_of=self._volumes.key_of)
 
-    @staticmethod
-    def _volume_for_template(cell: TemplateCell, volumes: Mapping[str, OpenVolume]) -> OpenVolume | None:
+    def _volume_for_template(self, cell: TemplateCell) -> OpenVolume | None:
         """Return the volume whose server prepares a template; any volume if the template is not prepared on one."""
-        return volumes.get(cell.volume) or next(iter(volumes.values()), None)
+        opened = self._volumes.opened
+        return opened.get(cell.volume) if cell.volume else next(iter(opened.values()), None)
 
-    def _prepare_templates(
-        self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
-    ) -> dict[str, str]:
+    def _prepare_templates(self, waiting: Sequence[PlannedCell]) -> dict[str, str]:
         """Return shape of a cell -> key of its template; the agent answers at once if the template is cached."""
-        keys = self._template_keys
-        shapes = {shape_of(self._run, cell) for cell in waiting} - keys.keys()
+        on_volumes, keys = self._target.template_on_volume, self._template_keys
+        needed = {
+            (shape_of(self._run, cell), self._volumes.key_of(cell) if on_volumes else "") for cell in waiting
+        } - self._prepared
 
         def do(cell: TemplateCell) -> None:
             if cell.volume in self._volumes.unavailable:
                 return
             try:
-                result = self._attempts.new(cell.planned, self._volume_for_template(cell, volumes), "prepare")
+                result = self._attempts.new(cell.planned, self._volume_for_template(cell), "prepare")
             except VolumeUnavailable as error:
                 self._volumes.give_up(cell.volume, error)
                 return
@@ -311,9 +320,10 @@ class Orchestrator:
             template = read_record(directory / TEMPLATE_FILE, PreparedTemplate)
             self._directory.journal.append("template_ready", **template.model_dump())
             keys[cell.shape] = template.key
+            self._prepared.add((cell.shape, cell.volume))
 
-        cells = [cell for cell in self._template_cells() if cell.shape in shapes]
-        run_lanes(self._in_lanes(cells, lambda cell: cell.volume), do, at_once=self._target.parallel)
+        cells = [cell for cell in self._template_cells() if (cell.shape, cell.volume) in needed]
+        self._run_volumes(cells, lambda cell: cell.volume, do)
         return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
@@ -337,7 +347,7 @@ class Orchestrator:
     def _attempt(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
         """Make one attempt; return its failure, or the volume's if that caused it."""
         try:
-            self._volumes.check(planned.volume)
+            self._volumes.check(planned)
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
         except (EnvironmentLacks, StepFailed) as error:
             if isinstance(error, VolumeUnavailable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from volbench.records.run import PlannedCell, RunRecord
@@ -12,27 +13,42 @@ _VOLUME = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateCell:
-    """The cell that prepares the template of one shape; `volume` names the volume to use, if that matters."""
+    """The cell that prepares the template of one shape; `volume` is the key of the volume to use, if any."""
 
     shape: str
     planned: PlannedCell
     volume: str = ""
 
 
-def template_cells(run: RunRecord, *, on_volumes: bool = False) -> list[TemplateCell]:
-    """Return one for each shape, only a sweep has several; `on_volumes`: one for each shape on each volume."""
+def volume_of(cell: PlannedCell) -> str:
+    """Return the name of the cell's volume, which is its key in a run without lanes."""
+    return cell.volume
+
+
+def template_cells(
+    run: RunRecord, *, on_volumes: bool = False, key_of: Callable[[PlannedCell], str] = volume_of
+) -> list[TemplateCell]:
+    """Return one for each shape, only a sweep has several; `on_volumes`: one for each shape on each volume.
+
+    Args:
+        key_of: returns the key of a cell's volume, `NAME` or `NAME@LANE`.
+    """
     cells: dict[tuple[str, str], TemplateCell] = {}
     shapes: list[str] = []
     for cell in run.cells:
-        shape, volume = shape_of(run, cell), cell.volume if on_volumes else ""
+        shape, key = shape_of(run, cell), key_of(cell) if on_volumes else ""
         if shape not in shapes:
             shapes.append(shape)
-        if (shape, volume) in cells:
+        if (shape, key) in cells:
             continue
         number = f"-{shapes.index(shape) + 1}" if shapes.index(shape) else ""
-        name = f"template{number}-{volume}" if volume else f"template{number}"
-        planned = PlannedCell(cell_id=name, volume=_VOLUME, block=0, repeat=1, parameters=cell.parameters, seed=1)
-        cells[shape, volume] = TemplateCell(shape=shape, planned=planned, volume=volume)
+        name, _, lane = key.partition("@")
+        cell_id = f"template{number}" + (f".{lane}" if lane else "") + (f"-{name}" if name else "")
+        planned = PlannedCell(
+            cell_id=cell_id, volume=_VOLUME, block=cell.block if lane else 0, repeat=1, parameters=cell.parameters,
+            seed=1,
+        )  # fmt: skip
+        cells[shape, key] = TemplateCell(shape=shape, planned=planned, volume=key)
     return list(cells.values())
 
 

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from volbench.errors import VolbenchError
 from volbench.records.cell import CellPlaces, CellSpec
+from volbench.records.run import PlannedCell
 from volbench.volume.interface import OpenVolume
 
 JobKind = Literal["run", "prepare"]
@@ -69,7 +70,10 @@ class Target(Protocol):
     """Each volume has a template of its own; otherwise the machine's cache has one for all."""
 
     parallel: int
-    """Cells that may run at once, each on a volume of its own."""
+    """Cells that may run at once, each on a volume of its own; with lanes, lanes."""
+
+    def lane_of(self, cell: PlannedCell) -> str:
+        """Return the lane of a planned cell, empty for none: volumes that the run makes are one lane's alone."""
 
     def check(self) -> None:
         """Raise EnvironmentLacks, with the command for a fix, if cells cannot run here."""

@@ -22,6 +22,7 @@ from volbench.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labe
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces
 from volbench.records.own_files import dump_directories
+from volbench.records.run import PlannedCell
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 
@@ -108,6 +109,10 @@ class LocalTarget:
 
     def check(self) -> None:
         """Do nothing: the agent checks the server and the steps itself."""
+
+    def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
+        """Return nothing: this machine runs one cell at a time."""
+        return ""
 
     def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
         """Return host paths, since the agent runs on the host."""

@@ -49,11 +49,11 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
         "is_primary": _FLAG,
     },
     "time_budgets": {
-        "run_id": _TEXT, "step": _TEXT, "threads": _WHOLE, "volume": _TEXT, "piece": _TEXT, "title": _TEXT,
-        "ms": _NUMBER, "share": _NUMBER, "latency_ms": _NUMBER, "cells": _WHOLE, "valid": _FLAG,
+        "run_id": _TEXT, "step": _TEXT, "threads": _INT64, "volume": _TEXT, "piece": _TEXT, "title": _TEXT,
+        "ms": _NUMBER, "share": _NUMBER, "latency_ms": _NUMBER, "cells": _INT64, "valid": _FLAG,
     },
     "time_differences": {
-        "run_id": _TEXT, "step": _TEXT, "threads": _WHOLE, "baseline": _TEXT, "candidate": _TEXT, "piece": _TEXT,
+        "run_id": _TEXT, "step": _TEXT, "threads": _INT64, "baseline": _TEXT, "candidate": _TEXT, "piece": _TEXT,
         "title": _TEXT, "baseline_ms": _NUMBER, "candidate_ms": _NUMBER, "difference_ms": _NUMBER,
         "ci_low": _NUMBER, "ci_high": _NUMBER, "share": _NUMBER, "valid": _FLAG,
     },

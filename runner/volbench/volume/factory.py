@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def make_volume(
     spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "", cluster: Cluster | None = None,
-    owner: RunOwner | None = None, keep: bool = False,
+    owner: RunOwner | None = None, keep: bool = False, lane: str = "",
 ) -> Volume:  # fmt: skip
     """Return the volume, not yet opened.
 
@@ -26,12 +26,13 @@ def make_volume(
         target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
         run_id: label of everything that is created, to find it again.
         cluster, owner, keep: of the kubernetes target, what owns a created claim, and whether it stays.
+        lane: of the kubernetes target, the lane whose own claim it is.
 
     Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
     if cluster is not None:
-        return _claim(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep)
+        return _claim(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep, lane=lane)
     if spec.kind == "path":
         return PathVolume(spec)
     if spec.kind == "docker-volume" or (spec.kind == "nfs" and target == "docker"):
@@ -47,10 +48,12 @@ def _docker(spec: VolumeSpec, *, run_id: str) -> Volume:
     return DockerNfsVolume(spec, run_id=run_id) if spec.kind == "nfs" else DockerVolume(spec, run_id=run_id)
 
 
-def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None, keep: bool) -> Volume:
+def _claim(
+    spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None, keep: bool, lane: str
+) -> Volume:
     from volbench.volume.kinds.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
 
-    return ClaimVolume(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep)
+    return ClaimVolume(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep, lane=lane)
 
 
 def _emulated(spec: VolumeSpec) -> Volume:

@@ -3,6 +3,7 @@
 python3 tests/lab/kubernetes up [--nodes N]     idempotent; prints the KUBECONFIG
 python3 tests/lab/kubernetes down               ends what it started, and removes its state
 python3 tests/lab/kubernetes node add|remove|cut|heal N
+python3 tests/lab/kubernetes node speed N CPUS      a quota for all that runs on it; 0: none
 python3 tests/lab/kubernetes volume NAME DIR SIZE   a directory of this machine as a local volume of node1
 python3 tests/lab/kubernetes volume add|remove NAME [DIRECTORY] [SIZE]
 python3 tests/lab/kubernetes images             brings newly built images to the nodes
@@ -25,7 +26,18 @@ from control_plane import start_api_server, start_controllers, start_etcd, stop_
 from daemons import LabFailed, is_mounted, run
 from images import PROVISIONER, SHELL, import_docker_images
 from layout import HERE, NODES_MAX, Layout, NodePlaces, find_layout
-from nodes import add_node, cut, heal, kubectl, make_bridge, numbers, remove_bridge, remove_node, share_volumes
+from nodes import (
+    add_node,
+    cut,
+    heal,
+    kubectl,
+    limit_speed,
+    make_bridge,
+    numbers,
+    remove_bridge,
+    remove_node,
+    share_volumes,
+)
 from pki import make_pki
 from volumes import add_volume, remove_volume
 
@@ -100,8 +112,9 @@ def _arguments() -> argparse.Namespace:
     for word in ("down", "build", "images", "helm"):
         words.add_parser(word)
     node = words.add_parser("node")
-    node.add_argument("what", choices=["add", "remove", "cut", "heal"])
+    node.add_argument("what", choices=["add", "remove", "cut", "heal", "speed"])
     node.add_argument("number", type=int, choices=range(1, NODES_MAX + 1))
+    node.add_argument("cpus", type=float, nargs="?", default=0.0, help="only of speed; 0: no limit")
     volume = words.add_parser("volume")
     volume.add_argument("what", choices=["add", "remove"])
     volume.add_argument("name")
@@ -111,7 +124,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _node(layout: Layout, what: str, number: int) -> None:
+def _node(layout: Layout, what: str, number: int, cpus: float) -> None:
     match what:
         case "add":
             add_node(layout, number, cell_images())
@@ -119,6 +132,8 @@ def _node(layout: Layout, what: str, number: int) -> None:
             remove_node(layout, number)
         case "cut":
             cut(layout, number)
+        case "speed":
+            limit_speed(layout, number, cpus)
         case _:
             heal(layout, number)
 
@@ -138,7 +153,7 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
             for number in numbers(layout):
                 import_docker_images(NodePlaces(number=number, layout=layout), cell_images())
         case "node":
-            _node(layout, arguments.what, arguments.number)
+            _node(layout, arguments.what, arguments.number, arguments.cpus)
         case "volume":
             if arguments.what == "add":
                 add_volume(layout, arguments.name, Path(arguments.directory), arguments.size)

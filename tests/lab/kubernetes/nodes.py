@@ -107,6 +107,22 @@ def heal(layout: Layout, number: int) -> None:
     _route_pods(node)
 
 
+def limit_speed(layout: Layout, number: int, cpus: float) -> None:
+    """Give all that runs on a node so many CPUs' time together; 0: no limit."""
+    group = NodePlaces(number=number, layout=layout).namespace
+    period_us = 20_000
+    quota_us = round(cpus * period_us)
+    for hierarchy in CGROUPS.glob(f"*/{group}"):
+        if (hierarchy / "cpu.cfs_quota_us").exists():
+            (hierarchy / "cpu.cfs_period_us").write_text(str(period_us))
+            (hierarchy / "cpu.cfs_quota_us").write_text(str(quota_us or -1))
+            return
+    unified = CGROUPS / group / "cpu.max"
+    if not unified.exists():
+        raise LabFailed(f"node{number} has no part of a cpu hierarchy below {CGROUPS}")
+    unified.write_text(f"{quota_us or 'max'} {period_us}")
+
+
 def numbers(layout: Layout) -> list[int]:
     """Nodes that there are, or that were left behind."""
     return sorted(int(path.name.removeprefix("node")) for path in (layout.state / "nodes").glob("node*"))

@@ -1,6 +1,9 @@
 """Takes the schemas of our objects out of Kubernetes' own API description, for the tests of manifests.
 
     python3 tests/lab/kubernetes/schemas.py v1.32.9 v1.33.5 v1.34.4
+    python3 tests/lab/kubernetes/schemas.py snapshots v8.2.0
+
+The second copies the custom resource definitions of the snapshot API from the module of external-snapshotter.
 
 Downloads the Go module k8s.io/kubernetes of each version and writes tests/fixtures/kubernetes/VERSION.json:
 JSON Schema, strict (an unknown field is a fault), without descriptions.
@@ -17,6 +20,7 @@ from typing import Any
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes"
 OBJECTS = {
     "v1/ConfigMap": "io.k8s.api.core.v1.ConfigMap",
+    "v1/LimitRange": "io.k8s.api.core.v1.LimitRange",
     "v1/Namespace": "io.k8s.api.core.v1.Namespace",
     "v1/PersistentVolume": "io.k8s.api.core.v1.PersistentVolume",
     "v1/PersistentVolumeClaim": "io.k8s.api.core.v1.PersistentVolumeClaim",
@@ -24,6 +28,7 @@ OBJECTS = {
     "apps/v1/DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
     "batch/v1/Job": "io.k8s.api.batch.v1.Job",
     "networking.k8s.io/v1/NetworkPolicy": "io.k8s.api.networking.v1.NetworkPolicy",
+    "policy/v1/PodDisruptionBudget": "io.k8s.api.policy.v1.PodDisruptionBudget",
     "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
     "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
     "rbac.authorization.k8s.io/v1/Role": "io.k8s.api.rbac.v1.Role",
@@ -31,6 +36,7 @@ OBJECTS = {
     "storage.k8s.io/v1/CSIDriver": "io.k8s.api.storage.v1.CSIDriver",
     "storage.k8s.io/v1/StorageClass": "io.k8s.api.storage.v1.StorageClass",
 }
+SNAPSHOTTER = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 _ANY = {"io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
 _KEPT = ("type", "required", "enum", "items", "properties", "additionalProperties", "$ref", "format")
 
@@ -69,9 +75,22 @@ def _referenced(schema: Any) -> list[str]:
     return own + [name for one in schema.values() for name in _referenced(one)]
 
 
+def copy_snapshot_definitions(version: str) -> None:
+    """Copy the definitions of VolumeSnapshot and its class, as their module has them."""
+    module = f"{SNAPSHOTTER}@{version}"
+    answer = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, check=True)
+    for kind in ("volumesnapshots", "volumesnapshotclasses", "volumesnapshotcontents"):
+        name = f"snapshot.storage.k8s.io_{kind}.yaml"
+        text = (Path(json.loads(answer.stdout)["Dir"]) / "config" / "crd" / name).read_text()
+        (FIXTURES / "snapshots" / name).write_text(text)
+
+
 def main() -> None:
     """Write the schemas of the versions on the command line."""
     FIXTURES.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1] == "snapshots":
+        copy_snapshot_definitions(sys.argv[2])
+        return
     for version in sys.argv[1:]:
         module = f"k8s.io/kubernetes@{version}"
         answer = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, check=True)

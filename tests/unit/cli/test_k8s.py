@@ -291,6 +291,18 @@ def test_the_network_policy_fits_the_api(version: str) -> None:
         kubernetes_schemas.check(policy, version)
 
 
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_no_cell_is_evicted_while_it_measures(version: str) -> None:
+    """The budget selects cells alone, and lets a pod go that is not ready because its agent has ended."""
+    pods = [one["spec"]["template"]["metadata"]["labels"] for one in rendered() if one["kind"] == "Job"]
+    for budget in base_and_chart("disruptions"):
+        kubernetes_schemas.check(budget, version)
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+        assert isinstance(budget["spec"]["minAvailable"], int), "pods of Jobs have no scale"
+        selected = budget["spec"]["selector"]["matchLabels"].items()
+        assert {labels["app.kubernetes.io/component"] for labels in pods if selected <= labels.items()} == {"cell"}
+
+
 def is_selected(policy: dict[str, Any], labels: dict[str, str]) -> bool:
     """Whether a NetworkPolicy selects a pod, by the API's rules of matchLabels and matchExpressions."""
     selector = policy["spec"]["podSelector"]
@@ -324,6 +336,8 @@ def test_the_network_policy_denies_cells_everything_and_leaves_the_runner_alone(
 def test_the_limit_range_sets_requests_and_never_a_limit() -> None:
     """A CPU limit would throttle the measured server. The official client's model knows each of its keys."""
     for made in base_and_chart("limits"):
+        for version in kubernetes_schemas.VERSIONS:
+            kubernetes_schemas.check(made, version)
         answer = type("Answer", (), {"data": json.dumps(made)})
         model = ApiClient().deserialize(answer, "V1LimitRange")
         assert ApiClient().sanitize_for_serialization(model) == made
@@ -334,7 +348,7 @@ def test_the_limit_range_sets_requests_and_never_a_limit() -> None:
 
 def test_the_base_has_both_and_every_container_of_a_cell_has_requests_of_its_own() -> None:
     resources = documents((ROOT / "k8s/base/kustomization.yaml").read_text())[0]["resources"]
-    assert {"network.yaml", "limits.yaml"} <= set(resources)
+    assert {"network.yaml", "limits.yaml", "disruptions.yaml"} <= set(resources)
     for job in [one for one in rendered() if one["kind"] == "Job"]:
         pod = job["spec"]["template"]["spec"]
         for container in (*pod.get("initContainers", []), *pod["containers"]):

@@ -50,6 +50,16 @@ def test_each_kind_of_node_is_priced_and_parallel_cells_have_several() -> None:
     assert found.total == pytest.approx(2.0 * found.hours)
 
 
+def test_nodes_that_measure_at_once_cost_more_for_less_time() -> None:
+    """Three nodes with a volume each for a third of the time, or one after the other: the same money."""
+    one_by_one = price(GP3, options=(M5, "nodes=3"))
+    at_once = price(GP3, options=(M5, "nodes=3", "parallel=3"))
+    assert at_once.total == pytest.approx(one_by_one.total)
+    assert at_once.hours == pytest.approx(one_by_one.hours / 3)
+    assert "3 nodes m5.large" in price_line(at_once)
+    assert "3 of volume a (ebs-gp3)" in price_line(at_once)
+
+
 def test_a_cap_refuses_what_costs_more_or_is_not_known() -> None:
     found = price("pvc:x", options=("node_price=2",))
     check_cost(found, found.total)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_cluster import NODES
-from node_bench import LOCAL, ZONE, Bench, required
+from node_bench import LOCAL, RUN_ID, ZONE, Bench, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.cli.runs.plan import _nodes
@@ -23,29 +24,42 @@ from volbench.placement.kubernetes.options import parse_changes, parse_options
 from volbench.placement.kubernetes.pods import pinned_node, waiting_trouble
 from volbench.placement.kubernetes.target import KubernetesTarget
 from volbench.placement.workspace import Workspace
+from volbench.profile.spec import parse_volume
+from volbench.records.run import PlannedCell
+from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.claim import claim_manifest, claim_name
+from volbench.volume.kinds.claim_facts import SELECTED_NODE
 
 
 class Blocks(Bench):
     """Four blocks of the volumes a and b on two nodes; node4 is in another zone."""
 
-    def __init__(self, root: Path, *, measured: dict[int, str] | None = None) -> None:
-        super().__init__(root, nodes="2")
+    def __init__(self, root: Path, *, measured: dict[int, str] | None = None, **options: str) -> None:
+        super().__init__(root, nodes="2", **options)
         self.cluster.put(f"{NODES}/node4", metadata={"labels": {"topology.kubernetes.io/zone": "eu-1b"}})
         self.target = KubernetesTarget(
             Workspace(run_id=self.owner._run_id, cache=root), cluster=self.cluster, tools="tools:1",
             options=self.target._options, owner=self.owner, blocks=4, measured_blocks=measured,
         )  # fmt: skip
 
-    def cell(self, block: int, volume: str) -> Job:
+    @staticmethod
+    def planned(block: int) -> PlannedCell:
+        return PlannedCell(cell_id=f"{block}", volume="a", block=block, repeat=block + 1, seed=1)
+
+    def cell(self, block: int, volume: str, claim: str = "") -> Job:
         job = self.job(f"{block + 1:02d}-{volume}", volume)
+        opened = job.volume
+        if claim:
+            spec = parse_volume("storage-class:efs", name=volume)
+            opened = OpenVolume(name=volume, spec=spec, claim=claim)
         return Job(
             kind="run", cell=job.cell.model_copy(update={"block": block}), out=job.out, supervisor_script=b"",
-            volume=job.volume,
+            volume=opened,
         )  # fmt: skip
 
-    def launch(self, block: int, volume: str) -> dict[str, Any]:
+    def launch(self, block: int, volume: str, claim: str = "") -> dict[str, Any]:
         """Launch a cell and return its pod's node affinity."""
-        job = self.cell(block, volume)
+        job = self.cell(block, volume, claim)
         self.target.launch(job)
         (made,) = [
             one for path, one in self.cluster.objects.items() if "/jobs/" in path and job.cell.cell_id in path
@@ -62,6 +76,12 @@ class Blocks(Bench):
             status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
         )  # fmt: skip
         assert self.target.find(self.cell(block, volume)).running()
+
+
+def on_node(name: str) -> dict[str, Any]:
+    """The node affinity of a volume that one node alone can use."""
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
 def avoided(affinity: dict[str, Any]) -> list[str]:
@@ -153,14 +173,67 @@ def test_a_cluster_without_a_further_node_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ["node=n1", "parallel=2", "pin_node=false", "a.selector=kind=fast"], ids=lambda text: text
+    "other",
+    ["node=n1", "parallel=3", "pin_node=false", "share_nodes=true", "a.selector=kind=fast"],
+    ids=lambda text: text,
 )
 def test_options_that_contradict_several_nodes_are_refused(other: str) -> None:
     with pytest.raises(UsageError, match="contradict"):
         parse_options(["nodes=2", other])
     assert parse_options(["nodes=2"]) == {"nodes": "2"}
+    assert parse_options(["nodes=2", "parallel=2"]) == {"nodes": "2", "parallel": "2"}
     with pytest.raises(UsageError, match="same for all cells"):
         parse_changes(["nodes=3"])
+
+
+def test_a_claim_of_the_user_is_on_one_node_at_a_time() -> None:
+    check_blocks(blocks=4, nodes=2, parallel=1, shared=["a"])
+    check_blocks(blocks=4, nodes=2, parallel=2)
+    with pytest.raises(UsageError, match="volume a is one claim, which 2 nodes cannot measure at once"):
+        check_blocks(blocks=4, nodes=2, parallel=2, shared=["a"])
+
+
+def test_each_node_has_claims_of_its_own_on_a_storage_class(tmp_path: Path) -> None:
+    """Even volumes that one node alone can use, such as local disks: nothing has to follow."""
+    bench = Blocks(tmp_path)
+    for lane, node in (("node1", "node2"), ("node2", "node3")):
+        spec = parse_volume("storage-class:efs", name="a")
+        name = claim_name(spec, RUN_ID, lane)
+        manifest = claim_manifest(spec, RUN_ID, lane=lane)
+        assert manifest["metadata"]["name"] == name
+        bound = {"annotations": {SELECTED_NODE: node}}
+        bench.cluster.put(
+            f"persistentvolumeclaims/{name}", metadata={**manifest["metadata"], **bound}, spec=manifest["spec"]
+        )
+        bench.cluster.bind(name, f"pv-{node}", nodeAffinity=on_node(node))
+    planned = [bench.planned(block) for block in range(4)]
+    assert [bench.target.lane_of(cell) for cell in planned] == ["node1", "node1", "node2", "node2"]
+    assert required(bench.launch(2, "a", claim=claim_name(spec, RUN_ID, "node2"))) == "node3"
+    assert required(bench.launch(0, "a", claim=claim_name(spec, RUN_ID, "node1"))) == "node2"
+
+
+def test_nodes_that_measure_at_once_begin_on_nodes_of_their_own(tmp_path: Path) -> None:
+    """No pod of theirs is there yet that could be avoided by name: the scheduler keeps them apart."""
+    bench = Blocks(tmp_path, parallel="2")
+    affinities = [bench.launch(block, "a") for block in (0, 2)]
+    assert affinities == [{}, {}]
+    for path, made in bench.cluster.objects.items():
+        if "/jobs/" in path and "owner" not in path:
+            affinity = made["spec"]["template"]["spec"]["affinity"]
+            (apart,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            assert "matchExpressions" not in apart["labelSelector"], "cells of the same run count too"
+    bench.runs_on(2, "a", "node3")
+    assert required(bench.launch(3, "a")) == "node3"
+
+
+def test_claims_of_volumes_whose_names_differ_differ() -> None:
+    """A name that Kubernetes does not allow, or that has no room, must not become that of another claim."""
+    names = ["a-b", "a_b", "A-b", "x" * 41, "x" * 40 + "y", "x" * 40]
+    specs = [parse_volume("storage-class:fast", name=name) for name in names]
+    claims = [claim_name(spec, RUN_ID, lane) for spec in specs for lane in ("", "node1", "node10", "node100")]
+    assert len({*claims}) == len(claims)
+    assert all(len(claim) <= 63 and re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", claim) for claim in claims)
+    assert claims[0] == "volbench-abcdef-a-b"
 
 
 def test_more_nodes_than_repeats_are_refused() -> None:

@@ -21,7 +21,12 @@ from volbench.errors import UsageError
 from volbench.placement.attach import parse_servers, server_volumes, without_password
 from volbench.placement.attach import target_options as options_of_server
 from volbench.placement.kubernetes.node_blocks import blocks_by_node, check_blocks, smallest_p
-from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options
+from volbench.placement.kubernetes.options import (
+    KubernetesOptions,
+    check_volume_names,
+    parse_options,
+    read_options,
+)
 from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
@@ -115,7 +120,7 @@ def make_plan(
     chosen_options = _target_options(target_name, attached, tools, target_options)
     if target_name == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
-        check_blocks(blocks=suite.repeats, nodes=read_options(chosen_options).nodes)
+        _check_nodes(suite, specs, read_options(chosen_options))
     _refuse_attached_sweep(attached, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
@@ -130,6 +135,17 @@ def make_plan(
         host=host_facts(),
     )
     return Planned(run=run, cost=_cost(suite, treatments), attached=attached)
+
+
+def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: KubernetesOptions) -> None:
+    """Raise UsageError for several nodes on which the run's cells cannot be spread, or not at once."""
+    shared = [spec.name for spec in specs if spec.kind == "pvc"]
+    check_blocks(blocks=suite.repeats, nodes=chosen.nodes, parallel=chosen.parallel, shared=shared)
+    if chosen.nodes > 1 and chosen.parallel > 1 and suite.comparison.until == "decided":
+        raise UsageError(
+            "a run until it is decided measures one repeat after the other, so nodes cannot run at once",
+            where="--target-option parallel", next_step="leave out `parallel`, or `--until decided`",
+        )  # fmt: skip
 
 
 def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> list[str]:
@@ -299,7 +315,9 @@ def _nodes(run: RunRecord) -> Iterator[str]:
     if nodes < 2:
         return
     counts = ", ".join(map(str, blocks_by_node(repeats, nodes)))
-    yield f"{nodes} nodes, one after the other, with {counts} repeats of each volume; compared within nodes"
+    parallel = int(run.target_options.get("parallel", 1))
+    order = f"{parallel} at once" if parallel > 1 else "one after the other"
+    yield f"{nodes} nodes, {order}, with {counts} repeats of each volume; compared within nodes"
     level = NODES_LOOK_LEVEL if run.suite.comparison.until == "decided" else 1 - run.suite.comparison.confidence
     if (smallest := smallest_p(repeats, nodes)) >= level * FIRST_WEIGHT:
         yield f"  caveat: no p can be below {smallest:.2g}, too much for a verdict: more repeats, or fewer nodes"

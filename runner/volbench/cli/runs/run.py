@@ -55,8 +55,18 @@ def run(
     json: options.Json = False,
     results_to: options.ResultsTo = "",
     cost_max: options.CostMax = None,
+    detach: options.Detach = False,
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
+    if detach:
+        from volbench.cli.k8s_runner import submit  # noqa: PLC0415 - it runs what this module has
+
+        _check_detached(target, {"--server": server, "--budget": budget, "--json": json})
+        submit(
+            suite, volume, settings=until_settings(until, settings), tools=tools, target_option=target_option,
+            yes=yes, results_to=results_to, cost_max=cost_max,
+        )  # fmt: skip
+        return
     bucket = Bucket(results_to) if results_to else None
     budget_s = _budget_s(budget, until)
     if budget_s is not None:
@@ -78,6 +88,19 @@ def run(
     with copied(directory, bucket):
         report = execute(directory, attached=planned.attached, json=json, bucket=bucket, budget_s=budget_s)
     _exit_if_undecided(report)
+
+
+def _check_detached(target: str, settings: Mapping[str, object]) -> None:
+    """Raise UsageError for what a run without this machine cannot be."""
+    if target != "kubernetes":
+        raise UsageError(
+            "--detach needs a cluster that runs the orchestrator", where="--detach", evidence=f"--target {target}",
+            next_step="add --target kubernetes, or leave --detach out",
+        )  # fmt: skip
+    for option in (name for name, value in settings.items() if value):
+        raise UsageError(
+            f"{option} and --detach contradict each other", where="--detach", next_step=f"leave {option} out"
+        )
 
 
 def _budget_s(budget: str, until: options.UntilMode | None) -> float | None:

@@ -28,6 +28,7 @@ from volbench.placement.interface import Job, Placement
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces
 from volbench.records.own_files import own_directories
+from volbench.records.run import PlannedCell
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 from volbench.volume.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
@@ -75,6 +76,10 @@ class DockerTarget:
         with engine_errors("connecting to the Docker engine"):
             self._client.ping()
         tools_image(self._client, self._tools)
+
+    def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
+        """Return nothing: this machine runs one cell at a time."""
+        return ""
 
     def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         """Return paths inside the containers, the same for every cell."""

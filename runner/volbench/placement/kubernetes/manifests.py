@@ -157,7 +157,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
 def pod(cell: CellObjects) -> dict[str, Any]:
     """Return the pod, which meets the `restricted` Pod Security standard."""
     return {
-        **_pod_basics(cell.options),
+        **pod_basics(cell.options),
         "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
         "affinity": _affinity(cell),
         "initContainers": [_server(cell)],
@@ -171,7 +171,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
     }
 
 
-def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
+def pod_basics(options: KubernetesOptions) -> dict[str, Any]:
     """Return the common parts of all pods: no permissions, no restarts, and the selected nodes."""
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -216,12 +216,12 @@ def eraser(
     labels = {**labels_of_run(run_id), "app.kubernetes.io/component": "eraser"}
     script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
     container = {
-        **_container(options, "eraser", tools_image, ["sh", "-c", script]),
+        **container_basics(options, "eraser", tools_image, ["sh", "-c", script]),
         "resources": _SMALL,
         "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
     }
     spec = {
-        **_pod_basics(options),
+        **pod_basics(options),
         "containers": [container],
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": claim}},
@@ -283,7 +283,7 @@ def _server(cell: CellObjects) -> dict[str, Any]:
     """Return the server as a sidecar, which starts before the agent and ends after it."""
     script = f"echo {_SHELL_PID} >{SERVER_PID} && exec sh {INPUT}/supervisor.sh {CONTROL}"
     return {
-        **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
+        **container_basics(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
         "resources": _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests),
         "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
@@ -292,7 +292,7 @@ def _server(cell: CellObjects) -> dict[str, Any]:
 
 def _agent(cell: CellObjects) -> dict[str, Any]:
     script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {INPUT}/cell.json --out {OUT}"
-    container = _container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
+    container = container_basics(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
     return {
         **container,
         "env": [
@@ -318,7 +318,7 @@ def _keeper(cell: CellObjects) -> dict[str, Any]:
     """Return the container that logs the agent's progress and keeps the results after the agent's end."""
     follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
     return {
-        **_container(
+        **container_basics(
             cell.options,
             KEEPER,
             cell.tools_image,
@@ -329,7 +329,8 @@ def _keeper(cell: CellObjects) -> dict[str, Any]:
     }
 
 
-def _container(options: KubernetesOptions, name: str, image: str, command: list[str]) -> dict[str, Any]:
+def container_basics(options: KubernetesOptions, name: str, image: str, command: list[str]) -> dict[str, Any]:
+    """Return the common parts of all containers: no privileges, a root file system that is read-only."""
     return {
         "name": name,
         "image": image,

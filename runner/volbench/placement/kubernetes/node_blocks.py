@@ -1,13 +1,14 @@
 """Blocks of cells on several nodes: which block is on which node, and volumes that cannot be on several.
 
-Nodes are measured one after the other, each with whole blocks: every volume once in each block. So all volumes have
-cells on each node, and the statistics compare them within nodes.
+Each node measures whole blocks: every volume once in each block. So all volumes have cells on each node, and the
+statistics compare them within nodes. Each node is a lane of the run and has claims of its own on storage classes; a
+claim of the user is one volume, so nodes that share one are measured one after the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, UsageError
@@ -36,6 +37,11 @@ def node_of_block(block: int, *, blocks: int, nodes: int) -> int:
     return nodes - 1
 
 
+def lane_of_block(block: int, *, blocks: int, nodes: int) -> str:
+    """Return the lane of a block's cells, one for each node; empty for a run on one node."""
+    return f"node{node_of_block(block, blocks=blocks, nodes=nodes) + 1}" if nodes > 1 else ""
+
+
 def measured_by_number(measured: Mapping[int, str], *, blocks: int, nodes: int) -> dict[int, str]:
     """Return number of a node -> its name, from the names of the nodes that blocks were measured on."""
     return {node_of_block(block, blocks=blocks, nodes=nodes): name for block, name in measured.items()}
@@ -46,8 +52,18 @@ def smallest_p(blocks: int, nodes: int) -> float:
     return 2 / math.prod(math.comb(2 * count, count) for count in blocks_by_node(blocks, nodes))
 
 
-def check_blocks(*, blocks: int, nodes: int) -> None:
-    """Raise UsageError for nodes that would have no block."""
+def check_blocks(*, blocks: int, nodes: int, parallel: int = 1, shared: Sequence[str] = ()) -> None:
+    """Raise UsageError for nodes that would have no block, or that would use one volume at once.
+
+    Args:
+        shared: names of volumes that all nodes share.
+    """
+    if nodes > 1 and parallel > 1 and shared:
+        raise UsageError(
+            f"volume {shared[0]} is one claim, which {parallel} nodes cannot measure at once",
+            where="--target-option parallel",
+            next_step="leave `parallel` out, or use a storage class: each node then has a claim of its own",
+        )
     if nodes > blocks:
         raise UsageError(
             f"{blocks} repeats cannot be spread over {nodes} nodes: each node measures whole repeats",

@@ -59,10 +59,10 @@ class KubernetesOptions(Record):
         default=24 * 3600.0, alias="ttl", ge=30,
         description="How long results in pods, volumes and all of a run wait for `resume`.",
     )  # fmt: skip
-    parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
+    parallel: int = Field(default=1, ge=1, le=100, description="Cells that run at once, never two on one node.")
     nodes: int = Field(
         default=1, ge=1, le=100,
-        description="Nodes to measure on, one after the other: each has whole repeats of all volumes.",
+        description="Nodes to measure on, `parallel` of them at once: each has whole repeats of all volumes.",
     )  # fmt: skip
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")
 
@@ -102,16 +102,16 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
 
 
 def _check_nodes(options: KubernetesOptions, volume: str) -> None:
-    """Raise UsageError for options that place cells otherwise than whole repeats on one node after the other."""
+    """Raise UsageError for options that place cells otherwise than whole repeats on each node."""
     contradictions = {
-        "node": bool(options.node), "parallel": options.parallel > 1, "pin_node": not options.pin_node,
-        "VOLUME.KEY": bool(volume),
+        "node": bool(options.node), f"parallel={options.parallel}": options.parallel > options.nodes,
+        "pin_node": not options.pin_node, "share_nodes": options.share_nodes, "VOLUME.KEY": bool(volume),
     }  # fmt: skip
     contradiction = next((key for key, is_set in contradictions.items() if is_set), "")
     if options.nodes > 1 and contradiction:
         raise UsageError(
             f"nodes={options.nodes} and {contradiction} contradict each other", where="--target-option",
-            evidence="each node measures whole repeats of all volumes, one cell after the other",
+            evidence="each node measures whole repeats of all volumes, one cell at a time",
             next_step="leave one of them out",
         )  # fmt: skip
 

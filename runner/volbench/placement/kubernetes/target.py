@@ -18,7 +18,12 @@ from volbench.placement.docker import image_names
 from volbench.placement.docker.images import OFFICIAL_IMAGES
 from volbench.placement.interface import Job, Placement
 from volbench.placement.kubernetes import manifests
-from volbench.placement.kubernetes.node_blocks import measured_by_number, node_of_block, refuse_bound_volume
+from volbench.placement.kubernetes.node_blocks import (
+    lane_of_block,
+    measured_by_number,
+    node_of_block,
+    refuse_bound_volume,
+)
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.requests import server_requests
@@ -26,10 +31,11 @@ from volbench.placement.kubernetes.rights import missing_rights
 from volbench.placement.kubernetes.run_watch import RunWatch
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
+from volbench.records.run import PlannedCell
 from volbench.volume.cluster import RULES, Cluster
 from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.interface import OpenVolume
-from volbench.volume.kinds.claim import LABEL_RUN
+from volbench.volume.kinds.claim import LABEL_LANE, LABEL_RUN
 from volbench.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
 from volbench.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
@@ -100,6 +106,10 @@ class KubernetesTarget:
                 cause="no_permission",
             )
 
+    def lane_of(self, cell: PlannedCell) -> str:
+        """Return the lane of the cell's node, of a run on several."""
+        return lane_of_block(cell.block, blocks=self._blocks, nodes=self._options.nodes)
+
     def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         """Return paths inside the pod; the dataset's template is on the volume itself."""
         paths = pod_paths(self._workspace.volume_folder)
@@ -111,7 +121,7 @@ class KubernetesTarget:
         """Create the attempt's config map and job, unless they exist."""
         options = self._options_of(job.volume)
         apart = options.parallel > 1 and not options.share_nodes
-        near = "" if apart else self._node_of_pool(job)
+        near = "" if apart and options.nodes == 1 else self._node_of_pool(job)
         if options.nodes > 1:
             self._refuse_bound(job, near)
         pinned = bool(near) and options.pin_node and self._fits(job, near)
@@ -201,18 +211,19 @@ class KubernetesTarget:
         measured = self._measured_numbers.pop(pool[-1], "")
         if measured and pool not in self._node_names and self._is_usable(measured):
             self._node_names[pool] = measured
-        if not self._node_names and not self._measured_numbers and (node_name := self._node_of_claims(job)):
+        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
             self._node_names[pool] = node_name
         return self._node_names.get(pool, "")
 
     def _other_nodes(self, pool: _Pool) -> tuple[str, ...]:
         """Return the nodes of the run's other numbers, those of earlier cells included."""
-        names = [name for other, name in self._node_names.items() if other != pool]
-        return tuple(dict.fromkeys([*names, *self._measured_numbers.values()]))
+        node_names, measured = self._node_names.copy(), self._measured_numbers.copy()  # other lanes add to them
+        names = [name for other, name in node_names.items() if other != pool]
+        return tuple(dict.fromkeys([*names, *measured.values()]))
 
     def _refuse_bound(self, job: Job, node_name: str) -> None:
-        """Raise EnvironmentLacks for a volume that cannot be on several nodes, or not on this block's."""
-        if job.volume is None or job.volume.claim is None:
+        """Raise EnvironmentLacks for the user's claim that cannot be on several nodes, or not on this block's."""
+        if job.volume is None or job.volume.claim is None or job.volume.spec.kind != "pvc":
             return
         doing = f"looking where claim {job.volume.claim} can be used"
         claim = self._cluster.ask("GET", f"persistentvolumeclaims/{job.volume.claim}", doing=doing)
@@ -230,7 +241,7 @@ class KubernetesTarget:
         return node is not None and not node["spec"].get("unschedulable")
 
     def _node_of_claims(self, job: Job) -> str:
-        """Return the node that a claim of the run was bound for; only of its own if volumes are placed apart."""
+        """Return the node that a claim of the run was bound for; only of those that must share the cell's node."""
         selector = f"{LABEL_RUN}={self._workspace.run_id}"
         claims = self._cluster.ask(
             "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
@@ -238,6 +249,9 @@ class KubernetesTarget:
         if self._volume_options:
             own = job.volume.claim if job.volume else None
             claims = [claim for claim in claims if claim["metadata"]["name"] == own]
+        if self._options.nodes > 1:
+            lane = lane_of_block(job.cell.block, blocks=self._blocks, nodes=self._options.nodes)
+            claims = [claim for claim in claims if claim["metadata"]["labels"].get(LABEL_LANE) == lane]
         nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
         return next(filter(None, nodes), "")
 

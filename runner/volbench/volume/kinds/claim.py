@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from volbench.volume.kinds.run_owner import RunOwner
 
 DEFAULT_SIZE = "20Gi"
+_NAME_CHARACTERS = 63
+"""At most, of an object's name that is also a label's value."""
 LABEL_RUN = "volbench.org/run"
 LABEL_CELL = "volbench.org/cell"
+LABEL_LANE = "volbench.org/lane"
+"""Of a claim that is one lane's alone, such as one node's."""
 EMULATED = "volbench.org/emulated"
 """Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
 EMULATOR = "volbench.org/emulator"
@@ -34,22 +39,25 @@ class ClaimVolume(VolumeBase):
     Args:
         owner: owns a claim that this volume creates, so that the cluster deletes it when nobody comes back.
         keep: do not delete a claim that this volume created.
+        lane: of the run, whose own claim this is; empty: all cells of the volume share one.
     """
 
     def __init__(
-        self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None = None, keep: bool = False
-    ) -> None:
+        self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None = None,
+        keep: bool = False, lane: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(spec)
         self._cluster = cluster
         self._owner = owner
         self._run_id = run_id
         self._keep = keep
+        self._lane = lane
         self._where = f"volume {spec.name}={spec.text}"
 
     @property
     def claim(self) -> str:
         """The claim's name."""
-        return claim_name(self.spec, self._run_id)
+        return claim_name(self.spec, self._run_id, self._lane)
 
     def open(self) -> OpenVolume:
         """Check that the claim exists and is usable, or create it.
@@ -60,7 +68,7 @@ class ClaimVolume(VolumeBase):
         if self.spec.kind == "storage-class":
             self._check_class()
             self._check_measured_claim()
-            manifest = claim_manifest(self.spec, self._run_id, self._owner_references())
+            manifest = claim_manifest(self.spec, self._run_id, self._owner_references(), lane=self._lane)
             self._cluster.apply_once("persistentvolumeclaims", manifest, doing=f"making {self._where}")
         claim = self._find()
         if claim["spec"].get("volumeMode") == "Block":
@@ -150,22 +158,33 @@ class ClaimVolume(VolumeBase):
         return claim
 
 
-def claim_name(spec: VolumeSpec, run_id: str) -> str:
-    """Return the name of the existing claim, or of the run's."""
-    return spec.location if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
+def claim_name(spec: VolumeSpec, run_id: str, lane: str = "") -> str:
+    """Return the name of the existing claim, or of the run's; volumes whose names differ have different claims.
+
+    A volume's name that Kubernetes does not allow, or that leaves no room, gets a hash.
+    """
+    if spec.kind == "pvc":
+        return spec.location
+    parts = ("volbench", run_id.rsplit("-", 1)[-1], *filter(None, (lane,)))
+    name = object_name(*parts, spec.name)
+    if name == "-".join((*parts, spec.name)):
+        return name
+    digest = hashlib.sha256(spec.name.encode()).hexdigest()[:6]
+    return f"{name[: _NAME_CHARACTERS - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def claim_manifest(
-    spec: VolumeSpec, run_id: str, owner_references: Sequence[dict[str, str]] = ()
+    spec: VolumeSpec, run_id: str, owner_references: Sequence[dict[str, str]] = (), *, lane: str = ""
 ) -> dict[str, Any]:
     """Return the claim on a storage class."""
+    labels = {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: run_id}
     size = kubernetes_size(spec.options.get("size", DEFAULT_SIZE))
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": claim_name(spec, run_id),
-            "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: run_id},
+            "name": claim_name(spec, run_id, lane),
+            "labels": {**labels, **({LABEL_LANE: lane} if lane else {})},
             **({"ownerReferences": list(owner_references)} if owner_references else {}),
         },
         "spec": {
@@ -184,7 +203,7 @@ def kubernetes_size(text: str) -> str:
 
 def object_name(*parts: str) -> str:
     """Return a valid object name: the parts in lower case, with `-` for invalid characters."""
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:63].rstrip("-")
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:_NAME_CHARACTERS].rstrip("-")
 
 
 def _facts(claim: dict[str, Any]) -> VolumeFacts:

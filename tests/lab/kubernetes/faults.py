@@ -1,0 +1,71 @@
+"""Writes the page of faults made on a real cluster, with what volbench said of each.
+
+    VOLBENCH_FAULTS=/tmp/faults.jsonl make test-kubernetes
+    python3 tests/lab/kubernetes/faults.py /tmp/faults.jsonl results/examples/kubernetes/faults.md VERSION
+
+The tests append a line for each fault whose outcome they have checked (`ClusterBench.quote`). VERSION is that of
+the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LINES_MAX = 14
+_NOISE = re.compile(
+    r"^(suite |target |  volume |  step |\d+ cells|at most|space:|cost:|results:|report:)|\[\d+/\d+\]"
+)
+_ERROR = re.compile(
+    r"^(volbench: |  evidence:|  next step:|interrupted|claim |Volume |volume |fix the problem|retry)"
+)
+_NAMES = ((re.compile(r"vbt-[a-z0-9-]+-ns"), "NAMESPACE"), (re.compile(r"/tmp/\S+/results/"), "results/"))
+
+
+def quoted(output: str) -> list[str]:
+    """Return the lines of a command's output from its error on, or those that are no progress."""
+    for pattern, name in _NAMES:
+        output = pattern.sub(name, output)
+    lines = [line.rstrip() for line in output.splitlines()]
+    first = next((number for number, line in enumerate(lines) if _ERROR.match(line)), None)
+    kept = lines[first:] if first is not None else [line for line in lines if not _NOISE.search(line)]
+    kept = [line for line in kept if line and not _NOISE.search(line)]
+    return kept[:LINES_MAX] + (["..."] if len(kept) > LINES_MAX else [])
+
+
+def page(faults: list[dict[str, Any]], version: str) -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield "# Faults made on a real cluster, and what volbench said"
+    yield ""
+    lab = "the [lab cluster](../../../tests/lab/kubernetes/README.md)"
+    yield f"Kubernetes {version}, {lab}. Each fault is made by a test that checks its outcome. The texts are copied"
+    yield (
+        "from the terminal by `tests/lab/kubernetes/faults.py`, with other names for namespaces and directories."
+        " *Causes* are those of attempts that failed and were made again."
+    )
+    for fault in faults:
+        yield ""
+        yield f"## {fault['fault'][0].upper()}{fault['fault'][1:]}"
+        causes = f"; causes: {', '.join(f'`{cause}`' for cause in fault['causes'])}" if fault["causes"] else ""
+        yield f"Exit code {fault['code']}{causes}."
+        yield ""
+        yield "```"
+        yield from quoted(fault["output"])
+        yield "```"
+
+
+def main() -> None:
+    """Write the page; of a fault that was made twice, the later outcome."""
+    source, target, version = sys.argv[1:]
+    lines = [json.loads(line) for line in Path(source).read_text().splitlines()]
+    faults = list({one["fault"]: one for one in lines}.values())
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    Path(target).write_text("\n".join(page(faults, version)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""`kubectl volbench`: the wrapper with and without volbench, and what `make krew` packs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[3]
+PLUGIN = ROOT / "k8s" / "krew" / "kubectl-volbench"
+
+
+class Shell:
+    """The wrapper as krew installs it, among programs that only say how they were called."""
+
+    def __init__(self, root: Path) -> None:
+        self.bin, self._store = root / "bin", root / "store"
+        for directory in (self.bin, self._store):
+            directory.mkdir()
+        for file in (PLUGIN, *PLUGIN.parents[1].glob("runner/fetch.*")):
+            shutil.copy(file, self._store)
+        for name in ("sh", "grep", "sed", "dirname", "readlink", "mkdir", "tar"):
+            self.program(name, f'exec {shutil.which(name)} "$@"')
+
+    def program(self, name: str, script: str) -> None:
+        (self.bin / name).write_text(f"#!{shutil.which('sh')}\n{script}\n")
+        (self.bin / name).chmod(0o755)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        installed = self.bin / "kubectl-volbench"
+        installed.symlink_to(self._store / "kubectl-volbench")
+        try:
+            return subprocess.run(
+                [str(installed), *words], env={"PATH": str(self.bin)}, capture_output=True, text=True, timeout=60,
+                check=False,
+            )  # fmt: skip
+        finally:
+            installed.unlink()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_with_volbench_it_is_volbench_k8s(shell: Shell) -> None:
+    shell.program("volbench", 'echo "$@"')
+    assert shell.run("list", "-n", "team").stdout == "k8s list -n team\n"
+
+
+def test_with_kubectl_alone_logs_are_followed_from_their_start(shell: Shell) -> None:
+    """The first attempt finds no pod yet."""
+    begun = shell.bin / "begun"
+    shell.program("kubectl", f'[ -e {begun} ] || {{ : >{begun}; exit 1; }}; echo "$@"')
+    shell.program("sleep", "exit 0")
+    assert shell.run("logs", "-n", "team", "vb-1").stdout == "logs -n team -f job/vb-1\n"
+    assert shell.run("logs").stdout == "logs -n volbench -f job/volbench-runner\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("fetch",), "--namespace volbench get job volbench-runner"),
+        (("fetch", "vb-1", "-n", "team"), "--namespace team get job vb-1"),
+        (("fetch", "--namespace", "team", "vb-1", "here"), "--namespace team get job vb-1"),
+    ],
+)
+def test_with_kubectl_alone_results_are_fetched(shell: Shell, words: tuple[str, ...], expected: str) -> None:
+    shell.program("kubectl", 'echo "$@" >&2; exit 9')
+    assert shell.run(*words).stderr.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("submit", "x.yaml"), ("logs", "-n"), ("logs", "-x"), ("logs", "a", "b", "c")]
+)
+def test_what_needs_volbench_or_is_no_command_is_said(shell: Shell, words: tuple[str, ...]) -> None:
+    shell.program("kubectl", "exit 9")
+    ended = shell.run(*words)
+    assert (ended.returncode, "usage: kubectl volbench" in ended.stderr) == (2, True)
+
+
+def test_the_archive_is_what_the_manifest_says(tmp_path: Path) -> None:
+    """By krew's rules: name of the file, version with v, a checksum of the archive, a licence in it."""
+    for name in ("Makefile", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("krew", "runner"):
+        shutil.copytree(ROOT / "k8s" / name, tmp_path / "k8s" / name)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(
+        ["make", "-s", "krew"], cwd=tmp_path, check=True, capture_output=True, env=environment, timeout=60
+    )
+    manifest: dict[str, Any] = YAML(typ="safe").load((tmp_path / "dist" / "volbench.yaml").read_text())
+    archive = tmp_path / "dist" / "kubectl-volbench.tar.gz"
+    assert manifest["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("Plugin", "volbench")
+    assert manifest["spec"]["version"] == "v0.1.0"
+    assert len(manifest["spec"]["shortDescription"]) <= 50
+    (platform,) = manifest["spec"]["platforms"]
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    with tarfile.open(archive) as packed:
+        assert sorted(packed.getnames()) == sorted(one["from"] for one in platform["files"])
+        assert packed.getmember(platform["bin"]).mode & 0o111
+    assert "LICENSE" in {one["from"] for one in platform["files"]}
