@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,7 +133,7 @@ def _fault(document: Document, model: type[Record], fault: Any) -> str:
     path = _existing_path(document.data, fault["loc"])
     key_text = ".".join(str(component) for component in path) or "file"
     if fault["type"] == "extra_forbidden":
-        keys = _sibling_keys(model, path)
+        keys = _sibling_keys(model, fault["loc"])
         return f"{document.origin(path)}: {key_text}: unknown key, {suggestion(str(path[-1]), keys)}"
     if fault["type"] == "missing":
         return f"{document.origin(path)}: {key_text}: the key {fault['loc'][-1]!r} is missing"
@@ -175,18 +176,33 @@ def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
     return tuple(path)
 
 
-def _sibling_keys(model: type[Record], path: KeyPath) -> list[str]:
-    """Return the keys that the JSON Schema has at the path's parent, over all members of a union."""
-    schema = model.model_json_schema()
+def _sibling_keys(model: type[Record], location: tuple[str | int, ...]) -> list[str]:
+    """Return the other keys that the JSON Schema has at a fault's location, over all possible members of a union.
+
+    Args:
+        location: as pydantic gives it, with the tag of a union's member before what is in the member.
+    """
+    schema = _json_schema(model)
     nodes = [schema]
-    for component in path[:-1]:
-        nodes = [child for node in nodes for child in _children(schema, node, component)]
-    return sorted({key for node in nodes for key in node.get("properties", {})})
+    for component in location[:-1]:
+        tagged = [node["discriminator"]["mapping"].get(component) for node in nodes if "discriminator" in node]
+        if any(tagged):
+            nodes = [_definition(schema, reference) for reference in tagged if reference]
+            continue
+        members = [member for node in nodes for member in _members(schema, node)]
+        # The name of a member of a union without tags is in the location, and not in the data.
+        nodes = [child for member in members if (child := _child(member, component))] or nodes
+    keys = {key for node in nodes for member in _members(schema, node) for key in member.get("properties", {})}
+    return sorted(keys - {str(location[-1])})
 
 
-def _children(schema: dict[str, Any], node: dict[str, Any], component: str | int) -> list[dict[str, Any]]:
-    child = node.get("items") if isinstance(component, int) else _of_mapping(node, component)
-    return _members(schema, child) if child else []
+@cache
+def _json_schema(model: type[Record]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _child(node: dict[str, Any], component: str | int) -> Any:
+    return node.get("items") if isinstance(component, int) else _of_mapping(node, component)
 
 
 def _of_mapping(node: dict[str, Any], key: str) -> Any:
@@ -197,8 +213,13 @@ def _of_mapping(node: dict[str, Any], key: str) -> Any:
 
 def _members(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
     if "$ref" in node:
-        return _members(schema, schema["$defs"][node["$ref"].rsplit("/", 1)[1]])
+        return _members(schema, _definition(schema, node["$ref"]))
     unions = node.get("oneOf") or node.get("anyOf")
     if unions:
         return [member for option in unions for member in _members(schema, option)]
     return [node]
+
+
+def _definition(schema: dict[str, Any], reference: str) -> dict[str, Any]:
+    definition: dict[str, Any] = schema["$defs"][reference.rsplit("/", 1)[1]]
+    return definition

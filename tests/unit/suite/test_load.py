@@ -10,7 +10,7 @@ from volbench.errors import UsageError
 from volbench.records.steps.fio import FioStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.suite.load import check_suite, load_suite
-from volbench.suite.model import PINNED_DURABILITY
+from volbench.suite.model import PINNED_DURABILITY, SuiteFile
 
 SHIPPED = sorted(Path("suites").glob("*.yaml"))
 MINIMAL = "name: small\nsteps:\n  - kind: oltp\n    threads: [1, 8]\n    duration: 30s\n"
@@ -60,6 +60,22 @@ def test_an_unknown_key_is_shown_with_its_line_and_the_nearest_match() -> None:
     assert "s.yaml:6: steps.0.thread: unknown key, perhaps you meant 'threads'" in faults_of(
         "name: s\n# a comment\nrepeats: 2\nsteps:\n  - kind: oltp\n    thread: 8\n"
     )
+
+
+def test_a_key_of_another_kind_of_step_is_no_suggestion() -> None:
+    """`late_max` is a key of replay, and not what somebody meant who gave it to oltp."""
+    message = faults_of("name: s\nsteps:\n  - kind: oltp\n    late_max: 5%\n")
+    assert "steps.0.late_max: unknown key, " in message
+    assert "'late_max'" not in message
+
+
+def test_the_keys_of_a_suite_are_listed_once_for_all_its_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite of 3 kB with 147 faults took a second."""
+    schemas: list[None] = []
+    listed = SuiteFile.model_json_schema
+    monkeypatch.setattr(SuiteFile, "model_json_schema", lambda: schemas.append(None) or listed())
+    faults_of("name: s\nsteps:\n" + "  - {kind: oltp, thread: 8}\n" * 50)
+    assert len(schemas) <= 1
 
 
 def test_all_faults_are_reported_at_once() -> None:
