@@ -1,15 +1,18 @@
-"""A run of 24 h at 1 Hz with 200 metrics is read, compared and reported in at most 20 s and 1 GiB.
+"""A run of 24 h at 1 Hz with 200 metrics is read, compared and reported in at most 8 s of CPU time and 1 GiB.
 
-`python tests/benchmarks/long_run.py [--hours 24] [--metrics 200] [--cells 8] [--keep DIR]` writes such a run (not
-timed), reports it in a process of its own, and says seconds, peak memory and the size of the page. Exit code 1
-when a bound is missed.
+`python tests/benchmarks/long_run.py [--hours 24] [--metrics 200] [--cells 10]` writes such a run in so many cells,
+then one in a single cell of one volume (not timed), reports each in a process of its own, and
+says seconds, peak memory and size of the page. Exit code 1 when a bound is missed. Seconds are of CPU time: wall
+time says nothing on a busy machine.
+
+Two cores at load 17: ten cells 9.3 s CPU, 583 MiB; a single cell 5.0 s, 882 MiB.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,7 +33,7 @@ from volbench.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
 from volbench.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
 from volbench.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 8.0
 BYTES_MAX = 1 << 30
 OWN_METRICS = 11  # that synthetic_run writes by itself
 
@@ -40,26 +43,38 @@ def main() -> int:
     arguments = _arguments()
     if arguments.report is not None:
         return _report(arguments.report)
-    with tempfile.TemporaryDirectory() as temporary:
-        place = arguments.keep or Path(temporary)
-        started = time.monotonic()
-        directory = make_run(place, hours=arguments.hours, metrics=arguments.metrics, cells=arguments.cells)
-        rows = sum(pq.read_metadata(path).num_rows for path in directory.path.glob(f"cells/*/{SERIES_FILE}"))
-        print(f"made {rows:,} rows in {time.monotonic() - started:.0f} s")
-        started = time.monotonic()
-        done = subprocess.run([sys.executable, __file__, "--report", str(directory.path)], check=True, timeout=600)
-        seconds = time.monotonic() - started
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        page = (directory.path / "report.html").stat().st_size
-        print(f"reported in {seconds:.1f} s, peak {peak / 2**20:.0f} MiB, page {page / 2**20:.2f} MiB")
-        return int(done.returncode != 0 or seconds > SECONDS_MAX or peak > BYTES_MAX)
+    missed = False
+    for cells in dict.fromkeys((arguments.cells, 1)):
+        with tempfile.TemporaryDirectory() as temporary:
+            started = time.monotonic()
+            directory = make_run(Path(temporary), hours=arguments.hours, metrics=arguments.metrics, cells=cells)
+            rows = sum(pq.read_metadata(path).num_rows for path in directory.path.glob(f"cells/*/{SERIES_FILE}"))
+            print(f"made {rows:,} rows ({cells} cells) in {time.monotonic() - started:.0f} s")
+            missed |= _judged(directory)
+    return int(missed)
+
+
+def _judged(directory: RunDirectory) -> bool:
+    """Report the run in a process, print what it took, and return whether a bound is missed."""
+    started = time.monotonic()
+    process = subprocess.Popen([sys.executable, __file__, "--report", str(directory.path)])
+    _, status, usage = os.wait4(process.pid, 0)  # of this process alone
+    seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    page = directory.path / "report.html"
+    mib = page.stat().st_size / 2**20 if page.exists() else 0.0
+    print(
+        f"reported in {seconds:.1f} s CPU (at most {SECONDS_MAX:g}; {time.monotonic() - started:.1f} s wall), "
+        f"peak {peak / 2**20:.0f} MiB (at most {BYTES_MAX >> 20}), page {mib:.2f} MiB"
+    )
+    return status != 0 or seconds > SECONDS_MAX or peak > BYTES_MAX
 
 
 def make_run(place: Path, *, hours: float, metrics: int, cells: int) -> RunDirectory:
-    """Cells over two volumes that last `hours` together; all series on one grid of 1 s."""
+    """Cells over two volumes that last `hours` together, a single one on one; all series on one grid of 1 s."""
     length_s = hours * 3600 / cells
+    volumes = (SyntheticVolume(name="a", stall_s=(100.0, 103.0)), SyntheticVolume(name="b", speed=1.2))
     wanted = Synthetic(
-        volumes=(SyntheticVolume(name="a", stall_s=(100.0, 103.0)), SyntheticVolume(name="b", speed=1.2)),
+        volumes=volumes if cells > 1 else volumes[:1],
         repeats=max(1, cells // 2),
         steps=(OltpStep(name="load", warmup_s=10, duration_s=length_s),),
         suite="long",
@@ -102,7 +117,8 @@ def _report(path: Path) -> int:
 
     report, _ = write_reports(RunDirectory.open(path))
     print(report.summary.sentence)
-    return 0 if report.comparisons and math.isfinite(report.timing.wall_s) else 1
+    compared = bool(report.comparisons) or len(report.cells) == 1
+    return 0 if compared and math.isfinite(report.timing.wall_s) else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -110,7 +126,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--metrics", type=int, default=200)
     parser.add_argument("--cells", type=int, default=10)
-    parser.add_argument("--keep", type=Path, default=None)
     parser.add_argument("--report", type=Path, default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
 

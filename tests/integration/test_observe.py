@@ -227,10 +227,10 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
             return rows(account, sql, timeout_s=30)
 
         with observe(tmp_path / "s", account_for(query, tmp_path), out, "--volume", "none") as watching:
-            wait_until(lambda: ticks(out) >= 8 if out.exists() else False, watching)
+            wait_until(lambda: ticks(out) >= 12 if out.exists() else False, watching)
             idle_until = ticks(out)
-            sent_ms = _sleep_for(account, each_s=0.05, seconds=6.0)
-            wait_until(lambda: ticks(out) >= idle_until + 18, watching)  # digests are read every ten seconds
+            sent_ms = _sleep_for(account, each_s=0.05, seconds=10.0)
+            wait_until(lambda: ticks(out) >= idle_until + 22, watching)
             code, output = ended(watching, signal.SIGTERM)
             assert code == EXIT_OK, output
         with read_only(account, snapshot=False) as reader:

@@ -2,8 +2,8 @@
 
 A row's text is its columns joined as CONCAT_WS does, without NULLs, and a map of these; numbers and times as the
 session prints them (UTC), binary values and strings as they are stored, strings in utf8mb4 where the servers store
-them in different character sets: converting takes longer than all the rest. A chunk's checksum is the number of
-rows and the sum of 64 bits of each row's SHA-256 (equal rows add up, so that two more of them are seen too).
+them in different character sets: on MariaDB, converting takes longer than all the rest. A chunk's checksum is the
+number of rows and the sum of 64 bits of each row's SHA-256 (equal rows add up, so that two more of them are seen).
 The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1().
 """
 
@@ -36,7 +36,7 @@ class Column:
     name: str
     type: str
     nullable: bool = True
-    same_charset: bool = False
+    stored_alike: bool = False
 
     @property
     def base_type(self) -> str:
@@ -241,7 +241,8 @@ def _column(name: str, source_side: Attributes, candidate_side: Attributes) -> C
         name=name,
         type=source_side["type"],
         nullable=not source_side["nullable"] == candidate_side["nullable"] == "NO",
-        same_charset=bool(source_side["charset"]) and source_side["charset"] == candidate_side["charset"],
+        # In utf8mb4 there is nothing to convert.
+        stored_alike=source_side["charset"] == candidate_side["charset"] not in {"", "utf8mb4"},
     )
 
 
@@ -249,7 +250,7 @@ def _column_text(column: Column) -> str:
     name, base = _name(column.name), column.base_type
     if base in _IN_HEX:
         return f"HEX({name})"
-    if base in _BYTES or (base in _STRINGS and column.same_charset):
+    if base in _BYTES or (base in _STRINGS and column.stored_alike):
         return f"CAST({name} AS BINARY)"
     if base in _CONVERTED:
         return f"CONVERT({name} USING utf8mb4)"

@@ -106,7 +106,12 @@ def test_strings_are_converted_only_where_they_are_stored_in_different_character
 
     latin, unicode = column("varchar(9)", charset="latin1"), column("varchar(9)", charset="utf8mb4")
     assert text(latin, latin) == "CONCAT_WS('#', CAST(`c` AS BINARY))"
-    assert text(latin, unicode) == text(unicode, latin) == "CONCAT_WS('#', CONVERT(`c` USING utf8mb4))"
+    assert (
+        text(unicode, unicode)
+        == text(latin, unicode)
+        == text(unicode, latin)
+        == "CONCAT_WS('#', CONVERT(`c` USING utf8mb4))"
+    )
     assert text(column("enum('a')", charset="latin1"), column("enum('a')", charset="latin1")) == (
         "CONCAT_WS('#', CONVERT(`c` USING utf8mb4))"
     )
