@@ -11,13 +11,13 @@ from typing import TypeVar
 from volbench.analysis.explain.acquittal import NONE, acquit, missing_evidence, why_unexplained
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
+from volbench.analysis.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.network import NETWORK, shares_of_latency
-from volbench.analysis.explain.rules.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
-from volbench.analysis.explain.rules.storage import is_much, storage_findings
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.rules.stretch import collapsed as collapsed_intervals
+from volbench.analysis.explain.rules.volume.storage import is_much, storage_findings
 from volbench.analysis.explain.wording import number, row
 from volbench.records.report import EvidenceRow, FindingRow
 

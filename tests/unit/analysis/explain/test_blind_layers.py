@@ -20,7 +20,7 @@ from volbench.analysis.explain.evidence.layers import (
     written_copies,
 )
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.rules.host import set_and_free
+from volbench.analysis.explain.rules.host.above_device import set_and_free
 from volbench.analysis.explain.rules.shared_evidence import sync_by_volume_ms
 from volbench.store.series import SeriesKey
 

@@ -14,7 +14,7 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.processors import CpuAccount, cpu_account
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.rules.processors import cpus_explain_fall
+from volbench.analysis.explain.rules.host.processors import cpus_explain_fall
 from volbench.store.series import SeriesKey
 
 Floats = NDArray[np.float64]

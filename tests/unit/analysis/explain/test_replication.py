@@ -9,7 +9,7 @@ from volbench.analysis.explain.accounts.pool import Pool, pool_difference, pool_
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.rules.replication import replication_findings
+from volbench.analysis.explain.rules.volume.replication import replication_findings
 from volbench.store.series import SeriesKey
 
 SECONDS = 30

@@ -8,7 +8,7 @@ import pytest
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Floats, Grid
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.rules.credits import empty_at_s, first_empty
+from volbench.analysis.explain.rules.volume.credits import empty_at_s, first_empty
 from volbench.store.series import SeriesKey
 
 PERIOD_S = 300.0

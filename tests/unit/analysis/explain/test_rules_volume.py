@@ -8,7 +8,7 @@ import pytest
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Grid
-from volbench.analysis.explain.rules.volume import host_against_volume
+from volbench.analysis.explain.rules.volume.counted_by_volume import host_against_volume
 from volbench.store.series import SeriesKey
 
 SAMPLES = 60

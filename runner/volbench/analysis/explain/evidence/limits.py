@@ -18,7 +18,6 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, median, quant
 from volbench.analysis.explain.evidence.cliffs import change_points
 from volbench.analysis.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.analysis.explain.evidence.plateau_checks import (
-    SLICES,
     Check,
     Exceeded,
     absorption_check,
@@ -27,6 +26,7 @@ from volbench.analysis.explain.evidence.plateau_checks import (
     elasticity_check,
     exceeded_check,
     inflation_check,
+    may_be_sliced,
     not_made,
     regularity_checks,
 )
@@ -53,7 +53,8 @@ _INDEPENDENT = {
 class Plateau:
     """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit.
 
-    `direction` names the operations that it is about; None: reads and writes together.
+    `direction` names the operations that it is about; None: reads and writes together. `sliced`: it may come in
+    slices (`may_be_sliced`).
     """
 
     resource: Resource
@@ -66,6 +67,7 @@ class Plateau:
     base_await_ms: float | None
     checks: tuple[Check, ...]
     direction: Direction | None = None
+    sliced: bool = False
 
     @property
     def unit(self) -> str:
@@ -79,7 +81,7 @@ class Plateau:
         Regularity needs METERED_SAMPLES by itself: fewer are even by chance. Streams of a constant latency are as
         regular, which no storage is; where their queue varies, what absorbs it refutes a limit.
         """
-        passed = {check.name for check in self.checks if check.holds} - {SLICES}
+        passed = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
         metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
         return not refuted and (
@@ -92,9 +94,10 @@ class Plateau:
 
         A rate that is no less even than a meter's slices make it says nothing either way, however many wait.
         """
-        held = {check.name for check in self.checks if check.holds}
-        passed, refuted = held - {SLICES}, any(check.holds is False for check in self.checks)
-        even = passed <= {"evenness"} and bool(held) and self.in_flight >= limit.LONG_QUEUE
+        passed = {check.name for check in self.checks if check.holds}
+        refuted = any(check.holds is False for check in self.checks)
+        is_even = passed == {"evenness"} or (self.sliced and not passed)
+        even = is_even and self.in_flight >= limit.LONG_QUEUE
         return not refuted and (even or passed == {"evenness", "regularity"})
 
 
@@ -231,6 +234,7 @@ def _plateau(
     waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
     counted = exceeded.of(resource)
     width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
+    operations = _operations(device, resource, inside, width)
     return Plateau(
         resource=resource,
         level=level,
@@ -246,8 +250,9 @@ def _plateau(
             not_made("compensation") if cpu_bound else compensation_check(device, resource, inside_span, busy),
             inflation_check(waited, base_ms),
             absorption_check(inside, in_flight, cpu_bound=cpu_bound),
-            *regularity_checks(_operations(device, resource, inside, width), width),
+            *regularity_checks(operations),
         ),
+        sliced=may_be_sliced(operations, width),
     )
 
 

@@ -11,7 +11,6 @@ from volbench.analysis.explain.evidence.align import Floats, Mask
 from volbench.analysis.explain.evidence.device import Device, Resource
 from volbench.base.text import percent
 
-SLICES = "slices"
 _MAD_TO_SIGMA = 1.4826
 _SLOPE_SAMPLES = 500
 """Theil and Sen's slope takes all pairs; of a long step, every n-th interval will do."""
@@ -187,8 +186,8 @@ def sliced_dispersion_max(per_interval: float, width_s: float) -> float:
     return per_interval * (limit.SLICE_S / width_s) ** 2 / 6
 
 
-def regularity_checks(counts: Floats | None, width_s: float) -> tuple[Check, ...]:
-    """A meter's regularity, which is proof; a rate more even than chance, or than slices, which are no proof.
+def may_be_sliced(counts: Floats | None, width_s: float) -> bool:
+    """Whether a rate is as even as a meter that comes in slices: then its unevenness refutes no meter.
 
     Args:
         counts: operations in each interval, shape (buckets,); None: not known.
@@ -196,13 +195,18 @@ def regularity_checks(counts: Floats | None, width_s: float) -> tuple[Check, ...
     """
     spread = None if counts is None else dispersion(counts)
     if spread is None or counts is None or width_s <= 0:
-        return not_made("regularity"), not_made("evenness"), not_made(SLICES)
-    sliced = sliced_dispersion_max(float(np.nanmedian(counts)), width_s)
+        return False
+    return spread <= sliced_dispersion_max(float(np.nanmedian(counts)), width_s)
+
+
+def regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
+    """A meter's regularity, which is proof; and a rate more even than chance, which needs a second check."""
+    spread = None if counts is None else dispersion(counts)
+    if spread is None:
+        return not_made("regularity"), not_made("evenness")
     text = f"it is as regular as a meter: its variance is {spread:.2g} of the mean"
-    slices = f"it is as even as a meter that comes in slices of 100 ms: its variance is {spread:.2g} of the mean"
     even = f"it is far more even than chance makes it: its variance is {spread:.2g} of the mean"
     return (
         Check(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
         Check(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),
-        Check(name=SLICES, holds=spread <= sliced or None, value=spread, text=slices),
     )

@@ -15,7 +15,7 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.layers import stretches
 from volbench.analysis.explain.evidence.network import RESEND_S, NetworkAccount, network_account
-from volbench.analysis.explain.rules.processors import OTHERS, SATURATED
+from volbench.analysis.explain.rules.host.processors import OTHERS, SATURATED
 from volbench.analysis.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow

@@ -17,7 +17,6 @@ from volbench.analysis.explain.evidence.device import Resource, conserved_resour
 from volbench.analysis.explain.evidence.limits import Plateau
 from volbench.analysis.explain.evidence.plateau_checks import dispersion
 from volbench.analysis.explain.rules.advice import more_of, p95_text
-from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     explains_little,
@@ -26,6 +25,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     queue_holds,
     throughput_fall,
 )
+from volbench.analysis.explain.rules.volume.credits import emptied_findings
 from volbench.analysis.explain.wording import amount, clock, number, percent, row
 from volbench.records.report import EvidenceRow
 

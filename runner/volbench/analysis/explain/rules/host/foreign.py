@@ -16,7 +16,7 @@ from volbench.analysis.explain.evidence.layers import (
     ForeignFlow,
     stretches,
 )
-from volbench.analysis.explain.rules.host import GAP_S
+from volbench.analysis.explain.rules.host.above_device import GAP_S
 from volbench.analysis.explain.rules.shared_evidence import (
     Effect,
     context,

@@ -25,7 +25,7 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, quantile
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.layers import FOREIGN_OPERATIONS_MIN, cgroup_flow, stretches
-from volbench.analysis.explain.rules.host import GAP_S
+from volbench.analysis.explain.rules.host.above_device import GAP_S
 from volbench.analysis.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow

@@ -13,14 +13,9 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import mean, median, quantile
 from volbench.analysis.explain.evidence.stalls import Stall, stalled_together
 from volbench.analysis.explain.rules.advice import p95_text
-from volbench.analysis.explain.rules.credits import first_empty
-from volbench.analysis.explain.rules.foreign import foreign_findings, foreign_intervals
-from volbench.analysis.explain.rules.host import host_findings, lost_syncs
-from volbench.analysis.explain.rules.limits import conserved_limit, likely_limit_findings, limit_findings
-from volbench.analysis.explain.rules.memory import memory_findings
-from volbench.analysis.explain.rules.metadata import metadata_findings
-from volbench.analysis.explain.rules.meter import metered_streams
-from volbench.analysis.explain.rules.replication import replication_findings
+from volbench.analysis.explain.rules.host.above_device import host_findings, lost_syncs
+from volbench.analysis.explain.rules.host.foreign import foreign_findings, foreign_intervals
+from volbench.analysis.explain.rules.host.memory import memory_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     data_read_ms,
@@ -30,9 +25,14 @@ from volbench.analysis.explain.rules.shared_evidence import (
     slowest_sync_ms,
     sync_by_volume_ms,
 )
-from volbench.analysis.explain.rules.slower import slower_findings
-from volbench.analysis.explain.rules.streams import read_ahead_findings, waiting_streams
-from volbench.analysis.explain.rules.volume import host_against_volume
+from volbench.analysis.explain.rules.volume.counted_by_volume import host_against_volume
+from volbench.analysis.explain.rules.volume.credits import first_empty
+from volbench.analysis.explain.rules.volume.limits import conserved_limit, likely_limit_findings, limit_findings
+from volbench.analysis.explain.rules.volume.metadata import metadata_findings
+from volbench.analysis.explain.rules.volume.meter import metered_streams
+from volbench.analysis.explain.rules.volume.replication import replication_findings
+from volbench.analysis.explain.rules.volume.slower import slower_findings
+from volbench.analysis.explain.rules.volume.streams import read_ahead_findings, waiting_streams
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 from volbench.records.steps import step_kind

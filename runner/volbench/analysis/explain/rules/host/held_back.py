@@ -17,7 +17,7 @@ from volbench.analysis.explain.evidence.processors import (
     held_tasks,
     task_use,
 )
-from volbench.analysis.explain.rules.processors import MORE_FOR_CLIENT, SIDES
+from volbench.analysis.explain.rules.host.processors import MORE_FOR_CLIENT, SIDES
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow
 
