@@ -1,6 +1,7 @@
 """Own data of at least 1 GB with its own slow log, on two volumes: the slower volume and its slower statements.
 
-    python tests/benchmarks/own_data.py [--rows 3300000] [--a SPEC] [--b SPEC] [--dir DIR] [--repeats 6]
+    python tests/benchmarks/own_data.py [--flavor mysql] [--rows 3300000] [--a SPEC] [--b SPEC] [--dir DIR]
+      [--repeats 6] [--seconds 30] [--pool 128M]
 
 Writes DIR/shop.sql (tests/support/film_shop.py, not sysbench's tables), loads it into a real server, whose slow log
 of a minute's load is DIR/slow.log, and replays the log on both volumes. What is in DIR already is used again. Ends
@@ -18,12 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import film_shop
+from mysql_container import mysql_container
 from scratch_server import scratch_server
+
+from volbench.engine.connection import Account, rows
 
 BYTES_MIN = 10**9
 ROWS = 3_300_000
@@ -33,9 +38,9 @@ REPEATS = 6
 any overlap (p = 2/252, times 6)."""
 SUITE = """schema: 1
 name: own-data
-engine: {{flavor: mariadb, config: {{innodb_buffer_pool_size: 128M}}}}
+engine: {{flavor: {flavor}, config: {{innodb_buffer_pool_size: {pool}}}}}
 dataset: {{kind: dump, path: {place}/shop.sql, schema: shop, size: 3GiB}}
-steps: [{{kind: replay, name: replay, log: {place}/slow.log, warmup: 5s, duration: 30s}}]
+steps: [{{kind: replay, name: replay, log: {place}/slow.log, warmup: 5s, duration: {seconds}s}}]
 repeats: {repeats}
 replacements: 0%
 limits: {{foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, missed_samples: 50%, emulator_late: 100%}}
@@ -50,6 +55,9 @@ def main() -> int:
     parser.add_argument("--b", default="emulated:efs-elastic")
     parser.add_argument("--dir", type=Path, default=Path("/var/tmp/volbench-own-data"))
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--flavor", choices=("mariadb", "mysql"), default="mariadb", help="mysql: in containers")
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--pool", default="128M")
     wanted = parser.parse_args()
     wanted.dir.mkdir(parents=True, exist_ok=True)
     if wanted.a.startswith("path:"):
@@ -59,11 +67,16 @@ def main() -> int:
         _timed("writing the dump", lambda: film_shop.write_dump(wanted.dir / "partial.sql", wanted.rows))
         (wanted.dir / "partial.sql").rename(dump)
     if not log.exists():
-        _timed("recording the slow log on a real server", lambda: _record(dump, log, wanted.rows))
+        _timed("recording the slow log on a real server", lambda: _record(dump, log, wanted.rows, wanted.flavor))
     suite = wanted.dir / "own-data.yaml"
-    suite.write_text(SUITE.format(place=wanted.dir, repeats=wanted.repeats))
+    suite.write_text(
+        SUITE.format(
+            place=wanted.dir, repeats=wanted.repeats, flavor=wanted.flavor, pool=wanted.pool, seconds=wanted.seconds
+        )
+    )  # fmt: skip
+    target = "docker" if wanted.flavor == "mysql" else "local"
     command = [
-        sys.executable, "-m", "volbench", "run", str(suite), "--target", "local", "--volume", f"a={wanted.a}",
+        sys.executable, "-m", "volbench", "run", str(suite), "--target", target, "--volume", f"a={wanted.a}",
         "--volume", f"b={wanted.b}", "--out", str(wanted.dir / "results"), "--yes", "--json",
     ]  # fmt: skip
     started_s = time.monotonic()
@@ -73,7 +86,20 @@ def main() -> int:
     return _judge(json.loads(done.stdout), dump.stat().st_size, time.monotonic() - started_s)
 
 
-def _record(dump: Path, log: Path, rows: int) -> None:
+@dataclass(frozen=True)
+class _Container:
+    """MySQL in a container, as `record_load` uses a server; its directory is /run/mysql in there."""
+
+    socket: Path
+
+    def query(self, sql: str) -> object:
+        return rows(Account(user="root", socket=str(self.socket)), sql)
+
+
+def _record(dump: Path, log: Path, rentals: int, flavor: str) -> None:
+    if flavor == "mysql":
+        _record_in_container(dump, log, rentals)
+        return
     options = ("--innodb-buffer-pool-size=1G", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=512M")
     with tempfile.TemporaryDirectory(prefix="own-") as place, scratch_server(Path(place), *options) as server:
         server.query(f"CREATE DATABASE {film_shop.SCHEMA}")
@@ -81,8 +107,20 @@ def _record(dump: Path, log: Path, rows: int) -> None:
         with dump.open("rb") as sql:
             argv = [client, "--no-defaults", f"--socket={server.socket}", "-uroot", film_shop.SCHEMA]
             subprocess.run(argv, stdin=sql, check=True)
-        film_shop.record_load(server, rows, seconds=LOAD_S, log=Path(place) / "slow.log")
-        shutil.copy(Path(place) / "slow.log", log)
+        film_shop.record_load(server, rentals, seconds=LOAD_S, log=Path(place) / "slow.log")
+        shutil.copyfile(Path(place) / "slow.log", log)  # readable for containers, unlike a log of MySQL
+
+
+def _record_in_container(dump: Path, log: Path, rentals: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="own-") as place, mysql_container(Path(place)) as account:
+        server = _Container(Path(account.socket))
+        server.query(f"CREATE DATABASE {film_shop.SCHEMA}")
+        client = shutil.which("mariadb") or "mysql"
+        argv = [client, "--no-defaults", f"--socket={account.socket}", "-uroot", film_shop.SCHEMA]
+        with dump.open("rb") as sql:
+            subprocess.run(argv, stdin=sql, check=True)
+        film_shop.record_load(server, rentals, seconds=LOAD_S, log=Path("/run/mysql/slow.log"))
+        shutil.copyfile(Path(place) / "slow.log", log)  # readable for containers, unlike a log of MySQL
 
 
 def _timed(text: str, action: object) -> None:

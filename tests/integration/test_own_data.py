@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -51,12 +52,16 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         server.query(f"CREATE DATABASE {SCHEMA}")
         _feed(server.socket, directory / "shop.sql")
         film_shop.record_load(server, ROWS, seconds=4, log=directory / "slow.log")
+    directory.chmod(0o755)
+    (directory / "slow.log").chmod(0o644)
     return directory
 
 
-@pytest.fixture
-def bench(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
-    with live_run.bench("local", tmp_path, run_cache) as opened:
+@pytest.fixture(params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def bench(request: pytest.FixtureRequest, tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
+    """MariaDB on this machine, MySQL in containers, whose user has to read the files of a test."""
+    tmp_path.chmod(0o755)
+    with live_run.bench(request.param, tmp_path, run_cache) as opened:
         yield opened
 
 
@@ -66,9 +71,10 @@ def run(bench: Bench, text: str) -> Ended:
 
 def start(bench: Bench, text: str) -> subprocess.Popen[bytes]:
     path = bench.root / "own.yaml"
-    path.write_text(f"schema: 1\nname: own\n{ENGINE}{LIMITS}{text}")
+    engine = ENGINE if bench.target == "local" else "engine: {flavor: mysql}\n"
+    path.write_text(f"schema: 1\nname: own\n{engine}{LIMITS}{text}")
     volumes = [word for name, place in bench.volumes.items() for word in ("--volume", f"{name}=path:{place}")]
-    arguments = ("run", str(path), "--target", "local", *volumes, "--out", str(bench.results), "--yes")
+    arguments = ("run", str(path), "--target", bench.target, *volumes, "--out", str(bench.results), "--yes")
     return bench.volbench(*arguments)
 
 
@@ -184,6 +190,22 @@ def test_a_log_of_another_schema_is_refused_before_anything_is_begun(bench: Benc
     assert_one_message(ended)
     assert not bench.results.exists()
     assert bench.leftovers() == []
+
+
+def test_a_log_that_containers_cannot_read_is_refused_before_anything_is_begun(bench: Bench, shop: Path) -> None:
+    """As MySQL writes it: mode 0640. A run of root has its cells run as another user."""
+    if bench.target != "docker" or os.geteuid() != 0:
+        pytest.skip("needs containers started by root")
+    private = bench.root / "slow.log"
+    private.write_bytes((shop / "slow.log").read_bytes())
+    private.chmod(0o640)
+    ended = run(bench, (
+        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+        f"steps: [{{kind: replay, log: {private}}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 2, ended.output
+    assert f"chmod o+r {private}" in ended.output
+    assert not bench.results.exists()
 
 
 def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path, run_cache: Path) -> None:

@@ -14,8 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-from scratch_server import ScratchServer
+from typing import Protocol
 
 from volbench.engine.connection import Account, connection
 
@@ -104,7 +103,18 @@ def write_dump(path: Path, rows: int) -> Path:
     return path
 
 
-def record_load(server: ScratchServer, rows_in_rental: int, *, seconds: float, log: Path) -> None:
+class LoggingServer(Protocol):
+    """A server whose statements are logged."""
+
+    @property
+    def socket(self) -> Path:
+        """Its socket, as this process sees it."""
+
+    def query(self, sql: str) -> object:
+        """Return all rows of one statement, as root."""
+
+
+def record_load(server: LoggingServer, rows_in_rental: int, *, seconds: float, log: Path) -> None:
     """Put the business load on the schema from four clients, with all statements in the server's slow log."""
     for setting in (
         f"slow_query_log_file = '{log}'",

@@ -25,7 +25,7 @@ PAGES = (
     "*.md", "docs/*.md", "suites/**/*.md", "results/README.md", "results/examples/**/*.md", "docker/**/*.md",
     "k8s/*.md", "runner/*.md", "runner/emulator/*.md", "tests/README.md", "tests/lab/*/README.md",
 )  # fmt: skip
-SHOWN = {".html", ".json", ".png", ".svg", ".yaml", ""}
+SHOWN = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ""}
 """Suffixes of files that a browser shows: LICENSE has none."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _LIST = re.compile(r"(?:[-*]|\d+\.) ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -69,3 +70,21 @@ def test_compare_names_what_there_is(run: Run) -> None:
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run's directory"):
         volbench.open(tmp_path)
+
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "results.ipynb"
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(run: Run, directory: RunDirectory) -> None:
+    """As a kernel does it, in one namespace; only the run is another, as papermill's `parameters` are."""
+    cells = [cell for cell in json.loads(NOTEBOOK.read_bytes())["cells"] if cell["cell_type"] == "code"]
+    parameters, *others = cells
+    assert parameters["metadata"]["tags"] == ["parameters"]
+    names: dict[str, Any] = {"run_directory": str(directory.path)}
+    for cell in others:
+        exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}: {cell['id']}", "exec"), names)  # noqa: S102
+    assert names["run"].run_id == run.run_id
+    assert [row.verdict for row in names["rows"]] == [row.verdict for row in run.compare("tps")]
+    assert {row["volume"] for row in names["medians"].to_pylist()} == {"a", "b"}
+    assert names["samples"].num_rows > 0
+    assert all(cell["outputs"] == [] for cell in cells), "outputs would be of another run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,9 @@ def test_the_observer_takes_options_that_there_are() -> None:
     named = {word for word in command if word.startswith("--")}
     known = {name for option in get_command(observe).params for name in option.opts}
     assert named <= known
+
+
+def test_the_images_command_can_be_imported_by_processes_of_a_replay() -> None:
+    """multiprocessing runs the main script again in each process that it spawns, under this name."""
+    names = runpy.run_path(str(DOCKER / "tools" / "volbench"), run_name="__mp_main__")
+    assert callable(names["main"])

@@ -66,8 +66,10 @@ def _image(name: str, find: Callable[[], str]) -> Means:
 
 
 def _local() -> list[Means]:
-    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio")
-    packages = {"mysqldump": "default-mysql-client", "myloader": "mydumper"}
+    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", "pt-online-schema-change")
+    packages = {
+        "mysqldump": "default-mysql-client", "myloader": "mydumper", "pt-online-schema-change": "percona-toolkit"
+    }  # fmt: skip
     tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
     return [capabilities.database_server(), *tools, *_toolkit()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,16 +37,25 @@ def with_absolute_paths(suite: SuiteFile, directory: Path) -> SuiteFile:
 
 def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
     """Yield the key and the fault of each file that does not exist."""
-    named: list[tuple[KeyPath, str]] = [(("dataset", "path"), suite.dataset.path)]
-    named += [
-        (("steps", number, name), getattr(step, name))
-        for number, step in enumerate(suite.steps)
-        if (name := _file_key(step))
-    ]
-    for key, path in named:
-        if path and not Path(path).exists():
-            hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in path else ""
+    for key, path in _named_files(suite):
+        if not path.exists():
+            hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in str(path) else ""
             yield key, f"there is no file {path}{hint}"
+
+
+def unreadable_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+    """Yield the key and the path of each file that only its owner and group can read, as a slow log of MySQL."""
+    for key, path in _named_files(suite):
+        if path.exists() and not path.stat().st_mode & stat.S_IROTH:
+            yield key, path
+
+
+def _named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+    if suite.dataset.path:
+        yield ("dataset", "path"), Path(suite.dataset.path)
+    for number, step in enumerate(suite.steps):
+        if name := _file_key(step):
+            yield ("steps", number, name), Path(getattr(step, name))
 
 
 def _file_key(step: Step) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.cli.doctor import _verdict
+from volbench.cli.doctor import _local, _verdict
 from volbench.placement.capabilities import Means
+from volbench.validation.toolkit import PROGRAMS
+from volbench.workload.alter import PT_OSC
 
 DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
 
@@ -23,3 +25,9 @@ def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...
     names = (*DOCKER, *LOCAL, "kubernetes")
     checks = [Means(name=name, present=name in present, evidence="") for name in names]
     assert told in _verdict(checks)
+
+
+def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
+    """By `validate`, and by a step `alter`."""
+    shown = {capability.name for capability in _local() if capability.name.startswith("pt-")}
+    assert shown == {*PROGRAMS, PT_OSC}

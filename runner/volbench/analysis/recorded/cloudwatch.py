@@ -28,6 +28,9 @@ _MIB = 1024 * 1024
 _PERIOD_S = 60.0
 _GAP_PERIODS = 1.5
 _GAPS_SHOWN = 3
+AURORA_PERIOD_S = 300
+"""A cluster volume's metrics count the billed operations of 5 minutes each. Source: Amazon Aurora User Guide,
+cluster-level metrics."""
 SUMS = {
     "VolumeReadOps": ("reads_per_s", 1.0),
     "VolumeWriteOps": ("writes_per_s", 1.0),
@@ -70,6 +73,8 @@ LEVELS = {
     "ReadLatency": ("r_await_ms", 1000.0, VOLUME),
     "WriteLatency": ("w_await_ms", 1000.0, VOLUME),
     "DiskQueueDepth": ("aqu_sz", 1.0, VOLUME),
+    "VolumeReadIOPs": ("reads_per_s", 1 / AURORA_PERIOD_S, VOLUME),
+    "VolumeWriteIOPs": ("writes_per_s", 1 / AURORA_PERIOD_S, VOLUME),
 }
 """By the name of a metric that is a level or a rate by itself: our name, its worth, and what it is of."""
 _AWAITS = {

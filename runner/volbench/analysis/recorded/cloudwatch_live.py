@@ -1,7 +1,8 @@
 """CloudWatch asked live, by boto3: `cloudwatch:vol-0123?hours=24&region=eu-west-1`.
 
 What is asked for depends on the name: `vol-...` an EBS volume, `fs-...` EFS, `i-...` an EC2 instance, `db:NAME` an
-RDS instance. Credentials and region are boto3's own affair (environment, profile, instance role).
+RDS instance, `cluster:NAME` the volume of an Aurora cluster. Credentials and region are boto3's own affair
+(environment, profile, instance role).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
+from volbench.analysis.recorded.cloudwatch import AURORA_PERIOD_S
 from volbench.base.extras import require
 from volbench.errors import EnvironmentLacks, UsageError
 
 SCHEME = "cloudwatch:"
-_LAYOUT = "cloudwatch:NAME[?hours=24][&period=60][&region=REGION], NAME vol-..., fs-..., i-... or db:..."
+_LAYOUT = (
+    "cloudwatch:NAME[?hours=24][&period=60][&region=REGION], NAME vol-..., fs-..., i-..., db:... or cluster:..."
+)
 _KEPT_S = ((15 * 86_400, 60), (63 * 86_400, 300), (455 * 86_400, 3600))
 """How long CloudWatch keeps points of which period. Source: Amazon CloudWatch User Guide, metrics retention."""
 
@@ -70,7 +74,12 @@ _RDS = _Kind(
         )
     ),
 )  # fmt: skip
-_KINDS = {"vol-": _EBS, "fs-": _EFS, "i-": _EC2, "db:": _RDS}
+_AURORA = _Kind(
+    namespace="AWS/RDS",
+    dimension="DBClusterIdentifier",
+    metrics=(("VolumeReadIOPs", "Average"), ("VolumeWriteIOPs", "Average")),
+)
+_KINDS = {"vol-": _EBS, "fs-": _EFS, "i-": _EC2, "db:": _RDS, "cluster:": _AURORA}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +162,13 @@ def _parse_request(spec: str, window: tuple[datetime, datetime] | None) -> _Requ
     begin, end = window or (now - timedelta(hours=hours), now)
     age_s = (now - begin).total_seconds()
     finest = next((finest for kept_s, finest in _KEPT_S if age_s <= kept_s), _KEPT_S[-1][1])
-    period_s = period or finest
+    period_s = period or max(finest, AURORA_PERIOD_S if kind is _AURORA else finest)
+    if kind is _AURORA and period_s < AURORA_PERIOD_S:
+        raise UsageError(f"a cluster's volume has points of {AURORA_PERIOD_S} s", where=spec)
     aligned = datetime.fromtimestamp(begin.timestamp() // period_s * period_s, tz=UTC)
     return _Request(
         kind=kind,
-        name=name.removeprefix("db:"),
+        name=name.removeprefix("db:").removeprefix("cluster:"),
         begin=aligned,
         end=end,
         period_s=period_s,

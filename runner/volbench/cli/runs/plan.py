@@ -44,7 +44,7 @@ from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
 from volbench.suite.model import FULL_SCALE, SuiteFile
-from volbench.suite.own_files import missing_files
+from volbench.suite.own_files import missing_files, unreadable_files
 from volbench.suite.sweep import with_parameters
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
@@ -160,6 +160,7 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
     """Raise UsageError for own files that are missing, and for a target that cannot use them."""
     for key, fault in missing_files(suite):
         raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
+    _check_readable(suite, path, target)
     for step in suite.steps:
         if isinstance(step, ReplayStep):
             from volbench.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
@@ -170,6 +171,27 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
             "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
             next_step="choose another target for own data; volbench loads it into servers of its own",
         )  # fmt: skip
+    _check_dump_directories(suite, path, target)
+    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
+        raise UsageError(
+            "pods have no files of this machine",
+            where=f"{path}: dataset",
+            next_step="choose --target docker or local",
+        )
+
+
+def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for an own file that the containers of a run of root cannot read."""
+    if target == "docker" and os.geteuid() == 0:  # cells run as the image's mysql user then, else as this one
+        for key, file in unreadable_files(suite):
+            raise UsageError(
+                "the containers' user cannot read the file", where=f"{path}: {'.'.join(map(str, key))}",
+                evidence=f"{file} has mode {file.stat().st_mode & 0o7777:04o}", next_step=f"chmod o+r {file}",
+            )  # fmt: skip
+
+
+def _check_dump_directories(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for a dump to a directory that is missing or that the target does not have."""
     for directory in dump_parents(suite.steps):
         if target not in ("local", "attach"):
             raise UsageError(
@@ -181,12 +203,6 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
                 f"there is no directory {directory}", where=f"{path}: steps",
                 next_step="mount the volume for the dump there",
             )  # fmt: skip
-    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
-        raise UsageError(
-            "pods have no files of this machine",
-            where=f"{path}: dataset",
-            next_step="choose --target docker or local",
-        )
 
 
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:

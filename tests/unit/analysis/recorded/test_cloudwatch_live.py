@@ -66,6 +66,18 @@ def test_a_volume_s_sums_become_rates_on_its_own_clock(service: datetime) -> Non
     assert notes == ()
 
 
+def test_a_clusters_counts_of_five_minutes_become_rates(service: datetime) -> None:
+    """The Aurora User Guide's own example: 13,686 billed operations in 5 minutes are 45.62 a second."""
+    begin = service.replace(minute=service.minute // 5 * 5)
+    put("AWS/RDS", "DBClusterIdentifier", "shop", begin, VolumeReadIOPs=[13_686.0], VolumeWriteIOPs=[600.0])
+    series, _ = parse_answers(fetch("cloudwatch:cluster:shop?hours=1"))
+    reads, writes = (
+        series[SeriesKey(source=SOURCE, metric=f"{name}_per_s", entity=VOLUME)] for name in ("reads", "writes")
+    )
+    assert reads.value.tolist() == [pytest.approx(45.62)]
+    assert writes.value.tolist() == [pytest.approx(2.0)]
+
+
 def test_it_is_a_history_of_credits(service: datetime) -> None:
     history = read_history(Path("cloudwatch:vol-1?hours=1"), Assumed())
     assert float(history.work.mean().iops[0]) == pytest.approx(600)
@@ -91,6 +103,7 @@ def test_what_is_not_there_is_said(service: datetime) -> None:
         ("cloudwatch:vol-1?hour=3", "no option 'hour'"),
         ("cloudwatch:vol-1?hours=x", "are numbers"),
         ("cloudwatch:vol-1?hours=0", "above 0"),
+        ("cloudwatch:cluster:shop?period=60", "points of 300 s"),
     ],
 )
 def test_a_wrong_name_is_refused_before_anything_is_asked(spec: str, part: str) -> None:
