@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The demo compares a directory of this machine with an emulated gp3 volume, or with memory where none can be emulated.
 DEMO_DISK ?= $(HOME)/.cache/volbench/demo
 DEMO_CLASS ?= local-path
-BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates sequential_verdicts node_blocks cluster_watch credits compare_time association_rates change_points history reading slow_log checksums cell_overhead
+BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates sequential_verdicts node_blocks cluster_watch cluster_scale credits compare_time association_rates change_points history reading slow_log checksums cell_overhead
 PYTEST ?=
 # Tests wait for servers about half their time: two CPUs have work for three. Files of tests are shared out, so that
 # what a file sets up is set up once.

@@ -139,12 +139,12 @@ def test_each_node_measures_whole_repeats_of_all_volumes(cluster: ClusterBench) 
     of_repeats = [{node_of[f"{repeat:02d}-{name}"] for name in "ab"} for repeat in range(1, 5)]
     assert all(len(of_repeat) == 1 for of_repeat in of_repeats), of_repeats
     assert of_repeats[0] == of_repeats[1] != of_repeats[2] == of_repeats[3]
-    assert {row["nodes"] for row in comparisons(cluster)} == {2}
+    assert {row["metric"]: row["nodes"] for row in comparisons(cluster)}["pod_ready_s"] == 2
     assert "Volumes are compared within each of 2 nodes" in ended.output
 
 
-SPEEDS = {1: 0.5, 2: 0.75, 3: 1.2}
-"""Node -> CPUs of its quota: the fastest is more than twice as fast as the slowest."""
+SPEEDS = {1: 0.3, 2: 0.6, 3: 1.2}
+"""Node -> CPUs of its quota. With 0.5, 0.75 and 1.2 a busy machine hid the difference in one of three runs."""
 RUN_S_MAX = 1200.0
 SHARED = "limits.device_against_client=100%"
 """The nodes share one disk with all else on this machine."""
@@ -218,6 +218,5 @@ def test_a_difference_holds_over_three_nodes_of_different_speed(cluster: Cluster
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     record("different", cluster)
-    verdicts = {row["metric"]: row["verdict"] for row in comparisons(cluster)}
-    assert verdicts["tps"] == "worse", ended.output
-    assert {row["nodes"] for row in comparisons(cluster)} == {3}
+    (tps,) = [row for row in comparisons(cluster) if row["metric"] == "tps"]
+    assert (tps["verdict"], tps["nodes"]) == ("worse", 3), ended.output

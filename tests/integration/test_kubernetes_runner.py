@@ -23,7 +23,7 @@ NAMESPACE = "volbench"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
 BOUND_S = 600.0
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("lab_images"),
+    pytest.mark.kubernetes, pytest.mark.timeout(1500), pytest.mark.usefixtures("lab_images"),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes the namespace volbench"),
 ]  # fmt: skip
 
@@ -150,6 +150,7 @@ def assert_only_results_left() -> None:
     assert names("persistentvolumeclaims", "volume") == []
 
 
+@pytest.mark.slow
 def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, tmp_path: Path) -> None:
     """By the commands in kustomization.yaml. The runner's pod is drained in mid-run: another one continues."""
     for verb, thing in (("create", "pods"), ("get", "secrets"), ("list", "nodes"), ("update", "jobs"), ("*", "*")):
@@ -179,6 +180,7 @@ def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, 
     assert names("pods", "fetch") == [] or "Terminating" in kubectl("get", "pods", "-n", NAMESPACE)
 
 
+@pytest.mark.slow
 def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifests: Path, tmp_path: Path) -> None:
     """Exit code 2: one pod, whose log stays. The next Job does not continue anything by itself."""
     suite = manifests / "runner" / "suite.yaml"
@@ -199,6 +201,7 @@ def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifes
     assert_only_results_left()
 
 
+@pytest.mark.slow
 def test_a_run_is_submitted_followed_and_fetched_by_the_command_line(manifests: Path, tmp_path: Path) -> None:
     """The laptop could go after `submit`; `logs` ends with the run's own exit code."""
     assert manifests.is_dir()

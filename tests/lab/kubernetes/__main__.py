@@ -147,6 +147,7 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
             down(layout)
         case "build":
             build(layout)
+            build_helm(layout)
         case "helm":
             print(build_helm(layout))
         case "images":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from synthetic_run import build_run, two_volumes
 from volbench.cli import console
 from volbench.cli.runs.watch import progress_watcher, result_text
 from volbench.execute.run import CellState
+from volbench.records.cell import CellResult
 from volbench.store.run_directory import RunDirectory
 
 
@@ -87,3 +91,48 @@ def test_a_run_whose_first_cells_are_all_invalid_says_so_once(
     ]
     assert len(notes) == 1
     assert lines[notes[0] - 1].startswith("cell 4/6")
+
+
+def test_lanes_that_prepare_at_once_are_each_announced_once(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    with progress_watcher(directory, json=True) as watch:
+        for _ in range(5):
+            for lane in ("node1", "node2", "node3"):
+                watch(replace(state(directory, 1), number=0, cell_id=f"template.{lane}-a"))
+    assert len([line for line in lines if "preparing" in line]) == 3
+
+
+def test_lanes_that_see_the_same_result_at_once_report_it_once(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would have read the first cell's result before either had reported it."""
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    meet, result_of, faults = threading.Barrier(2), RunDirectory.result, list[KeyError]()
+
+    def result(self: RunDirectory, cell_id: str) -> CellResult | None:
+        found = result_of(self, cell_id)
+        with suppress(threading.BrokenBarrierError):  # nobody else is let in
+            meet.wait(0.5)
+        return found
+
+    with progress_watcher(directory, json=True) as watch:
+        watch(state(directory, 1))
+        monkeypatch.setattr(RunDirectory, "result", result)
+
+        def call(number: int) -> None:
+            try:
+                watch(state(directory, number))
+            except KeyError as fault:
+                faults.append(fault)
+
+        lanes = [threading.Thread(target=call, args=(number,)) for number in (2, 3)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+    assert faults == []
+    assert len([line for line in lines if line.startswith("cell 1/") and "valid" in line]) == 1

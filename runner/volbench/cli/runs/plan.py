@@ -15,7 +15,7 @@ from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.sequential import FIRST_WEIGHT, NODES_LOOK_LEVEL
 from volbench.base.text import duration, size
 from volbench.cli import console, options
-from volbench.cli.runs.price import price_line, price_run
+from volbench.cli.runs.price import nodes_at_once, price_line, price_run
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.placement.attach import parse_servers, server_volumes, without_password
@@ -249,8 +249,9 @@ def show_plan(planned: Planned) -> None:
         out.print(line, markup=False)
     per = "volume" if suite.sweep is None else "combination"
     at_most = "at most " if suite.comparison.until == "decided" else ""
+    wall_s = cost.wall_s / (nodes_at_once(run) if run.target == "kubernetes" else 1)
     out.print(
-        f"{at_most}{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(cost.wall_s))}, "
+        f"{at_most}{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(wall_s))}, "
         f"{duration(round(cost.measured_s))} of it measured"
     )
     if at_most and len(run.volumes) > 1:

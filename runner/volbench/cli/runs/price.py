@@ -48,7 +48,7 @@ class RunPrice:
 
 def price_run(run: RunRecord, cost: Cost, prices: Prices) -> RunPrice:
     """Return the price of nodes and volumes for the run's time; volumes that `pvc:` names exist anyway."""
-    hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0 / _nodes_at_once(run)
+    hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0 / nodes_at_once(run)
     total, assumed = 0.0, False
     items: list[str] = []
     unpriced: list[str] = []
@@ -99,7 +99,7 @@ def _nodes(run: RunRecord, prices: Prices) -> Iterator[_Rate]:
     options = [read_options(run.target_options, spec.variant_of or spec.name) for spec in run.volumes]
     for selector, node_price in dict.fromkeys((chosen.selector, chosen.node_price) for chosen in options):
         alike = [chosen for chosen in options if (chosen.selector, chosen.node_price) == (selector, node_price)]
-        count = _nodes_at_once(run) if alike[0].nodes > 1 else min(alike[0].parallel, len(alike))
+        count = nodes_at_once(run) if alike[0].nodes > 1 else min(alike[0].parallel, len(alike))
         instance = labels_of(selector).get(INSTANCE_LABEL, "")
         listed = prices.instances.get(instance)
         nodes = f"{count} {'nodes' if count > 1 else 'node'} {instance}".rstrip()
@@ -112,7 +112,7 @@ def _nodes(run: RunRecord, prices: Prices) -> Iterator[_Rate]:
             yield f"{subject} (--target-option node_price=, an hour of a node)", None, False
 
 
-def _nodes_at_once(run: RunRecord) -> int:
+def nodes_at_once(run: RunRecord) -> int:
     """Return how many of a run's several nodes measure at once, each with volumes of its own; 1 for other runs."""
     options = read_options(run.target_options)
     return options.parallel if options.nodes > 1 else 1
@@ -123,7 +123,7 @@ def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
     for spec in run.volumes:
         if spec.kind == "storage-class" and not spec.variant_of:
             subject, rate, assumed = _volume(run, spec, cost, prices)
-            count = _nodes_at_once(run)
+            count = nodes_at_once(run)
             yield f"{count} of {subject}" if count > 1 else subject, rate and rate * count, assumed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from rich.markup import escape
 
@@ -65,21 +66,30 @@ class TimeLeft:
 
 @contextmanager
 def progress_watcher(directory: RunDirectory, *, json: bool) -> Iterator[Callable[[CellState], None]]:
-    """Yield a callback for the orchestrator that shows the current cell, and each finished one with its result."""
+    """Yield a callback for the orchestrator that shows the current cell, and each finished one with its result.
+
+    Lanes that run at once may call it from their threads.
+    """
     time_left = TimeLeft(directory)
     if console.messages.is_terminal and not json and not console.messages.quiet:
         with console.messages.status("starting") as status:
-            lines = _ProgressLines(directory, time_left, begin_lines=False)
+            lines, lock = _ProgressLines(directory, time_left, begin_lines=False), Lock()
 
             def show(state: CellState) -> None:
-                lines(state)
-                status.update(escape(lines.line(state)))
+                with lock:
+                    lines(state)
+                    status.update(escape(lines.line(state)))
 
             yield show
             lines.report_finished()
     else:
-        lines = _ProgressLines(directory, time_left)
-        yield lines
+        lines, lock = _ProgressLines(directory, time_left), Lock()
+
+        def show_lines(state: CellState) -> None:
+            with lock:
+                lines(state)
+
+        yield show_lines
         lines.report_finished()
 
 
@@ -128,9 +138,8 @@ class _ProgressLines:
         """Print the result of each cell that has one since the last call."""
         for cell_id, state in list(self._begun.items()):
             result = self._directory.result(cell_id) if state.number else None
-            if result is not None or not state.number:
-                del self._begun[cell_id]
             if result is not None:
+                del self._begun[cell_id]
                 console.say(
                     f"{self._name(state)} {state.volume}: {result_text(result)}"
                     f"  ({duration(round(self._elapsed_s))} elapsed)"
