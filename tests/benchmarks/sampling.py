@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scratch_server import scratch_server
 
 from volbench.engine.connection import account_from, read_option_file
-from volbench.engine.sysbench_config import sysbench_config
+from volbench.engine.sysbench.config import sysbench_config
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.quality import source_quality

@@ -31,6 +31,7 @@ OWN = {
     "engine/template.py": "the cache's own record, below a marked directory",
     "engine/tls.py": "one byte is read: whether the file can be",
     "observe/process.py": "the observer's own configuration",
+    "placement/snapshots/measure.py": "times of the API server and of the pod that reads the volume",
     "records/parse.py": "the parsers themselves",
     "report/views/charts.py": "files of the package",
     "sample/config.py": "the agent's own configuration",

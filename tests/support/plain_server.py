@@ -16,7 +16,7 @@ import mysql.connector
 from empty_data import copy_of_local
 
 from volbench.engine.connection import Account, account_from, connection, read_option_file
-from volbench.engine.sysbench_config import sysbench_config
+from volbench.engine.sysbench.config import sysbench_config
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts

@@ -17,7 +17,6 @@ CHECKED = (
         "execute",
         "observe",
         "plan",
-        "profile",
         "report",
         "sample",
         "site",

@@ -15,7 +15,7 @@ from volbench.base import programs
 from volbench.engine.own_data.loading import load
 from volbench.engine.own_data.pipe import Loading
 from volbench.engine.server import AttachedServer, Server
-from volbench.engine.sysbench_config import SysbenchFiles, sysbench_files, sysbench_program
+from volbench.engine.sysbench.config import SysbenchFiles, sysbench_files, sysbench_program
 from volbench.errors import StepFailed
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec

@@ -30,7 +30,7 @@ from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.engine.own_data.content import content_hash
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
-from volbench.engine.sysbench_config import sysbench_program
+from volbench.engine.sysbench.config import sysbench_program
 from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes

@@ -19,7 +19,7 @@ from volbench.engine import rds_tokens
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account, MemoryFile, read_option_file
 from volbench.engine.rds_tokens import RdsTokens, renewing
-from volbench.engine.sysbench_config import _with_token_apart
+from volbench.engine.sysbench.config import _with_token_apart
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.placement.attach import parse_dsn, without_password
 from volbench.records.cell import AttachSpec

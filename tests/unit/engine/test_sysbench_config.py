@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volbench.engine.connection import Account, account_from, read_option_file
-from volbench.engine.sysbench_config import sysbench_config, sysbench_files
+from volbench.engine.sysbench.config import sysbench_config, sysbench_files
 from volbench.errors import EnvironmentLacks
 
 

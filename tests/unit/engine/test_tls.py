@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volbench.engine.connection import Account, account_from, read_option_file, write_private
-from volbench.engine.sysbench_tls import SysbenchTls, place_files, tls_notes, tls_of_help, tls_options
+from volbench.engine.sysbench.tls import SysbenchTls, place_files, tls_notes, tls_of_help, tls_options
 from volbench.engine.tls import Connection, connector_arguments, tls_of
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.tls import SslMode, TlsOptions

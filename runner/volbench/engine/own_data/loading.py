@@ -22,7 +22,7 @@ from volbench.engine.own_data.pipe import (
 )
 from volbench.engine.own_data.shell_dump import load_shell_dump
 from volbench.engine.own_data.sql_file import load_sql_file
-from volbench.engine.sysbench_config import option_names, option_text, sysbench_files, sysbench_program
+from volbench.engine.sysbench.config import option_names, option_text, sysbench_files, sysbench_program
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import AttachSpec, DatasetSpec
 

@@ -10,7 +10,7 @@ from typing import Any
 from volbench.base import programs
 from volbench.engine.connection import Account, account_from, read_option_file
 from volbench.engine.own_data.content import hash_of_scripts
-from volbench.engine.sysbench_config import sysbench_files
+from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps.oltp import OltpStep

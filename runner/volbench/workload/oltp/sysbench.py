@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from volbench.engine.sysbench_config import option_names, option_text
+from volbench.engine.sysbench.config import option_names, option_text
 from volbench.errors import StepFailed, UsageError
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.engine.server import Server
-from volbench.engine.sysbench_config import sysbench_files
+from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import StepFailed
 from volbench.records.steps.oltp import OltpStep
 from volbench.records.steps.replica import ReplicaStep

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from volbench.engine.connection import Account, MemoryFile
-from volbench.engine.sysbench_tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
+from volbench.engine.sysbench.tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
 from volbench.errors import EnvironmentLacks
 from volbench.records.base import Scalar
 from volbench.records.tls import TlsOptions
