@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from volbench.analysis.explain.accounts.queries import query_costs
+from volbench.analysis.explain.evidence.align import align
 from volbench.records.own_statements import is_own_digest
+from volbench.records.series import SeriesRow
 from volbench.sample.interface import Reading, Unavailable, Values
 from volbench.sample.server.digests import StatementDigests
 from volbench.sample.server.own_account import OwnAccount, bucket_of
 from volbench.sample.server.performance_schema import PerformanceSchema
+from volbench.store.series import Series, SeriesKey
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def digests(server: Server) -> StatementDigests:
 
 def rates(values: Values) -> dict[tuple[str, str], float]:
     found = StatementDigests.rates(Reading(t_s=0.0, values={}), Reading(t_s=10.0, values=values))
-    return {(row.metric, row.entity): row.value for row in found}
+    return {(row.metric, row.entity): row.value for row in found if row.t_s == 10.0}
 
 
 def test_a_digest_counts_from_the_observations_begin() -> None:
@@ -94,6 +99,32 @@ def test_a_digest_counts_from_the_observations_begin() -> None:
     assert found["query_rows_examined_per_s", "SELECT new FROM tN"] == 100.0
     assert found["query_per_s", "SELECT c FROM tN"] == 2.0, "a new digest counts from zero"
     assert ("query_per_s", "SELECT old FROM tN") not in found
+
+
+@pytest.mark.parametrize("grown", [{20: 111}, {20: 100, 50: 40}, {10: 5, 20: 5, 60: 90}, {60: 7}])
+def test_statements_are_counted_over_readings_that_lie_apart(grown: dict[int, int]) -> None:
+    """Of a text that only one reading of ten seconds had, a tenth was counted; of one that came later, too much."""
+    server = Server()
+    source = digests(server)
+    rows = []
+    count, before = 0, Reading(t_s=0.0, values={})
+    for at_s in range(10, 61, 10):
+        count += grown.get(at_s, 0)
+        # A text that was not seen again is not in the answer.
+        server.table = {"bbbbbbbb": (count, count * 10**10, "SELECT b FROM t")} if at_s in grown else {}
+        after = Reading(t_s=float(at_s), values=source.read())
+        rows += StatementDigests.rates(before, after)
+        before = after
+    by_key: dict[SeriesKey, list[SeriesRow]] = {}
+    for row in rows:
+        by_key.setdefault(SeriesKey(source=row.source, metric=row.metric, entity=row.entity), []).append(row)
+    series = {
+        key: Series(t_s=np.array([row.t_s for row in ordered]), value=np.array([row.value for row in ordered]))
+        for key, ordered in ((key, sorted(unordered, key=lambda row: row.t_s)) for key, unordered in by_key.items())
+    }
+    (cost,) = query_costs(align(series, width_s=1.0, window_s=(0.0, 60.0)))
+    assert cost.statements == pytest.approx(sum(grown.values()))
+    assert cost.time_s == pytest.approx(sum(grown.values()) / 100)
 
 
 def test_our_own_statements_are_subtracted_and_those_of_others_with_the_same_text_stay() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from volbench.records.own_statements import is_own_digest
@@ -189,19 +189,32 @@ class StatementDigests(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates by text, under the names of the source performance_schema; digests of like texts together."""
+        """Rates by text, under the names of the source performance_schema; digests of like texts together.
+
+        A text that the reading before did not have begins with a rate of 0 at that reading, so that a row is always
+        about the time since the row before it.
+        """
         change = Change(source="performance_schema", before=before, after=after)
         if not change.usable:
             return
-        texts = dict(entity.split(" ", 1) for name, entity in after.values if name == TEXT)
+        texts, texts_before = _texts(after), set(_texts(before).values())
         together: dict[tuple[str, str], float] = {}
         for (field, digest), value in after.values.items():
             if field in METRICS and digest in texts:
-                key = (field, _NUMBERED.sub("N", texts[digest]))
+                key = (field, texts[digest])
                 together[key] = together.get(key, 0.0) + value
         for (field, text), value in together.items():
             metric, unit = METRICS[field]
-            yield change.row(metric, value / unit / change.dt_s, text)
+            row = change.row(metric, value / unit / change.dt_s, text)
+            if text not in texts_before:
+                yield replace(row, t_s=before.t_s, value=0.0)
+            yield row
+
+
+def _texts(reading: Reading) -> dict[str, str]:
+    """The text of each digest, with N for the numbers in its names."""
+    texts = (entity.split(" ", 1) for name, entity in reading.values if name == TEXT)
+    return {digest: _NUMBERED.sub("N", text) for digest, text in texts}
 
 
 def _difference(now: tuple[int | None, ...], before: tuple[int | None, ...] | None) -> list[int | None]:
