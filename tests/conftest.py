@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import settings
@@ -17,7 +18,7 @@ import skips  # noqa: E402
 settings.register_profile("volbench", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("volbench")
 collect_ignore = ["fixtures"]  # the tests among them belong to extensions: integration/test_extending.py
-REQUIRED = pytest.StashKey[frozenset[str]]()
+REQUIRED = pytest.StashKey[Iterable[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -126,7 +126,7 @@ def cells_of(directory: RunDirectory) -> list[Cell]:
             begun_s=moments["cell_started", result.cell_id],
             ended_s=moments["cell_finished", result.cell_id],
             measured_s=sum(step.window_s[1] - step.window_s[0] for step in result.steps),
-            node=result.host.hostname,
+            node=result.host.hostname or "",
         )
         for result in directory.results()
     ]

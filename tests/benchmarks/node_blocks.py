@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +128,7 @@ def rank_p_values(values: Values, nodes: list[list[int]]) -> NDArray[np.float64]
     families, _, metrics, _ = values.shape
     of = [np.array(side) for side in nodes]
     blocks = [(values[0, 0, 0, of[0] == node], values[0, 1, 0, of[1] == node]) for node in dict.fromkeys(nodes[0])]
-    weights = block_weights(blocks)  # type: ignore[arg-type]
+    weights = block_weights(blocks)
     sums, null = np.zeros((families, metrics), dtype=np.int64), []
     for node, weight in zip(dict.fromkeys(nodes[0]), weights, strict=True):
         x, y = (values[:, side][:, :, of[side] == node] for side in (0, 1))
@@ -192,7 +192,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the table there")
     options = parser.parse_args()
     sys.stdout.write(f"{'a difference is named':48} {'families':>8} {'within':>7} {'without':>8}\n")
-    outcomes, failed = [], []
+    outcomes: list[Any] = []
+    failed: list[Any] = []
     for condition in CONDITIONS:
         outcome = simulate(condition, families=options.families, seed=options.seed)
         outcomes.append(outcome)

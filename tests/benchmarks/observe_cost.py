@@ -123,7 +123,8 @@ def main() -> None:
             stack.enter_context(connection(account))
         assert sysbench(account, given.threads, "prepare").wait() == 0
         load = sysbench(account, given.threads, "--time=0", "run")
-        stack.callback(lambda: (load.terminate(), load.wait()))
+        stack.callback(load.wait)
+        stack.callback(load.terminate)
         time.sleep(SETTLE_S)
         cpus: list[list[float]] = []
         pairs: list[float] = []

@@ -21,6 +21,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -130,7 +131,7 @@ def _timed(text: str, action: object) -> None:
     print(f"{text}: {time.monotonic() - started_s:.0f} s, load {os.getloadavg()[0]:.0f}", flush=True)
 
 
-def _judge(report: dict, dump_bytes: int, wall_s: float) -> int:
+def _judge(report: dict[str, Any], dump_bytes: int, wall_s: float) -> int:
     print(report["summary"]["sentence"])
     slower = [
         row for row in report["comparisons"] if row["verdict"] == "worse" and row["metric"].startswith("latency")

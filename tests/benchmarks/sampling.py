@@ -70,7 +70,7 @@ def main() -> int:
         ticks = [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
         rounds = wanted.seconds / wanted.interval
         late_ms = sorted(tick.late_s * 1000 for tick in ticks)
-        print(f"sources: {', '.join(q.source for q in source_quality(process.raw_file) if q.present)}")
+        print(f"sources: {', '.join(q.source for q in source_quality(process.raw_file) if q.available)}")
         print(f"rows per tick: {len(list(series_rows(process.raw_file))) / rounds:.0f}")
         print(f"bytes per tick: {process.raw_file.stat().st_size / rounds:.0f}")
         print(f"lateness: median {late_ms[len(late_ms) // 2]:.2f} ms, max {late_ms[-1]:.2f} ms")

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,7 +153,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the table there")
     options = parser.parse_args()
     sys.stdout.write(f"{'condition':40} {'named':>7} {'right':>7} {'open':>7} {'cells':>6}\n")
-    outcomes, failed = [], []
+    outcomes: list[Any] = []
+    failed: list[Any] = []
     for condition in CONDITIONS:
         families = max(200, options.families // condition.steps)
         outcome = simulate(condition, families=families, seed=options.seed)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from volbench.records.steps.small_files import SmallFilesStep
@@ -43,6 +43,11 @@ def make_tree(directory: Path, *, files: int, mb: int) -> list[SmallFile]:
     return tree
 
 
+def make_folders(folders: Iterable[str], source: Path, target: Path) -> None:
+    for folder in folders:
+        Path(str(target) + folder.removeprefix(str(source))).mkdir(parents=True)
+
+
 def cp(tree: list[SmallFile], source: Path, target: Path) -> None:
     """What people type; without a clone of the bytes, where the filesystem could."""
     del tree
@@ -58,9 +63,7 @@ def ours(tree: list[SmallFile], source: Path, target: Path) -> None:
         timeout_s=600,
         cancelled=threading.Event(),
         on_progress=lambda _: None,
-        begin=lambda: [
-            Path(str(target) + folder.removeprefix(str(source))).mkdir(parents=True) for folder in folders_of(tree)
-        ],
+        begin=lambda: make_folders(folders_of(tree), source, target),
     )
 
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 pytestmark = pytest.mark.browser
 
 READY = "html[data-charts=ready]"
-DESKTOP = {"width": 1280, "height": 900}
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 BOUND_S = 180.0
 """For what a browser draws or does; only a browser that hangs takes as long."""
@@ -184,7 +184,7 @@ def test_dark_mode_has_other_colours(browser: Browser, page_file: Path) -> None:
     for scheme in ("light", "dark"):
         with opened(browser, page_file, color_scheme=scheme) as (page, _, _):
             seen[scheme] = [page.evaluate(what) for what in (ink, ground, line)]
-            other = "dark" if scheme == "light" else "light"
+            other: Literal["dark", "light"] = "dark" if scheme == "light" else "light"
             page.emulate_media(color_scheme=other)
             until(page, f"{line} !== '{seen[scheme][2]}'")
     assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
@@ -212,7 +212,7 @@ def test_paper_has_everything_but_the_controls(browser: Browser, page_file: Path
         assert len(page.pdf()) > 20_000
 
 
-A4_WITHIN_MARGINS = {"width": 703, "height": 1030}
+A4_WITHIN_MARGINS: ViewportSize = {"width": 703, "height": 1030}
 """210 mm less twice 12 mm, at 96 dots an inch."""
 
 

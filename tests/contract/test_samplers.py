@@ -209,7 +209,7 @@ NOT_IN_FIXTURES = {
 
 @every_sampler
 def test_units_are_last_in_names(source: str) -> None:
-    endings = {
+    endings: dict[str, str | tuple[str, ...]] = {
         "1/s": ("_per_s", "_iops"),
         "s/s": "_s_per_s",
         "MiB/s": "_mib_per_s",

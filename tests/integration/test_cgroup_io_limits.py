@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[str]:
     """A loop device of 64 MiB, by its kernel name."""
     image = tmp_path / "image"
     image.write_bytes(os.urandom(64 << 20))
-    command = ["losetup", "--find", "--show", "--direct-io=on", image]
+    command = ["losetup", "--find", "--show", "--direct-io=on", str(image)]
     made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     yield Path(made.stdout.strip()).name
     subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True, timeout=120)

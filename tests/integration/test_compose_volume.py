@@ -55,7 +55,7 @@ def image(tmp_path: Path) -> str:
         IMAGE,
         "--build-arg",
         f"TOOLS={tools_image()}",
-        tmp_path,
+        str(tmp_path),
     ]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     return IMAGE

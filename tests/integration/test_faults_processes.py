@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import docker
 import pytest
@@ -25,7 +25,7 @@ def test_whatever_process_is_killed_the_cell_is_tried_again(local: Bench) -> Non
     """A run of four cells, another process of each killed in its first attempt."""
     process = local.start("repeats=2", "steps.0.duration=6s")
     for number, (victim, _) in enumerate(KILLS.values(), start=1):
-        local.until(lambda begun=number: len(local.cells_started()) == begun and local.in_step(), process)
+        local.until(lambda begun=number: len(local.cells_started()) == begun and local.in_step(), process)  # type: ignore[misc]
         pid = victim(local)
         assert pid is not None, local.processes()
         os.kill(pid, signal.SIGKILL)
@@ -65,7 +65,7 @@ def test_a_server_that_is_killed_again_and_again_ends_the_run(local: Bench) -> N
     """Two attempts at each of two cells, then exit code 5, with the server's end and the next step told."""
     process = local.start("steps.0.duration=6s")
     for attempt in range(1, 5):
-        local.until(lambda seen=attempt: len(local.events("cell_started")) == seen and local.in_step(), process)
+        local.until(lambda seen=attempt: len(local.events("cell_started")) == seen and local.in_step(), process)  # type: ignore[misc]
         pid = local.process("mariadbd", "mysqld")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -86,7 +86,8 @@ def test_containers_that_are_killed_are_told_apart(docker_run: Bench) -> None:
     process = docker_run.start("steps.0.duration=6s")
     for number, (role, _) in enumerate((("server", "server_killed"), ("agent", "agent_gone")), start=1):
         docker_run.until(
-            lambda started=number: len(docker_run.cells_started()) == started and docker_run.in_step(), process
+            lambda started=number: len(docker_run.cells_started()) == started and docker_run.in_step(),  # type: ignore[misc]
+            process,
         )
         container = client.containers.get(docker_run.container(role))
         if role == "agent":
@@ -115,7 +116,8 @@ def test_a_server_out_of_memory_is_told_as_that(docker_run: Bench) -> None:
     docker_run.until(docker_run.in_step, process)
     client = docker.from_env()
     container = client.containers.get(docker_run.container("server"))
-    limit = container.stats(stream=False)["memory_stats"]["usage"] + (16 << 20)
+    stats = cast("dict[str, Any]", container.stats(stream=False))
+    limit = stats["memory_stats"]["usage"] + (16 << 20)
     container.update(mem_limit=limit, memswap_limit=limit)
     container.exec_run(["sh", "-c", "head -c 200000000 /dev/zero | tail"], detach=True)  # tail keeps all of it
     client.close()

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import cluster_run
 import jsonschema
@@ -370,7 +371,8 @@ def test_an_emulated_volume_as_a_local_one_is_labelled_as_such(cluster: ClusterB
     with emulated_claim(cluster, "rehearsal", SPEC) as data:
         ended = cluster.end(cluster.start(volumes={"gp3": "pvc:rehearsal"}))
         assert ended.code in live_run.FINISHED, ended.output
-        (volume,) = cluster.report()["volumes"]  # type: ignore[misc]
+        volumes: Any = cluster.report()["volumes"]
+        (volume,) = volumes
         assert volume["profile"] == "ebs-gp3"
         assert volume["emulated"] is True
         (result,) = cluster.directory.results()

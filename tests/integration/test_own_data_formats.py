@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import film_shop
 import pytest
@@ -206,7 +207,7 @@ def test_a_dump_of_mysql_shell(target: ScratchServer, tmp_path: Path) -> None:
     }  # fmt: skip
     write_shell_dump(tmp_path / "d", SCHEMA, tables)
     loaded(target, tmp_path / "d")
-    read = target.query(f"SELECT id, b, t FROM {SCHEMA}.`the films` ORDER BY id")
+    read: list[Any] = target.query(f"SELECT id, b, t FROM {SCHEMA}.`the films` ORDER BY id")
     assert [(id_, None if b is None else bytes(b), t) for id_, b, t in read] == rows
     assert target.query(f"SELECT COUNT(*) FROM {SCHEMA}.`none`") == [(0,)]
     assert target.query(f"SELECT {SCHEMA}.vat(4)") == [(8,)]

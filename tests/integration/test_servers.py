@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import live_run
 import pytest
@@ -133,7 +134,9 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
     written = [path.read_bytes() for path in bench.root.rglob("*") if path.is_file() and path != option_file]
     assert not [text for text in (*written, ended.output.encode()) if PASSWORD.encode() in text]
     report = bench.report()
-    (cell,), findings = report["cells"], report["findings"]  # type: ignore[misc]
+    cells: Any = report["cells"]
+    findings: Any = report["findings"]
+    (cell,) = cells
     valid = "yes" if cell["valid"] else "; ".join(cell["invalid_reasons"])
-    causes = "; ".join(f"{one['cause']} ({one['confidence']:.2f})" for one in findings)  # type: ignore[attr-defined]
+    causes = "; ".join(f"{one['cause']} ({one['confidence']:.2f})" for one in findings)
     return [server, "ok", f"{tps:.0f}", valid, causes or "none"]

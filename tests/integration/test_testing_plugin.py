@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -40,7 +41,7 @@ def own_containers() -> list[str]:
     """Containers that this process started and that are still there."""
     client = docker.from_env()
     try:
-        filters = {"label": f"{LABEL_OWNER}={owner_label()}"}
+        filters: dict[str, Any] = {"label": f"{LABEL_OWNER}={owner_label()}"}
         return [str(container.name) for container in client.containers.list(all=True, filters=filters)]
     finally:
         client.close()
@@ -73,7 +74,7 @@ def clean_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy2(ROOT / name, source / name)
-    steps = [
+    steps: list[list[Any]] = [
         [uv, "build", "-q", "--wheel", "--no-build-isolation", "--python", sys.executable, "-o", base, source],
         [uv, "venv", "-q", "--python", sys.executable, base / "venv"],
     ]
@@ -81,7 +82,16 @@ def clean_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for argv in steps:
         subprocess.run(argv, check=True, timeout=BOUND_S, env=environment)
     (wheel,) = base.glob("*.whl")
-    install = [uv, "pip", "install", "-q", "--python", python, "--constraint", ROOT / "requirements-dev.lock"]
+    install: list[Any] = [
+        uv,
+        "pip",
+        "install",
+        "-q",
+        "--python",
+        python,
+        "--constraint",
+        ROOT / "requirements-dev.lock",
+    ]
     subprocess.run([*install, f"{wheel}[pytest]"], check=True, timeout=BOUND_S, env=environment)
     shutil.copy2(daemon, python.parent)
     return python
@@ -99,7 +109,15 @@ def test_the_examples_of_the_page_pass_in_a_clean_environment(clean_python: Path
 
 def test_the_wheel_has_what_the_site_needs(clean_python: Path, tmp_path: Path) -> None:
     """Templates are files of the package that a rule for ignored files could leave out."""
-    argv = [clean_python, "-m", "volbench", "site", ROOT / "results" / "examples", "--out", tmp_path / "site"]
+    argv: list[Any] = [
+        clean_python,
+        "-m",
+        "volbench",
+        "site",
+        ROOT / "results" / "examples",
+        "--out",
+        tmp_path / "site",
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "site.css").is_file()

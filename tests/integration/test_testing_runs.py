@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_run import SMALL
@@ -43,7 +44,7 @@ def disk(tmp_path: Path, run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_a_run_on_a_directory_and_an_emulated_volume_has_its_figures(disk: Path, tmp_path: Path) -> None:
-    volumes = {"disk": disk, "gp3": "emulated:ebs-gp3?size=4GiB"}
+    volumes: dict[str, Any] = {"disk": disk, "gp3": "emulated:ebs-gp3?size=4GiB"}
     run = run_suite("suites/quick.yaml", volumes, settings=SETTINGS, target="local", results=tmp_path / "results")
     assert run.volumes == ("disk", "gp3")
     assert run.verdict == "inconclusive", "one cell a volume decides nothing"
@@ -63,7 +64,7 @@ def test_a_suite_that_is_wrong_fails_with_the_output_of_the_command(disk: Path, 
 
 def test_a_run_that_takes_too_long_is_ended_with_its_server_and_volume(disk: Path, tmp_path: Path) -> None:
     settings = {**SETTINGS, "steps.0.duration": "10m"}
-    volumes = {"gp3": "emulated:ebs-gp3?size=4GiB", "disk": disk}
+    volumes: dict[str, Any] = {"gp3": "emulated:ebs-gp3?size=4GiB", "disk": disk}
     with pytest.raises(StepFailed, match="did not end within 12 s"):
         run_suite(
             "suites/quick.yaml",

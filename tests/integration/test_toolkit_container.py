@@ -17,14 +17,15 @@ from scratch_server import ScratchServer, scratch_server
 from waiting import wait_for
 
 import volbench
-from volbench.cli.doctor import TOOLKIT
 from volbench.engine.connection import Account, account_from, connection, read_option_file
 from volbench.records.validation.result import CheckRow
 from volbench.validation import toolkit
-from volbench.validation.queries.comparison import QueryClass, compare_queries
+from volbench.validation.queries.classes import QueryClass
+from volbench.validation.queries.comparison import compare_queries
 from volbench.validation.queries.pt_upgrade import NOT_INSTALLED, pt_upgrade_check
 from volbench.validation.source.advisors import advice
 from volbench.validation.source.server import read_only
+from volbench.validation.toolkit import PROGRAMS as TOOLKIT
 
 pytestmark = [
     pytest.mark.mysqld,

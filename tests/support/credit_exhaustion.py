@@ -48,7 +48,7 @@ def answer() -> dict[str, list[dict[str, object]]]:
     rows = list(periods())
     stamps = [f"{DATE}T{(s - ZONE_S) // 3600:02d}:{(s - ZONE_S) // 60 % 60:02d}:00+00:00" for s, *_ in rows]
     columns = {"VolumeReadOps": 1, "VolumeWriteOps": 2, "BurstBalance": 3}
-    results = [
+    results: list[dict[str, object]] = [
         {
             "Id": f"m{at}",
             "Label": name,

@@ -24,7 +24,7 @@ def load(iops: float, *, io_bytes: float = PAGE, reads: float = 1.0) -> Work:
 def points(iops: list[float], *, interval_s: float = 60.0) -> Work:
     rates = np.array(iops)
     return from_points(
-        t_s=np.arange(1, len(iops) + 1) * interval_s,
+        t_s=np.arange(1, len(iops) + 1, dtype=np.float64) * interval_s,
         reads_per_s=rates,
         writes_per_s=np.zeros(len(iops)),
         interval_s=interval_s,

@@ -214,7 +214,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def handle_error(self, request: object, client_address: object) -> None:  # type: ignore[override]
+    def handle_error(self, request: object, client_address: object) -> None:
         """A client that has gone is no fault of the server."""
 
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class Outcome:
     """What some executions came to."""
 
     executions: Counter[str] = field(default_factory=Counter)
-    cpu_s: Counter[str] = field(default_factory=Counter)
+    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     failures: Counter[Place] = field(default_factory=Counter)
     inputs: dict[Place, bytes] = field(default_factory=dict)
     words: dict[Place, str] = field(default_factory=dict)

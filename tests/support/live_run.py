@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import docker
 
@@ -191,7 +192,7 @@ class Bench:
         if self.target == "docker":
             client = docker.from_env()
             for run_id in self.run_ids():
-                filters = {"label": f"{LABEL_RUN}={run_id}"}
+                filters: dict[str, Any] = {"label": f"{LABEL_RUN}={run_id}"}
                 left += [f"container {one.name}" for one in client.containers.list(all=True, filters=filters)]
             client.close()
         return left

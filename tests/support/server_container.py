@@ -130,7 +130,7 @@ def remove_containers_of_session() -> list[str]:
     """Remove what this process's tests have left, found by the session's label; the names."""
     client = docker.from_env()
     try:
-        filters = {"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}
+        filters: dict[str, Any] = {"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}
         left = client.containers.list(all=True, filters=filters, ignore_removed=True)
         for container in left:
             try:

@@ -47,6 +47,10 @@ class NoServer:
         return self.running
 
 
+def _no_server() -> Any:
+    return NoServer()
+
+
 def context_on(directory: Path, *, server: Any = None) -> tuple[StepContext, Kept]:
     """A context whose volume is `directory`/volume, marked as ours, and what is recorded in it."""
     volume, scratch = directory / "volume", directory / "scratch"
@@ -54,7 +58,7 @@ def context_on(directory: Path, *, server: Any = None) -> tuple[StepContext, Kep
     scratch.mkdir(exist_ok=True)
     kept = Kept()
     context = StepContext(
-        server=server or NoServer(),
+        server=server or _no_server(),
         dataset=DatasetSpec(),
         volume_facts=discover(volume),
         volume_dir=volume,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -136,7 +137,7 @@ def _date_journal(directory: RunDirectory, finished: datetime) -> None:
 
 def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
     random = np.random.default_rng(wanted.seed)
-    cells = []
+    cells: list[Any] = []
     for repeat in range(1, wanted.repeats + 1):
         for index in random.permutation(len(wanted.volumes)):
             volume = wanted.volumes[index]
@@ -206,8 +207,8 @@ class _Cell:
         series_path, histograms_path = self.place / SERIES_FILE, self.place / HISTOGRAMS_FILE
         with SeriesWriter(series_path) as series, HistogramWriter(histograms_path) as histograms:
             for step in self.wanted.steps:
-                result, until = self._step(step, t_s, series, histograms, phases)
-                steps.append(result)
+                step_result, until = self._step(step, t_s, series, histograms, phases)
+                steps.append(step_result)
                 t_s = until + 2.0
         phases.append(Phase(name="stop", t0_s=t_s, t1_s=t_s + 3.0))
         failure = self.wanted.failed.get(self.key)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fuzzing
 import pytest
+from fuzzed import BY_NAME
 from fuzzed.reader import Reader
 
 DEADLY = b"7"
@@ -38,7 +39,7 @@ def test_a_failure_is_found_with_its_input(
     """Also where a library ends the process: the other inputs are executed, and counted, and nothing is left."""
     monkeypatch.setattr(fuzzing, "SCRATCH", str(tmp_path))
     reader = reader_that(act)
-    monkeypatch.setitem(fuzzing.BY_NAME, reader.name, reader)
+    monkeypatch.setitem(BY_NAME, reader.name, reader)
     outcome = fuzzing.campaign(400, [reader], processes=1)
     assert outcome.executions == {"deadly": 400}
     assert {place.exception for place in outcome.failures} == {exception}
@@ -48,7 +49,7 @@ def test_a_failure_is_found_with_its_input(
 
 
 def test_another_seed_has_other_inputs() -> None:
-    reader = fuzzing.BY_NAME["dsn"]
+    reader = BY_NAME["dsn"]
     first, second = (
         {fuzzing.damaged(reader, seed * fuzzing.NUMBERS_OF_SEED + n) for n in range(50)} for seed in (1, 2)
     )

@@ -24,7 +24,7 @@ def test_the_licence_is_that_of_the_manifests() -> None:
     ]
     for manifest in manifests:
         data = tomllib.loads(manifest.read_text())
-        assert "Apache-2.0" in str(data.get("project", data.get("package"))["license"]), manifest
+        assert "Apache-2.0" in str((data.get("project") or data["package"])["license"]), manifest
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:

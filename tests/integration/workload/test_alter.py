@@ -155,7 +155,7 @@ def test_a_statement_that_takes_too_long_is_killed(
         cursor.execute("SELECT * FROM sbtest1 LIMIT 1")
         cursor.fetchall()
         with pytest.raises(StepFailed, match="the ALTER TABLE took longer than 1 s"):
-            run(AlterStep(name="x", method="copy", timeout=1), make_context())
+            run(AlterStep(name="x", method="copy", timeout_s=1), make_context())
         cursor.execute("ROLLBACK")
     assert columns(server) == before
 
@@ -165,8 +165,8 @@ def test_under_load_it_says_what_the_load_lost(
     server: PlainServer, make_context: Callable[..., StepContext], method: str
 ) -> None:
     """With rows for the load during the change and alone."""
-    change = AlterStep(method=method, start_after=2)
-    step = OltpStep(name="night", threads=(4,), warmup=1, duration=8, concurrent=(change,))
+    change = AlterStep(method=method, start_after_s=2)
+    step = OltpStep(name="night", threads=(4,), warmup_s=1, duration_s=8, concurrent=(change,))
     outcome = run(step, make_context())
     parts = {part.suffix: values(part.outcome) for part in outcome.sub_results}
     assert set(parts) == {f"beside-alter-{method}", "during", "alone"}

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from plain_server import DATASET, PlainServer, run, values
@@ -41,7 +41,7 @@ class TestDumpAndRestore:
         assert restored.details["equality"] == "proven"
         assert len(restored.details["source"]) == DATASET.tables
         assert values(restored)["restore_s"] > 0
-        assert table_names(server, "sbtest_restored") == []
+        assert table_names(cast("Any", server), "sbtest_restored") == []
 
     def test_a_damaged_dump_is_found_out(
         self, server: PlainServer, make_context: Callable[..., StepContext]
@@ -60,7 +60,7 @@ class TestDumpAndRestore:
         with pytest.raises(StepFailed, match="differs from the dumped data") as caught:
             run(RestoreStep(name="r"), ctx)
         assert "sbtest2 has checksum" in caught.value.evidence
-        assert table_names(server, "sbtest_restored") == []
+        assert table_names(cast("Any", server), "sbtest_restored") == []
 
     def test_a_dump_to_nowhere_counts_its_bytes(self, make_context: Callable[..., StepContext]) -> None:
         """As many as a kept dump has, to the byte but for its time stamp's length."""

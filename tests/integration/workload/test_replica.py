@@ -200,7 +200,8 @@ def seconds_behind(server: Server, status: str) -> dict[float, float]:
     """The server's own lag by the time of asking; empty while it says none."""
     with server.connect() as opened, opened.cursor(dictionary=True) as cursor:
         cursor.execute(status)
-        (row,) = cursor.fetchall()
+        answer: Any = cursor.fetchall()
+    (row,) = answer
     now_s = time.monotonic()
     value = row.get("Seconds_Behind_Master", row.get("Seconds_Behind_Source"))
     return {} if value is None else {now_s: float(value)}
@@ -294,9 +295,9 @@ def test_a_run_whose_replica_stops_ends_with_one_message(bench: Run) -> None:
     """Each attempt meets the row; exit code 5, the server's words once a cell, and nothing is left anywhere."""
     process = start(bench, SUITE)
     for attempt in (1, 2):
-        bench.until(lambda seen=attempt: len(bench.events("cell_started")) == seen and under_load(bench), process)
+        bench.until(lambda seen=attempt: len(bench.events("cell_started")) == seen and under_load(bench), process)  # type: ignore[misc]
         put_in_the_way_of(bench)
-        bench.until(lambda seen=attempt: len(bench.failed_causes()) == seen or process.poll() is not None)
+        bench.until(lambda seen=attempt: len(bench.failed_causes()) == seen or process.poll() is not None)  # type: ignore[misc]
     ended = bench.end(process)
     assert ended.code == 5, ended.output
     assert set(bench.failed_causes().values()) == {"replica_stopped"}

@@ -24,6 +24,7 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.recorded.after import add_recorded
 from volbench.execute.cell.progress import read_progress
 from volbench.records.report import REPORT_SCHEMA, Report
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.sample import rows as sampled
@@ -67,7 +68,7 @@ def _run_template() -> Path:
     spec = synthetic_run.Synthetic(
         volumes=(synthetic_run.SyntheticVolume(name="a"), synthetic_run.SyntheticVolume(name="b", speed=2)),
         repeats=1,
-        steps=(synthetic_run.OltpStep(name="load", warmup_s=1, duration_s=6),),
+        steps=(OltpStep(name="load", warmup_s=1, duration_s=6),),
     )
     directory = synthetic_run.build_run(place, spec)
     report = build_report(directory)

@@ -33,7 +33,7 @@ def cell(
 def report(cells: Sequence[CellRow], findings: Sequence[FindingRow] = (), *, run_id: str = "r") -> Report:
     return Report(
         run_id=run_id, suite="s", started_at="t", finished_at="t", complete=True, volbench_version="0",
-        summary=Summary(verdict="mixed", sentence=""), engine=None, host={}, timing=Timing(wall_s=1, measured_s=1),
+        summary=Summary(verdict="mixed", sentence=""), server=None, host={}, timing=Timing(wall_s=1, measured_s=1),
         comparisons=(), cells=tuple(cells), volumes=(VolumeRow(name="gp3", kind="path", spec="path:/x"),),
         findings=tuple(findings),
     )  # fmt: skip

@@ -69,7 +69,7 @@ def test_three_primary_metrics_still_decide_at_five_against_five():
     ]
     found = compare(data, ["a", "b"])
     assert [c.verdict for c in found] == ["better"] * 3
-    assert max(c.p_adjusted for c in found) == pytest.approx(2 / 252 / 0.6)
+    assert max(c.p_adjusted or 0.0 for c in found) == pytest.approx(2 / 252 / 0.6)
 
 
 def test_side_metrics_do_not_weigh_on_primary_ones():
@@ -164,6 +164,7 @@ def test_below_four_against_four_nothing_is_decided(runs):
     for factor in (1.0, 9.0):
         (c,) = compare(rows("a", STEADY) + rows("b", scaled(STEADY[:runs], factor)), ["a", "b"])
         assert (c.verdict, c.p_adjusted) == ("inconclusive", None)
+        assert c.runs_needed is not None
         assert c.runs_needed >= 4
         assert f"5 against {runs}" in c.reason
 
@@ -179,6 +180,7 @@ def test_noise_is_inconclusive_and_says_how_many_runs_would_decide():
     """With 30 % of spread five runs say little."""
     (c,) = compare(rows("a", NOISY) + rows("b", scaled(NOISY, 1.25)), ["a", "b"])
     assert c.verdict == "inconclusive"
+    assert c.runs_needed is not None
     assert 5 < c.runs_needed <= 100
 
 

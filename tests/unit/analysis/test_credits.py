@@ -343,7 +343,7 @@ def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
 def test_three_large_and_twelve_small_disks_differ_in_their_burst_alone() -> None:
     """3 x 1,800 = 12 x 450 IOPS of baseline; 12 disks have four times the credits and the burst."""
     few, many = (
-        profile_limits("ceph-rbd", osds=osds, osd=f"ebs-gp2?size={size}")
+        profile_limits("ceph-rbd", osds=str(osds), osd=f"ebs-gp2?size={size}")
         for osds, size in ((3, "600GiB"), (12, "150GiB"))
     )
     for limits, burst, bucket in ((few, 9000, 3 * 5.4e6), (many, 36_000, 12 * 5.4e6)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,12 @@ def test_a_tiered_price_charges_each_tier_its_own() -> None:
 
 def test_what_a_size_includes_is_free() -> None:
     """FSx: 300 GiB include 900 IOPS, 100 more cost 0.60; 1,024 MB/s cost 266.24, as Amazon's list says."""
-    parameters = {"size": 300.0 * GIB, "iops": 1000.0, "throughput": 1024.0, "deployment": "single-az"}
+    parameters: dict[str, Any] = {
+        "size": 300.0 * GIB,
+        "iops": 1000.0,
+        "throughput": 1024.0,
+        "deployment": "single-az",
+    }
     cost = monthly_cost(PRICES, "fsx-openzfs", parameters, read_bytes_per_s=0, write_bytes_per_s=0)
     assert cost is not None
     assert cost.month == pytest.approx(27.00 + 0.60 + 266.24)
@@ -117,7 +123,9 @@ def test_a_daily_burst_may_be_paid_from_credits() -> None:
     """20 minutes at 3,000 IOPS a day: 100 GiB of gp2 refill in time, so nothing larger is named."""
     rates = np.zeros(1440)
     rates[600:620] = 3000.0
-    day = from_points(t_s=np.arange(1, 1441) * 60.0, reads_per_s=rates, writes_per_s=np.zeros(1440))
+    day = from_points(
+        t_s=np.arange(1, 1441, dtype=np.float64) * 60.0, reads_per_s=rates, writes_per_s=np.zeros(1440)
+    )
     found = smallest("ebs-gp2", 100 * GIB, day, PRICES)
     assert found is not None
     assert found.size_bytes == 100 * GIB

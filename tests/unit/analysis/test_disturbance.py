@@ -63,7 +63,7 @@ def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int)
     """The CPU is away for 5 to 40 % of the time: without that the loop does no more than the bound says."""
     draw = random.Random(seed)  # noqa: S311 - test data
     share = draw.uniform(0.05, 0.4)
-    stolen = [(at, at + 20 * share) for at in range(0, 40_000, 20)]
+    stolen = [(float(at), at + 20 * share) for at in range(0, 40_000, 20)]
     disturbed = closed_loop(clients=clients, transactions=2000, stolen=stolen, seed=seed)[-1]
     free = closed_loop(clients=clients, transactions=2000, stolen=[], seed=seed)[-1]
     low, high = bounds(

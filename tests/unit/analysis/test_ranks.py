@@ -163,7 +163,7 @@ def test_runs_needed_do_not_count_the_levels_of_nodes_as_spread() -> None:
 
 def test_weights_are_van_elterens() -> None:
     def of(*sizes: int) -> list[int]:
-        return block_weights([(np.zeros(size // 2), np.zeros(size - size // 2)) for size in sizes])
+        return block_weights([(np.zeros(size // 2, int), np.zeros(size - size // 2, int)) for size in sizes])
 
     assert of(8, 8) == [1, 1]
     assert of(8, 4, 4) == [5, 9, 9]

@@ -121,6 +121,10 @@ def test_swapping_the_sides_inverts_the_ratio_and_its_interval(baseline, candida
     there, back = shift_of(baseline, candidate), shift_of(candidate, baseline)
     assert there.p_value == pytest.approx(back.p_value)
     assert there.ratio == pytest.approx(1 / back.ratio)
+    assert there.low is not None
+    assert there.high is not None
+    assert back.low is not None
+    assert back.high is not None
     assert there.low == pytest.approx(1 / back.high)
     assert there.high == pytest.approx(1 / back.low)
 
@@ -140,6 +144,8 @@ def test_order_of_runs_is_irrelevant(baseline, candidate, random):
 def test_the_estimate_lies_within_its_interval(baseline, candidate):
     """An estimate that its own interval excludes would be no estimate."""
     shift = shift_of(baseline, candidate)
+    assert shift.low is not None
+    assert shift.high is not None
     assert shift.low * (1 - 1e-9) <= shift.ratio <= shift.high * (1 + 1e-9)
 
 
@@ -294,6 +300,8 @@ def test_a_noisy_side_needs_welchs_test_as_well():
     """scipy's `ttest_ind(log a, log b, equal_var=False)` has p 0.09077, doubled here; the ranks have 2/252."""
     shift = shift_of([100, 101, 99, 100, 100.5], [120, 300, 110, 150, 600])
     assert shift.p_value == pytest.approx(2 * 0.09077087201341594)
+    assert shift.low is not None
+    assert shift.high is not None
     assert shift.low < 1 < shift.high
     assert shift.spread_ratio == pytest.approx(96.98, abs=0.01)
     reason = judge(shift, better="higher", margin=0.05, p_adjusted=shift.p_value).reason
@@ -321,6 +329,7 @@ def test_more_spread_needs_more_runs():
     quiet = runs_needed([99, 100, 101, 100], [119, 120, 121, 120])
     noisy = runs_needed([80, 100, 120, 100], [96, 120, 144, 120])
     assert quiet == 4
+    assert noisy is not None
     assert 10 <= noisy <= 20
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ CPU = rows("cpu", "steal_ratio", 0.0)
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_a_rule_holds_at_its_limit_and_names_evidence_and_limit_beyond_it(
-    at: dict[str, float], beyond: dict[str, float], words: tuple[str, ...]
+    at: dict[str, Any], beyond: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     assert invalid_reasons(Observation(**at), LIMITS) == ()
     (reason,) = invalid_reasons(Observation(**beyond), LIMITS)

@@ -14,6 +14,8 @@ _BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def load(name):
     """Yield a benchmark's module."""
     spec = importlib.util.spec_from_file_location(name, _BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

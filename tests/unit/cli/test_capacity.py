@@ -7,6 +7,7 @@ import pytest
 from volbench.cli.runs.capacity import search
 from volbench.errors import Undecided, UsageError
 from volbench.records.goals.capacity import CapacityRow
+from volbench.records.steps.oltp import OltpStep
 from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import check_suite
 
@@ -66,7 +67,8 @@ def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
         SUITE, name="shop.yaml", step="both", rates=[10, 20], repeats=6, settings=["dataset.rows=99"]
     )
     suite = check_suite(text, name="made")
-    assert [(one.name, one.rate, one.threads, one.concurrent) for one in suite.steps if one.kind == "oltp"] == [
+    loads = [step for step in suite.steps if isinstance(step, OltpStep)]
+    assert [(one.name, one.rate, one.threads, one.concurrent) for one in loads] == [
         ("rate-10", 10, (100,), ()), ("rate-20", 20, (100,), ()),
     ]  # fmt: skip
     assert (suite.dataset.rows, suite.repeats, suite.volumes) == (99, 6, {"a": "path:/mnt/a"})
@@ -75,7 +77,7 @@ def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
 
 def test_without_a_name_it_is_the_first_load_and_an_unknown_one_is_told() -> None:
     first = check_suite(capacity_suite(SUITE, name="s", step="", rates=[10], repeats=1), name="made").steps[0]
-    assert first.kind == "oltp"
+    assert isinstance(first, OltpStep)
     assert (first.test, first.threads) == ("oltp_read_only", (64,))
     with pytest.raises(UsageError, match="the suite has no oltp step 'x'") as raised:
         capacity_suite(SUITE, name="s", step="x", rates=[10], repeats=1)

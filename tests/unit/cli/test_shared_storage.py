@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer
 
+from volbench.cli import console
 from volbench.cli.runs import run as run_command
 from volbench.cli.runs.plan import Planned, make_plan, show_plan, storage_caveats, volumes_share_storage
 
@@ -57,7 +58,7 @@ def test_run_asks_and_enter_means_no(
         return False
 
     monkeypatch.setattr(typer, "confirm", answer)
-    monkeypatch.setattr(run_command.console, "interactive", lambda: True)
+    monkeypatch.setattr(console, "interactive", lambda: True)
     volumes = [f"a=path:{tmp_path}/gp3", f"b=path:{tmp_path}/{'gp3' if same else 'io2'}"]
     with pytest.raises(typer.Exit) as ended:
         run_command.run(QUICK, volumes, target="local", out=tmp_path / "results")

@@ -119,7 +119,7 @@ def test_a_cell_that_exceeds_its_deadline_is_killed(bench: Bench, monkeypatch: p
     target = bench.target()
     target.polls = {first: 1000}
     clock = itertools.count(0.0, 3600.0)
-    monkeypatch.setattr(attempts.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("volbench.execute.attempts.time.monotonic", lambda: next(clock))
     bench.orchestrator(target).run()
     assert target.calls.count(f"kill {first}") == 1
     abandoned = next(event for event in bench.directory.events() if event.event == "cell_abandoned")

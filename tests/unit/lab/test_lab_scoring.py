@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def run(
         "wall_s": 30.0,
         **more,
     }
-    return Observed(**values)  # type: ignore[arg-type]  # a builder for tests
+    return Observed(**values)
 
 
 CAP = ("storage.iops_limit",)
@@ -95,7 +97,7 @@ def test_exact_intervals_are_those_of_the_tables() -> None:
     assert scoring.exact_interval(5, 5)[1] == 1.0
 
 
-def held(condition: str, cause: str, *, right: bool, **more: object) -> Observed:
+def held(condition: str, cause: str, *, right: bool, **more: Any) -> Observed:
     """A run with one finding, all of whose checks held."""
     named = Named(cause=cause, confidence=0.9, evidence={"checks": "all held"})
     return run(condition, (cause if right else "none",), named=(named,), **more)
@@ -231,6 +233,6 @@ def test_the_page_shows_every_run_and_every_bar() -> None:
         assert text in shown
 
 
-def _intervals(ranges: list[object]) -> list[tuple[float, float]]:
+def _intervals(ranges: list[Any]) -> list[tuple[float, float]]:
     several = ranges if isinstance(ranges[0], list) else [ranges]
-    return [(low, high) for low, high in several]  # type: ignore[misc]  # pairs of numbers, as the file has them
+    return [(low, high) for low, high in several]  # pairs of numbers, as the file has them

@@ -178,6 +178,7 @@ def test_cloudwatch_is_the_volumes_side_of_a_server_that_is_watched_over_tcp(rem
     file.write_text(cloudwatch(ZERO_EPOCH_S, 10))
     told = report_of(remote, recorded=[str(file)])
     (gone,) = [row for row in told.findings if row.cause == "storage.burst_exhausted"]
+    assert gone.window_s is not None
     assert gone.window_s[0] == pytest.approx(300.0, abs=61.0), "CloudWatch has a point a minute"
     assert "credits, 0 to 10 %" in page(told)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from volbench.errors import EXIT_USAGE, EnvironmentLacks, UsageError
@@ -58,7 +60,7 @@ def test_every_metric_can_be_used() -> None:
                 assert parse_trigger(f"{name} > 1{unit}").metric == name
 
 
-def fired(text: str, values: list[float | None], *, cooldown_s: float = 3.0, **limits: float) -> list[Fired]:
+def fired(text: str, values: list[float | None], *, cooldown_s: float = 3.0, **limits: Any) -> list[Fired]:
     """What comes of values of one second each; the last entry is what stands at the end."""
     state = TriggerState(trigger=parse_trigger(text), cooldown_s=cooldown_s, **limits)
     found = [state.see(value, float(second), second + 1.0) for second, value in enumerate(values)]

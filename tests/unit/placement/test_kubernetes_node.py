@@ -77,7 +77,7 @@ def test_what_this_user_may_not_read_is_preferred_only(tmp_path: Path) -> None:
     ids=["option", "named", "parallel", "shared", "fargate"],
 )
 def test_other_ways_to_place_cells(
-    tmp_path: Path, options: dict[str, object], spec: dict[str, object], expected: tuple[str, str]
+    tmp_path: Path, options: dict[str, Any], spec: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     bench = Bench(tmp_path, **options)
     bench.start_first(**spec)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_a_process_that_replaces_its_program_keeps_its_label() -> None:
         known = KnownProcess.of(process.pid)
         assert known is not None
         until = time.monotonic() + WAIT_S
-        answers = []
+        answers: list[Any] = []
         while Path(f"/proc/{process.pid}/cmdline").read_bytes().count(b"1500") or len(answers) < 3000:
             answers.append(known.has_label(LABEL))
             if time.monotonic() > until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from synthetic_run import build_run, two_volumes
@@ -54,7 +55,7 @@ def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_l
         ({}, ""),
     ],
 )
-def test_how_sure_it_is(known: dict[str, object], text: str) -> None:
+def test_how_sure_it_is(known: dict[str, Any], text: str) -> None:
     assert certainty(finding(**known)) == text
 
 

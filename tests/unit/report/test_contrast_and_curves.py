@@ -56,7 +56,7 @@ def report_of(*cells: Iterator[CellRow]) -> Report:
     rows = tuple(cell for of in cells for cell in of)
     return Report(
         run_id="r", suite="s", started_at="2026-03-02T09:30:00Z", finished_at=None, complete=True,
-        volbench_version="0", summary=Summary(verdict="mixed", sentence=""), engine=None, host={},
+        volbench_version="0", summary=Summary(verdict="mixed", sentence=""), server=None, host={},
         timing=Timing(wall_s=1, measured_s=1),
         volumes=tuple(VolumeRow(name=name, kind="path", spec=f"path:/{name}") for name in VOLUMES),
         cells=rows, comparisons=comparison_rows(compared_cells(rows, VOLUMES, ComparisonSpec())),

@@ -35,7 +35,7 @@ def cell(volume: str, value: float, *, valid: bool = True, depth: int = 1, step:
     )  # fmt: skip
 
 
-def row_of(spec: Prediction, *cells: CellRow):  # type: ignore[no-untyped-def]
+def row_of(spec: Prediction, *cells: CellRow):
     return prediction_rows(ForecastSpec(predictions=(spec,)), cells)[0]
 
 

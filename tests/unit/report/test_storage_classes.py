@@ -141,7 +141,9 @@ def test_a_real_volume_is_priced_as_the_suite_says() -> None:
 
 def test_traffic_is_what_transactions_moved_all_month() -> None:
     """100 GiB at 0.30; 1 MiB read and 2 MiB written a transaction at 0.03 and 0.06 a GiB."""
-    traffics = {("x", "read-write", 4): Traffic(read=2.0**20, write=2.0**21)}
+    traffics: dict[tuple[str, str, int | None], Traffic] = {
+        ("x", "read-write", 4): Traffic(read=2.0**20, write=2.0**21)
+    }
     rows = rows_of({"x": "efs-elastic?stored=100GiB"}, [cell("x", 10)], traffics=traffics)
     gib = 10 * SECONDS_IN_MONTH / 1024
     assert rows["x"].price_month == pytest.approx(30 + gib * 0.03 + 2 * gib * 0.06)

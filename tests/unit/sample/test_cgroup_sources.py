@@ -137,7 +137,11 @@ def test_the_cpu_account_of_a_group_of_version_1_and_of_its_quota(tmp_path: Path
     values = sampler.read()
     sampler.close()
     assert values == {("used_us", "server"): 2_500_000, ("periods", "server"): 10, ("throttled", "server"): 5}
-    later = {("used_us", "server"): 3_000_000, ("periods", "server"): 20, ("throttled", "server"): 10}
+    later: dict[tuple[str, str], float] = {
+        ("used_us", "server"): 3_000_000,
+        ("periods", "server"): 20,
+        ("throttled", "server"): 10,
+    }
     found = rates(CgroupCpuAccount, values, later)
     assert found == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.5}
 
@@ -150,7 +154,11 @@ def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: P
     (group / "cpu.max").write_text("max 100000\n")
     assert find_cpu_files("0::/system.slice\n", tmp_path) == (str(group / "cpu.stat"),)
     assert find_cpu_files("0::/\n", tmp_path) == ()
-    before = {("used_us", "client"): 100, ("periods", "client"): 0, ("throttled", "client"): 0}
+    before: dict[tuple[str, str], float] = {
+        ("used_us", "client"): 100,
+        ("periods", "client"): 0,
+        ("throttled", "client"): 0,
+    }
     assert set(rates(CgroupCpuAccount, before, before)) == {("cpus_used", "client")}
 
 

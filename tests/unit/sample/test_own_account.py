@@ -106,7 +106,7 @@ def test_statements_are_counted_over_readings_that_lie_apart(grown: dict[int, in
     """Of a text that only one reading of ten seconds had, a tenth was counted; of one that came later, too much."""
     server = Server()
     source = digests(server)
-    rows = []
+    rows: list[SeriesRow] = []
     count, before = 0, Reading(t_s=0.0, values={})
     for at_s in range(10, 61, 10):
         count += grown.get(at_s, 0)

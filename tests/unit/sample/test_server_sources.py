@@ -133,7 +133,11 @@ def test_waits_of_background_threads_for_metadata_locks_are_no_statements() -> N
     """InnoDB's statistics thread waits for the lock of each table that is made: of 0.9 s only 0.1 are sessions'."""
     before: Values = {("connection", ""): 1, ("wait_ps", "lock_metadata"): 0, ("wait_ps", "binlog_group"): 0}
     before |= {("background_wait_ps", "lock_metadata"): 5}
-    after = {("connection", ""): 1, ("wait_ps", "lock_metadata"): 9 * 10**11, ("wait_ps", "binlog_group"): 10**11}
+    after: Values = {
+        ("connection", ""): 1,
+        ("wait_ps", "lock_metadata"): 9 * 10**11,
+        ("wait_ps", "binlog_group"): 10**11,
+    }
     after |= {("background_wait_ps", "lock_metadata"): 5 + 8 * 10**11}
     found = rates(PerformanceSchema, before, after)
     assert found["wait_s_per_s", "lock_metadata"] == pytest.approx(0.1)
@@ -283,7 +287,7 @@ def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) ->
 
 def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: ControlSocket) -> None:
     """The second answer's disks did 300 and 150 writes in a second; credits of the second one are spent."""
-    answers = []
+    answers: list[str] = []
     for writes, limits in (((10, 20), (3000, 3000)), ((310, 170), (3000, 300))):
         answer = json.loads(json.dumps(COUNTERS))
         answer["counters"]["uptime_s"] += len(answers)
@@ -297,7 +301,7 @@ def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: C
     for control.answer in answers:
         readings.append(sampler.read())
     sampler.close()
-    found = rates(Emulator, *readings)
+    found = rates(Emulator, readings[0], readings[1])
     assert (found["disk_writes_per_s", "disk 0"], found["disk_writes_per_s", "disk 1"]) == (300, 150)
     assert (found["disk_reads_per_s", "disk 0"], found["disk_limit_per_s", "disk 1"]) == (0, 300)
 

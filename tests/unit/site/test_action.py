@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -104,7 +105,11 @@ def test_a_regression_fails_the_job_unless_it_may_not(base: Path) -> None:
     assert ":warning: p95 latency of quick on gp3" in (base / "comment.md").read_text()
     (base / "next").rename(base / "done")
     write_history(base / "next", 1, first=25)
-    slow = {"RESULTS": str(base / "results-slow"), "SITE": str(base / "a"), "FAIL_ON_REGRESSION": "false"}
+    slow: dict[str, Any] = {
+        "RESULTS": str(base / "results-slow"),
+        "SITE": str(base / "a"),
+        "FAIL_ON_REGRESSION": "false",
+    }
     assert measure(base, **slow).returncode == 0
 
 

@@ -58,7 +58,7 @@ def test_the_p_value_is_that_of_all_orders() -> None:
 
     def largest(order: tuple[float, ...]) -> float:
         splits = ((order[:first], order[first:]) for first in (3, 4))
-        return max(abs(np.mean(a) - np.mean(b)) * math.sqrt(len(a) * len(b) / 7) for a, b in splits)
+        return max(float(abs(np.mean(a) - np.mean(b)) * math.sqrt(len(a) * len(b) / 7)) for a, b in splits)
 
     observed = largest(tuple(scores))
     exact = sum(largest(order) >= observed - 1e-9 for order in permutations(scores)) / math.factorial(7)
@@ -70,6 +70,6 @@ def test_the_p_value_is_that_of_all_orders() -> None:
 def test_stable_histories_are_rarely_changed() -> None:
     """300 histories at 1 %: more than 9 would be a fault with probability 0.1 %."""
     random = np.random.default_rng(7)
-    alarms = sum(bool(change_points(random.standard_t(3, size=20))) for _ in range(300))
+    alarms = sum(bool(change_points(random.standard_t(3, size=20).tolist())) for _ in range(300))
     assert ALPHA == 0.01
     assert alarms <= 9

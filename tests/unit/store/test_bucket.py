@@ -15,6 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
+from volbench.cli import console
 from volbench.cli.main import app
 from volbench.cli.runs import run as run_command
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
@@ -198,7 +199,7 @@ def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatc
     """A bucket that refuses in mid-run does not end the measurement."""
     copies: list[Path] = []
     told: list[str] = []
-    monkeypatch.setattr(run_command.console, "say", told.append)
+    monkeypatch.setattr(console, "say", told.append)
 
     class Counting:
         def copy(self, run: Path) -> Copied:

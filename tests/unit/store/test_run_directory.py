@@ -68,7 +68,7 @@ def test_a_second_orchestrator_is_refused(directory: RunDirectory) -> None:
         (lambda _: "\x00\xff", "truncated"),
     ],
 )
-def test_a_damaged_result_is_named(directory: RunDirectory, damage, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_result_is_named(directory: RunDirectory, damage, message: str) -> None:
     cell_id = directory.run.cells[0].cell_id
     path = directory.cell_dir(cell_id) / RESULT_FILE
     path.write_text(damage(path.read_text()))

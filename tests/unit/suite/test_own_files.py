@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
+from volbench.records.steps.oltp import OltpStep
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.own_files import missing_files
 
@@ -24,7 +25,9 @@ def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_
     path.write_text(suite("{kind: oltp, test: own.lua}, {kind: replay, log: slow.log}"))
     loaded, _ = load_suite(path)
     assert loaded.dataset.path == str(tmp_path / "shop.sql")
-    assert loaded.steps[0].test == str(tmp_path / "own.lua")  # type: ignore[union-attr]
+    (step, *_) = loaded.steps
+    assert isinstance(step, OltpStep)
+    assert step.test == str(tmp_path / "own.lua")
     ((key, fault),) = missing_files(loaded)
     assert key == ("steps", 1, "log")
     assert "slow.log" in fault

@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,8 +127,8 @@ def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.
         ({"file_bytes": 0, "pages": 0, "device_bytes": 0}, "lukewarm", "nothing was read"),
     ],
 )
-def test_label(change: dict[str, object], label: str, reason: str) -> None:
+def test_label(change: dict[str, Any], label: str, reason: str) -> None:
     """The label follows from the evidence, and the reason quotes it."""
-    told = coldness_label(ColdEvidence(**{**COLD, **change}))
+    told = coldness_label(ColdEvidence(**(COLD | change)))
     assert told.label == label
     assert reason in told.reason

@@ -58,7 +58,7 @@ def test_time_is_extended_by_the_servers_clock_when_it_is_due(
 ) -> None:
     """This machine's clock may be wrong: the fake cluster's is apart by months."""
     clock_s = 1_000_000.0
-    monkeypatch.setattr(run_owner.time, "time", lambda: clock_s)
+    monkeypatch.setattr("volbench.volume.kinds.run_owner.time.time", lambda: clock_s)
     owner = owner_of(cluster)
     owner.extend()
     assert job(cluster)["spec"]["activeDeadlineSeconds"] == TTL_S
@@ -96,7 +96,7 @@ def test_an_owner_that_has_ended_is_waited_for_and_made_anew(
         waited.append(seconds)
         cluster.objects.pop(cluster.jobs(owner_name(RUN_ID)))
 
-    monkeypatch.setattr(run_owner.time, "sleep", sleep)
+    monkeypatch.setattr("volbench.volume.kinds.run_owner.time.sleep", sleep)
     assert owner_of(cluster).references() != first
     assert len(waited) == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from volbench.errors import UsageError
@@ -29,7 +31,7 @@ def test_without_a_sweep_each_volume_is_a_treatment() -> None:
 
 def test_options_that_differ_make_volumes_and_other_factors_share_them() -> None:
     volumes = [parse_volume("fsx=emulated:fsx-openzfs?size=128GiB")]
-    factors = {"volume.iops": IOPS, "engine.config.sync_binlog": FLUSH}
+    factors: dict[str, Any] = {"volume.iops": IOPS, "engine.config.sync_binlog": FLUSH}
     specs, treatments = expand_variants(volumes, sweep(factors, "full"))
     assert {s.name: (s.text, s.variant_of) for s in specs} == {
         "fsx": ("emulated:fsx-openzfs?size=128GiB&iops=192", ""),

@@ -30,7 +30,7 @@ class Context:
 def made(directory: Path, *, seed: int) -> tuple[Path, StepContext, SmallFilesStep]:
     directory.mkdir()
     ctx = cast(StepContext, cast(Any, Context(directory, threading.Event())))
-    step = SmallFilesStep(files=120, total_size="300kB", phases=("clone",))  # type: ignore[call-arg, arg-type]
+    step = SmallFilesStep(files=120, total_size="300kB", phases=("clone",))  # type: ignore[call-arg]
     files = planned_tree(step, directory / "tree", seed=seed)
     content = Content(max(file.size for file in files), seed=seed)
     make_repository(files, content, directory / "r.git", below=f"{directory}/tree", ctx=ctx)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def grid(seconds: int = 10, **values: float) -> Grid:
     return Grid(t_s=np.arange(1.0, seconds + 1), width_s=1.0, columns=columns)
 
 
-WAITS = {
+WAITS: dict[str, Any] = {
     "performance_schema__statement_s_per_s": 8.0,
     "performance_schema__wait_s_per_s__file_data": 4.0,
     "performance_schema__file_read_s_per_s__data": 3.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,9 @@ def test_a_configured_limit_that_is_met_is_sure() -> None:
 
 
 def test_a_configured_limit_far_away_names_nothing() -> None:
-    far = {("cgroup_io", f"{way}_iops_max", "server"): 50_000.0 for way in (READS, WRITES)}
+    far: dict[tuple[str, str, str], Any] = {
+        ("cgroup_io", f"{way}_iops_max", "server"): 50_000.0 for way in (READS, WRITES)
+    }
     assert first_named(changed(case_of("clean"), far)) is None
     finding = first_named(changed(case_of("device-read-800"), far))
     assert finding is not None
@@ -112,7 +115,7 @@ def test_syncs_that_wait_above_the_device_are_named() -> None:
     case = case_of("clean")
     rate = case.grid.column("performance_schema", "file_syncs_per_s", "binlog")
     assert rate is not None
-    slow = {
+    slow: dict[tuple[str, str, str], Any] = {
         ("performance_schema", "file_sync_s_per_s", "binlog"): rate * 0.09,
         ("performance_schema", "file_sync_ms", "binlog"): 90.0,
         ("performance_schema", "wait_s_per_s", "file_binlog"): rate * 0.09,

@@ -202,9 +202,11 @@ def test_scaling_operations_and_time_never_changes_the_verdict(scale: float, cap
     t_s, found = device(load, storage)
     assert found.mib_per_s is not None
     assert found.await_ms is not None
+    assert found.reads is not None
+    assert found.writes is not None
     scaled = Device(source="diskstats", entity="sda", iops=found.iops * scale, mib_per_s=found.mib_per_s * scale,
                     await_ms=found.await_ms / scale, in_flight=found.in_flight, reads=found.reads * scale,
-                    writes=found.writes * scale)  # type: ignore[operator]  # fmt: skip
+                    writes=found.writes * scale)  # fmt: skip
     there = limits_of(plateaus(t_s / scale, scaled), found.size_kib)
     assert [one.resource for one in there] == (["iops", "throughput"] if capped else [])
     if capped:

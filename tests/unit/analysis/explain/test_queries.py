@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -47,5 +49,6 @@ def test_repeats_add_up_and_a_time_that_one_of_them_lacks_is_not_known() -> None
 @pytest.mark.parametrize(("statement_s", "known"), [(6.0, True), (100.0, False)])
 def test_shares_of_a_few_texts_are_not_shown(statement_s: float, *, known: bool) -> None:
     """MariaDB has no text for prepared statements: mysqldump's few queries were 98 % of what had one."""
-    some = grid(**{"q": {"query_per_s": 1, "query_s_per_s": 4}, "": {"statement_s_per_s": statement_s}})
+    columns: dict[str, Any] = {"q": {"query_per_s": 1, "query_s_per_s": 4}, "": {"statement_s_per_s": statement_s}}
+    some = grid(**columns)
     assert bool(query_costs(some)) is known

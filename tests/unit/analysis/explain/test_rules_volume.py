@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def test_operations_in_pieces_of_16_kib() -> None:
 
 def test_operations_alone_do_not_tell_pieces_from_others() -> None:
     """CloudWatch without bytes: what the host's bytes explain in blocks of 4 KiB may be pieces."""
-    host = {"reads_per_s": 100.0, "read_mib_per_s": 12.5}
+    host: dict[str, Any] = {"reads_per_s": 100.0, "read_mib_per_s": 12.5}
     assert named(case_of(host, {"reads_per_s": 3000.0}, source="cloudwatch")) == []
     (cause,) = named(case_of(host, {"reads_per_s": 8000.0}, source="cloudwatch"))
     assert cause.cause == "interference.shared_volume"

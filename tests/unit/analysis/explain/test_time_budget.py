@@ -93,7 +93,7 @@ def test_sessions_of_a_recorded_run_have_the_shares_of_its_budget(name: str) -> 
 def test_an_interval_without_statement_times_has_no_sessions() -> None:
     case = case_of(SERVER)
     key = SeriesKey(source="performance_schema", metric="statement_s_per_s", entity="")
-    case.grid.columns[key][3] = np.nan  # type: ignore[index]
+    case.grid.columns[key][3] = np.nan
     assert all(np.isnan(column[3]) for column in sessions_by_piece(case, None).values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_demand_is_what_the_load_was_made_of() -> None:
         ({"cpus": None}, "CPU time"),
     ],
 )
-def test_what_cannot_be_told_is_said(more: dict[str, object], reason: str) -> None:
+def test_what_cannot_be_told_is_said(more: dict[str, Any], reason: str) -> None:
     found = demand_of(case(**more))
     assert isinstance(found, Unpredictable)
     assert reason in found.reason

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.recorded.clocks import fitting_shift, on_one_clock, utc_offset_s
@@ -15,10 +18,14 @@ WRITES = "writes_per_s"
 JULY_2026_S = 1_782_864_000.0  # 2026-07-01T00:00Z
 
 
-def recording(source: str, t_s: Floats, value: Floats, *, zoned: bool = False, metric: str = WRITES) -> Recorded:
+def recording(
+    source: str, t_s: NDArray[np.floating[Any]], value: Floats, *, zoned: bool = False, metric: str = WRITES
+) -> Recorded:
     key = SeriesKey(source=source, metric=metric, entity="x")
     return Recorded(
-        series={key: Series(t_s=t_s, value=value)}, clocked=True, midnight_epoch_s=JULY_2026_S if zoned else None
+        series={key: Series(t_s=t_s.astype(np.float64), value=value)},
+        clocked=True,
+        midnight_epoch_s=JULY_2026_S if zoned else None,
     )
 
 

@@ -22,10 +22,11 @@ def recorded(server: str) -> dict[str, Any]:
 
 def available(server: str) -> parse.Available:
     found = recorded(server)
-    return parse.Available(**{key: frozenset(found[key]) for key in ("tables", "consumers", "instruments")})
+    sets: dict[str, Any] = {key: frozenset(found[key]) for key in ("tables", "consumers", "instruments")}
+    return parse.Available(**sets)
 
 
-def vars_of(found: parse.Available) -> dict[str, frozenset[str]]:
+def vars_of(found: parse.Available) -> dict[str, Any]:
     return {"tables": found.tables, "consumers": found.consumers, "instruments": found.instruments}
 
 

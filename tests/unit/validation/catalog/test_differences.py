@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from volbench.validation.catalog.differences import inventory_differences
 from volbench.validation.catalog.inventory import TIME_ZONES, ZONES, read_inventory
 from volbench.validation.catalog.objects import Inventory
@@ -38,8 +40,11 @@ def test_zones_that_are_missing_or_have_other_rules_are_told_and_new_ones_are_no
 
 
 def test_an_account_that_reaches_the_schemas_has_to_exist_and_its_rights_are_not_listed_too() -> None:
-    grants = {"'app'@'%'.shop.SELECT": {"grantable": "NO"}, "'app'@'%'.shop.UPDATE": {"grantable": "NO"}}
-    source: Inventory = {"account": {"'app'@'%'": {}, "'other'@'%'": {}}, "grant on schema": grants}
+    grants: dict[str, Any] = {
+        "'app'@'%'.shop.SELECT": {"grantable": "NO"},
+        "'app'@'%'.shop.UPDATE": {"grantable": "NO"},
+    }
+    source: Any = {"account": {"'app'@'%'": {}, "'other'@'%'": {}}, "grant on schema": grants}
     assert said(source, {"account": {"'dba'@'%'": {}}, "grant on schema": {}}) == [
         "account 'app'@'%': missing on the candidate"
     ]

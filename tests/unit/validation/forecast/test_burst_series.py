@@ -56,7 +56,10 @@ def test_a_longer_day_empties_them_and_says_for_how_long(tmp_path: Path) -> None
 
 def test_what_is_taken_in_a_day_and_not_earned_at_night_ends_days_later(tmp_path: Path) -> None:
     path = series(tmp_path / "s.csv", busy_hours=4)
-    plan = {"volume": "ebs-gp2?size=34GiB", "duration": "1d"}  # earns 102 a second: 2.4 million of 5 by day
+    plan: dict[str, Any] = {
+        "volume": "ebs-gp2?size=34GiB",
+        "duration": "1d",
+    }  # earns 102 a second: 2.4 million of 5 by day
     assert judged(path, **plan)[1].decision == "go"
     outlook, row = judged(series(tmp_path / "t.csv", busy_hours=4, day=440), volume=plan["volume"], lasts="10d")
     assert row.decision == "no-go"

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_a_process_that_was_killed_costs_time_only(tmp_path: Path, monkeypatch: 
     def broken_once(job: object, begin: int, *more: object) -> object:
         calls[begin] += 1
         if begin and calls[begin] == 1:
-            raise module.BrokenProcessPool
+            raise BrokenProcessPool
         return part_of(job, begin, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "_read_part", broken_once)
