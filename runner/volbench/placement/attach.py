@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from volbench.errors import UsageError
 from volbench.records.base import Scalar
@@ -53,14 +53,7 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         raise UsageError("the DSN cannot be read", where=where, next_step=f"for example {example}") from error
     if url.scheme != "mysql":
         raise UsageError("a DSN begins with mysql://", where=where, next_step=f"for example {example}")
-    named = {name.lower() for name in parse_qs(url.query, keep_blank_values=True)}
-    if url.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
-        raise UsageError(
-            "a password does not belong on a command line: other users can read it there",
-            where=where,
-            next_step="put it under [client] in a file of mode 0600 and give --option-file FILE, "
-            "or set VOLBENCH_MYSQL_PASSWORD",
-        )
+    _refuse_password(dsn, url, user, where=where)
     schema = url.path.strip("/") or "volbench"
     if not _SCHEMA.fullmatch(schema):
         raise UsageError(
@@ -99,6 +92,17 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         rds_iam_region=region,
         **files,
     )
+
+
+def _refuse_password(dsn: str, url: SplitResult, user: str, *, where: str) -> None:
+    named = {name.lower() for name in parse_qs(url.query, keep_blank_values=True)}
+    if url.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
+        raise UsageError(
+            "a password does not belong on a command line: other users can read it there",
+            where=where,
+            next_step="put it under [client] in a file of mode 0600 and give --option-file FILE, "
+            "or set VOLBENCH_MYSQL_PASSWORD",
+        )
 
 
 def without_password(text: str) -> str:

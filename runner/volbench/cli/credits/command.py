@@ -25,6 +25,22 @@ from volbench.errors import UsageError
 from volbench.profile.resolve import resolve
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 
+HistorySource = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE|DIR",
+        help="A history: sar, iostat, CloudWatch, CSV, a run's cell; live: cloudwatch:vol-0123?hours=24.",
+    ),
+]
+Windows = Annotated[
+    list[str],
+    typer.Option("--window", help="Time for the dump (4h), or part of the history's day (14:35-15:10)."),
+]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the profile; may be repeated.")
+]
+
 
 def credits(  # noqa: A001 - it is the command's name
     profile: Annotated[str, typer.Option("--profile", help="A volume profile, such as ebs-gp2.")],
@@ -32,9 +48,7 @@ def credits(  # noqa: A001 - it is the command's name
     instance: Annotated[
         str, typer.Option("--instance", help="Add the limits of an instance, such as m5.large.")
     ] = "",
-    settings: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the profile; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
+    settings: Settings = [],  # noqa: B006 - typer copies it
     iops: Annotated[float | None, typer.Option("--iops", help="A constant load, requests per second.")] = None,
     throughput: Annotated[str, typer.Option("--throughput", help="A constant load, bytes per second: 40MiB.")] = "",
     io_size: Annotated[
@@ -44,24 +58,14 @@ def credits(  # noqa: A001 - it is the command's name
         str, typer.Option("--read-share", help="Share of reads among the requests, such as 70%.")
     ] = "100%",
     sequential: Annotated[bool, typer.Option("--sequential", help="Requests are sequential.")] = False,
-    history: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="FILE|DIR",
-            help="A history: sar, iostat, CloudWatch, CSV, a run's cell; live: cloudwatch:vol-0123?hours=24.",
-        ),
-    ] = None,
+    history: HistorySource = None,
     device: Annotated[str, typer.Option("--device", help="Which device or volume of the history.")] = "",
     start_credits: Annotated[str, typer.Option("--start-credits", help="Initial fill of the buckets: 40%.")] = "",
     dump: Annotated[str, typer.Option("--dump", help="Also forecast a dump of this size, such as 3.6GB.")] = "",
     streams: Annotated[
         int | None, typer.Option("--streams", min=1, help="Concurrent reads of the dump (default: unlimited).")
     ] = None,
-    window: Annotated[
-        list[str],
-        typer.Option("--window", help="Time for the dump (4h), or part of the history's day (14:35-15:10)."),
-    ] = [],  # noqa: B006 - typer copies it
+    window: Windows = [],  # noqa: B006 - typer copies it
     timezone: options.TimeZone = "",
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the balance.")] = None,
     json: options.Json = False,
