@@ -11,7 +11,16 @@ from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.analysis.explain.run import RunExplanation, explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.records.goals.pricing import StorageClassRow
-from volbench.records.report import CellRow, DurabilityRow, Report, ServerRow, VolumeRow
+from volbench.records.report import (
+    CellRow,
+    DurabilityRow,
+    Report,
+    ServerRow,
+    Summary,
+    SweepRow,
+    TimeDifferenceRow,
+    VolumeRow,
+)
 from volbench.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.report.rows.backup import backup_rows
 from volbench.report.rows.cells import (
@@ -73,7 +82,6 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
     differences = time_difference_rows(budgets, every[0]) if every else ()
-    loads = len({(cell.step, cell.parameters.get("threads")) for cell in cells if "tps" in cell.metrics})
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
@@ -85,16 +93,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         finished_at=finished_at(events),
         complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summarise_run(
-            pairs,
-            cells,
-            names,
-            warnings,
-            low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
-            sweep_sentences=sweep.conclusions if sweep else (),
-            time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
-            findings=explained.findings,
-        ),
+        summary=_summary(loaded, explained, pairs, cells, names, warnings, sweep, differences),
         server=server,
         data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),
@@ -159,6 +158,31 @@ def _warnings(
             *server_caveats(run, loaded.results),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
         ),
+    )
+
+
+def _summary(
+    loaded: LoadedRun,
+    explained: RunExplanation,
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    names: Sequence[str],
+    warnings: tuple[str, ...],
+    sweep: SweepRow | None,
+    differences: Sequence[TimeDifferenceRow],
+) -> Summary:
+    run = loaded.run
+    every = [volume.name for volume in run.volumes]
+    loads = len({(cell.step, cell.parameters.get("threads")) for cell in cells if "tps" in cell.metrics})
+    return summarise_run(
+        pairs,
+        cells,
+        names,
+        warnings,
+        low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
+        sweep_sentences=sweep.conclusions if sweep else (),
+        time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
+        findings=explained.findings,
     )
 
 
