@@ -305,7 +305,7 @@ def test_names_that_the_guide_gives_are_in_the_code() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
     code += (ROOT / "tests/contract/test_workloads.py").read_text()
     names = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", EXTENDING))
-    assert {"KIND", "SOURCE", "_ACTS_ON", "NAMES"} <= names
+    assert {"KIND", "SOURCE", "CAUSES", "NAMES"} <= names
     assert [name for name in sorted(names) if not re.search(rf"^{name}\b", code, re.MULTILINE)] == []
 
 

@@ -155,7 +155,7 @@ def parse_condition(text: str, *, where: str) -> Condition:
 def _finding(matched: re.Match[str], where: str) -> Condition:
     cause = matched["cause"]
     if cause not in CAUSES:
-        raise UsageError(f"no cause is called {cause!r}", where=where, evidence=_nearest(cause, CAUSES))
+        raise UsageError(f"no cause is called {cause!r}", where=where, evidence=_nearest(cause, tuple(CAUSES)))
     return FindingIs(cause=cause, present=matched["state"] == "present")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from volbench.base.text import change, interval
 from volbench.plan.describe import term_text
+from volbench.records.causes import CAUSES
 from volbench.records.report import EffectRow, FindingRow
 from volbench.records.sweep import SweepSpec
 from volbench.report.wording import label
@@ -16,38 +17,23 @@ SMALL_SHARE = 0.25
 _OPERATIONS = "this factor raises the limit of operations per second"
 _BYTES = "this factor raises the limit of bytes per second"
 _COMMITS = "this factor decides whether a commit waits until the volume has the data"
-_ACTS_ON: Mapping[str, tuple[str, frozenset[str]]] = {
-    "iops": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
-    "osd": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted", "storage.replication"})),
-    "mount": (
-        "this factor decides when a write is sent; a file's close and an fsync wait for the server either way",
-        frozenset({"storage.sync_latency"}),
-    ),
-    "osds": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.throughput_limit", "storage.replication"})),
-    "throughput": (_BYTES, frozenset({"storage.throughput_limit", "storage.burst_exhausted"})),
-    "size": (
-        "this factor raises the limits of operations and bytes per second",
-        frozenset({"storage.iops_limit", "storage.throughput_limit", "storage.burst_exhausted"}),
-    ),
-    "nconnect": (
-        "this factor spreads concurrent operations over several connections",
-        frozenset({"storage.throughput_limit"}),
-    ),
-    "mode": (_COMMITS, frozenset({"storage.sync_latency", "storage.metadata_latency"})),
-    "nfs": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
-    "vers": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
-    "replicas": (
-        "this factor decides how many disks a write waits for",
-        frozenset({"storage.sync_latency", "storage.replication"}),
-    ),
-    "innodb_flush_log_at_trx_commit": (_COMMITS, frozenset({"storage.sync_latency"})),
-    "sync_binlog": (_COMMITS, frozenset({"storage.sync_latency"})),
-    "innodb_buffer_pool_size": (
-        "this factor decides how many reads reach the volume",
-        frozenset({"memory.buffer_pool_small", "storage.read_latency", "storage.iops_limit"}),
-    ),
+_ACTIONS: Mapping[str, str] = {
+    "iops": _OPERATIONS,
+    "osd": _OPERATIONS,
+    "mount": "this factor decides when a write is sent; a file's close and an fsync wait for the server either way",
+    "osds": _OPERATIONS,
+    "throughput": _BYTES,
+    "size": "this factor raises the limits of operations and bytes per second",
+    "nconnect": "this factor spreads concurrent operations over several connections",
+    "mode": _COMMITS,
+    "nfs": "this factor saves round trips at open and close",
+    "vers": "this factor saves round trips at open and close",
+    "replicas": "this factor decides how many disks a write waits for",
+    "innodb_flush_log_at_trx_commit": _COMMITS,
+    "sync_binlog": _COMMITS,
+    "innodb_buffer_pool_size": "this factor decides how many reads reach the volume",
 }
-"""Last part of a factor's key -> what the factor does, and the causes that it can remove."""
+"""Last part of a factor's key -> what the factor does; `records/causes.py` has the causes that it acts on."""
 
 
 def describe_effects(
@@ -97,10 +83,12 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
 def _explanation(effect: EffectRow, decided: Sequence[EffectRow], cause: FindingRow | None) -> str:
     """Return why a factor has little effect: it does not act on the bottleneck of the base."""
     negligible = effect.verdict == "equivalent" or not decided or _size(effect) <= SMALL_SHARE * _size(decided[0])
-    action = _ACTS_ON.get(effect.factors[0].rpartition(".")[2]) if len(effect.factors) == 1 else None
-    if not negligible or action is None or cause is None or cause.cause in action[1]:
+    if not negligible or cause is None or len(effect.factors) != 1:
         return ""
-    return f"; {action[0]}, which is not the bottleneck of the base"
+    option = effect.factors[0].rpartition(".")[2]
+    if option not in _ACTIONS or (cause.cause in CAUSES and option in CAUSES[cause.cause].options):
+        return ""
+    return f"; {_ACTIONS[option]}, which is not the bottleneck of the base"
 
 
 def _size(effect: EffectRow) -> float:

@@ -9,40 +9,9 @@ from operator import itemgetter
 from statistics import median
 
 from volbench.base.text import percent
+from volbench.records.causes import CAUSES
 from volbench.records.report import CellRow, EvidenceRow, FindingRow
 
-_TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "storage.iops_limit": ("The volume is at its limit of operations per second", ("exceeded", "iops")),
-    "storage.throughput_limit": ("The volume is at its limit of bytes per second", ("exceeded", "throughput_mib")),
-    "storage.burst_exhausted": ("The volume's burst credits ran out", ("balance", "iops")),
-    "storage.degraded": ("The volume became slower", ("await", "iops")),
-    "storage.stall": ("The volume stalled", ("await", "queue", "throughput")),
-    "storage.sync_latency": ("Commits wait for slow syncs of the volume", ("await", "fsync")),
-    "storage.read_latency": ("Queries wait for slow reads from the volume", ("await",)),
-    "storage.metadata_latency": ("Opening, creating and changing files is slow", ("await",)),
-    "storage.readahead_small": ("One reader waits for a small read-ahead", ("await", "throughput_mib")),
-    "instance.storage_limit": ("The instance is at its limit for storage", ("exceeded", "iops")),
-    "redo.checkpoint_stall": ("The redo log is full, and queries wait for its checkpoint", ("innodb",)),
-    "memory.buffer_pool_small": ("The buffer pool is too small for the data in use", ("innodb", "iops")),
-    "lock.row_contention": ("Queries wait for each other's row locks", ("throughput", "statement")),
-    "lock.metadata_contention": ("Queries wait for table and metadata locks", ("throughput", "statement")),
-    "cpu.client_saturated": ("The load generator has no CPU left", ("cpu", "pressure")),
-    "cpu.server_saturated": ("The server has no CPU left", ("cpu", "pressure")),
-    "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
-    "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
-    "interference.cpu": ("Other programs use the CPUs that the server needs", ("cpu", "pressure")),
-    "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
-    "interference.shared_volume": ("Somebody else uses the same volume", ("iops", "throughput_mib")),
-    "storage.split_operations": ("The volume counts an operation of this host as several", ("iops", "exceeded")),
-    "storage.replication": ("The disks of the pool are busy with copies", ("iops", "await")),
-    "memory.reclaim": ("The page cache was taken back, and the volume is read instead", ("iops", "throughput_mib")),
-    "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
-    "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
-    "network.latency": ("The server is far away: statements wait for the network", ("throughput", "statement")),
-    "network.stalls": ("The network between client and server stands still at times", ("throughput", "statement")),
-    "none": ("The volume is not the problem", ("await", "cpu")),
-}
-"""Cause -> heading, and the panels that show it, the best first. A cause without an entry is shown by its name."""
 CONFIDENCE_MAX = 0.99
 """Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
@@ -76,7 +45,7 @@ class CauseView:
 
 def cause_view(finding: FindingRow, panels: Collection[str]) -> CauseView:
     """Return a finding for a page that has these panels (their keys)."""
-    panel_keys = _TITLES[finding.cause][1] if finding.cause in _TITLES else ()
+    panel_keys = CAUSES[finding.cause].panels if finding.cause in CAUSES else ()
     return CauseView(
         finding=finding,
         title=cause_title(finding.cause),
@@ -97,7 +66,7 @@ def _facts(finding: FindingRow) -> tuple[EvidenceRow, ...]:
 
 def cause_title(cause: str) -> str:
     """Return a cause in words; its name where it has no title."""
-    return _TITLES[cause][0] if cause in _TITLES else cause
+    return CAUSES[cause].title if cause in CAUSES else cause
 
 
 @dataclass(frozen=True, kw_only=True)
