@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_throttle import case_of
+from kernel_throttle import case_of, with_columns
 from numpy.typing import NDArray
 
 from volbench.analysis.explain.case import Case
@@ -19,17 +19,6 @@ from volbench.store.series import SeriesKey
 
 Floats = NDArray[np.float64]
 OTHERS, SATURATED = "interference.cpu", "cpu.server_saturated"
-
-
-def with_columns(case: Case, columns: dict[tuple[str, str, str], float | Floats]) -> Case:
-    """A real run on a machine of two busy CPUs, some of its series set by hand."""
-    known = {
-        SeriesKey(source=source, metric=metric, entity=entity): np.full(len(case.grid), value)
-        if isinstance(value, float)
-        else value
-        for (source, metric, entity), value in columns.items()
-    }
-    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **known}))
 
 
 def on_cpus(own: float, delay: float, busy: float | Floats = 1.0, runnable: float = 60.0, **more: float) -> Case:
