@@ -154,6 +154,9 @@ def assert_series_fit(ctx: StepContext, load: StepOutcome, catch_up: StepOutcome
 def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
     """A delay of the replica is a lag of the server's own making, but for its rounding to seconds.
 
+    A replica that connects takes `time(0)` less the source's UNIX_TIMESTAMP() for the difference of their clocks,
+    and shifts the delay by it. `time(0)` is up to a tick late, so a second's beginning makes that difference -1 s.
+
     MySQL also says when each transaction was committed and applied: the lag of the same transactions, by its clock.
     """
     mariadb = server.identity.flavor == "mariadb"
@@ -165,6 +168,7 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
         replication.stop()
         delay = "CHANGE MASTER TO MASTER_DELAY" if mariadb else "CHANGE REPLICATION SOURCE TO SOURCE_DELAY"
         server.query(f"{delay} = {DELAY_S}")
+        until(lambda: 0.2 < time.time() % 1 < 0.5)
         replication.start()
         before = replication.committed()
         heartbeat = Heartbeat(source, server)
