@@ -19,6 +19,8 @@ from docker.errors import APIError, NotFound
 from volbench.placement.docker.images import tools_image
 
 LABEL = "org.volbench.lab"
+WEIGHT = 1024
+"""Of a container, as Docker gives it."""
 GATE = "go"
 COMPUTE_S_MAX, WAIT_S_MAX = 120, 900
 """Bounds, should nobody remove them."""
@@ -26,7 +28,10 @@ _LOOP = "while :; do :; done"
 
 
 class Neighbours:
-    """One container with so many processes; a context manager, at whose end it is removed.
+    """One container with so many processes and the weight of as many containers.
+
+    A context manager, at whose end it is removed. With the weight of one its processes would share a third of the
+    CPUs with server and client, however many they are.
 
     Args:
         client: of the engine; it must see this machine's directories.
@@ -51,6 +56,7 @@ class Neighbours:
             labels={LABEL: "neighbour"},
             network_mode="none",
             cap_drop=["ALL"],
+            cpu_shares=WEIGHT * self._processes,
             volumes={str(self._place): {"bind": "/gate", "mode": "ro"}},
             detach=True,
         ).name

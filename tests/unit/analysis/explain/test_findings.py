@@ -179,9 +179,18 @@ def test_several_at_once() -> None:
     assert {"storage.iops_limit", "lock.row_contention"} <= set(found[:2])
 
 
-def test_steal_and_backup() -> None:
-    steal = {("cpu", "steal_ratio", ""): np.full(60, 0.2)}
-    assert "cpu.steal" in causes(case(CLEAN, Storage(latency_ms=0.4, extra=steal)))
+@pytest.mark.parametrize(
+    ("load", "named"), [(Load(queue=16, threads=16), False), (Load(queue=1, threads=16, cpu_s_per_s=12.0), True)]
+)
+def test_stolen_time_is_a_cause_as_far_as_the_load_is_on_the_cpus(load: Load, named: bool) -> None:
+    """On a host that is 16 % busy, as runs of the lab: 6 % of CPU time stolen is a quarter of what it wanted."""
+    steal = {("cpu", "steal_ratio", ""): np.full(60, 0.06)}
+    found = explain_case(case(dataclasses.replace(load, cpu_busy=0.16), Storage(latency_ms=0.4, extra=steal))).findings
+    shares = [one.share for one in found if one.cause == "cpu.steal"]
+    assert shares == ([pytest.approx(0.06 / 0.22, abs=0.1)] if named else [])
+
+
+def test_a_backup_beside_the_load() -> None:
     t_s = np.arange(1.0, 61.0)
     tps = np.where((t_s > 20) & (t_s <= 40), 200.0, 400.0) + np.random.default_rng(1).normal(0, 4, 60)
     slower = Storage(latency_ms=0.4, extra={("client", "tps", ""): tps})

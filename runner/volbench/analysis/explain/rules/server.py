@@ -16,7 +16,7 @@ from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
 from volbench.analysis.explain.rules.host.held_back import held_findings
-from volbench.analysis.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, cpu_findings
+from volbench.analysis.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, cpu_findings, steal_findings
 from volbench.analysis.explain.rules.network import network_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -40,7 +40,7 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     network = [] if bound else [*network_findings(case)]
     if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
         cpu = [replace(finding, one_of_two=True) for finding in cpu]
-    findings = [*bound, *_steal(case), *cpu, *network, *_locks(case), *_metadata_locks(case)]
+    findings = [*bound, *steal_findings(case), *cpu, *network, *_locks(case), *_metadata_locks(case)]
     findings += [*_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
@@ -70,16 +70,6 @@ def _client(case: Case) -> Iterator[Cause]:
         evidence=tuple(rows),
         advice=MORE_FOR_CLIENT,
     )
-
-
-def _steal(case: Case) -> Iterator[Cause]:
-    stolen = mean(case.at("steal_ratio", "cpu"))
-    if stolen is not None and stolen >= limit.STEAL_MIN:
-        yield _simple(
-            case, "cpu.steal", None, [True, stolen >= 2 * limit.STEAL_MIN],
-            row("steal_ratio", stolen, "1", f"the hypervisor took {percent(stolen)} of the CPU time"),
-            "Another host or instance type (no burstable one), or fewer neighbours.",
-        )  # fmt: skip
 
 
 def _locks(case: Case) -> Iterator[Cause]:

@@ -1,4 +1,4 @@
-"""Rules that name CPUs: the server's own use, a quota, other programs, by the account of `evidence.processors`."""
+"""Rules that name CPUs: the server's own use, a quota, other programs by `evidence.processors`, the hypervisor."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 SATURATED, CLIENT_SATURATED, OTHERS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
+STEAL = "cpu.steal"
 SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
 """Whose CPUs run out -> the cause."""
 _GAP_S = 5.0
@@ -50,6 +51,32 @@ _MOVE_THEM = (
 def cpu_findings(case: Case) -> list[Cause]:
     """Whom this load's time on and before the CPUs is to be put down to: the server, its quota, other programs."""
     return [*_saturated(case)] or [*_starved_syncs(case)]
+
+
+def steal_findings(case: Case) -> Iterator[Cause]:
+    """The hypervisor's part of the time that this load runs or waits for a CPU.
+
+    Of CPU time that the machine wanted, B + S a second, it had B and the hypervisor took S. With all of it, work on
+    CPUs and the queue before them would be shorter by S / (B + S): that part of the load's time on and before CPUs.
+    """
+    stolen, busy = mean(case.at("steal_ratio", "cpu")), case.cpu_busy
+    if stolen is None or stolen < limit.STEAL_MIN:
+        return
+    of_wanted = 1.0 if busy is None else stolen / (stolen + busy)
+    cpu_share = _cpu_share(case, throttled=False)
+    share = None if cpu_share is None else cpu_share * of_wanted
+    if (of_wanted if share is None else share) < limit.SHARE_MIN:
+        return
+    text = f"the hypervisor took {percent(stolen)} of the CPU time, {percent(of_wanted)} of what this machine wanted"
+    yield Cause(
+        cause=STEAL,
+        decided_by="counted",
+        window_s=case.window_s,
+        share=share,
+        checks=(True, stolen >= 2 * limit.STEAL_MIN),
+        evidence=(row("steal_ratio", stolen, "1", text), *_cpu_rows(case, cpu_share)),
+        advice="Another host or instance type (no burstable one), or fewer neighbours.",
+    )
 
 
 def others_have_most(account: CpuAccount) -> bool:
