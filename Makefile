@@ -16,6 +16,8 @@ JOBS ?= 3
 TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BARE ?= bookworm
 SPLIT ?= test
+# Labs are scripts: each finds its modules beside itself.
+LAB_TYPES := $(BIN)/mypy --follow-imports=silent --cache-dir .mypy_cache/lab
 # What `make check` runs: nothing that needs an engine, a server, a browser or a device.
 CHECK ?= tests/unit tests/contract tests/golden
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
@@ -87,6 +89,9 @@ lint: ## style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings,tests/lab/$(lab)/*.py)
+	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
+	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 	@$(BIN)/lint-imports
 
 format: ## what ruff can mend by itself: layout, order of imports, simple faults

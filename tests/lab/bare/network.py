@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 #: Networks of four addresses are taken from here, the first that this machine has no route into.
-POOL = ipaddress.ip_network("10.213.0.0/16")
+POOL = ipaddress.IPv4Network("10.213.0.0/16")
 ENGINE_PID_FILE = Path("/run/docker.pid")  # an engine that started meanwhile needs forwarding too
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 

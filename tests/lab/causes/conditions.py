@@ -149,7 +149,7 @@ def _condition(name: str, given: Mapping[str, Any], content: Mapping[str, Any]) 
 
 def _with_base(load: Mapping[str, Any] | str, bases: Mapping[str, Any]) -> dict[str, Any]:
     """A load is the name of one, or `base:` and what differs."""
-    given = {"base": load} if isinstance(load, str) else dict(load)
+    given: dict[str, Any] = {"base": load} if isinstance(load, str) else dict(load)
     base = dict(bases[given.pop("base")])
     merged = {part: {**base.get(part, {}), **given.get(part, {})} for part in ("step", "config", "dataset", "draw")}
     return {**base, **given, **merged}

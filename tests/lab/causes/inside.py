@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import mysql.connector
 from mysql.connector.abstracts import MySQLCursorAbstract
@@ -170,9 +171,10 @@ class Counted(Injector):
         ):
             while not self._over.wait(READ_S):
                 cursor.execute("SHOW GLOBAL STATUS")
-                status = {str(name): value for name, value in cursor.fetchall()}
+                rows: Any = cursor.fetchall()
+                status = {str(name): value for name, value in rows}
                 cursor.execute(_WAITING)
-                waiting = next(iter(cursor.fetchall()))
+                waiting: Any = next(iter(cursor.fetchall()))
                 self._latest = {
                     **{f"status.{name}": float(status[name]) for name in _STATUS if name in status},
                     **{f"sessions.{name}": float(n or 0) for name, n in zip(_WAITING_NAMES, waiting, strict=True)},
@@ -191,7 +193,7 @@ INSIDE_INJECTORS: Mapping[str, type[Injector]] = {
 def _execute(cursor: MySQLCursorAbstract, statements: Sequence[str]) -> None:
     for statement in statements:
         cursor.execute(statement)
-        if cursor.with_rows:
+        if cursor.description is not None:
             cursor.fetchall()
 
 

@@ -215,8 +215,14 @@ def run(*command: str) -> str:
 
 def start(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """A process in a session of its own that carries the lab's label."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, start_new_session=True, **quiet, env={**labelled(), **(environment or {})})
+    return subprocess.Popen(
+        command,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**labelled(), **(environment or {})},
+    )
 
 
 def labelled() -> dict[str, str]:

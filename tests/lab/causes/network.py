@@ -148,7 +148,8 @@ class Probes:
                 self._counts[f"{name}.least_s"] = min(latest_s)
                 if name == "socket":
                     cursor.execute(_STATEMENTS)
-                    statements, seconds = next(iter(cursor.fetchall()))
+                    row: Any = next(iter(cursor.fetchall()))
+                    statements, seconds = row
                     self._counts |= {"server.statements": float(statements), "server.statement_s": float(seconds)}
 
 

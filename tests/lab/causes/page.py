@@ -11,7 +11,7 @@ from typing import Any
 from causes import scoring
 from causes.conditions import Condition
 from causes.observed import Run, as_data
-from explain.scoring import reliability
+from explain.scoring import Bar, reliability
 from score_files import template
 
 HERE = Path(__file__).parent
@@ -105,5 +105,5 @@ def _condition(run: Run) -> str:
     return run.condition
 
 
-def _bar(bar: scoring.Bar) -> dict[str, Any]:
+def _bar(bar: Bar) -> dict[str, Any]:
     return {**dataclasses.asdict(bar), "passed": bar.passed}

@@ -24,7 +24,7 @@ def quota_files(proc_cgroup: str, root: Path = CGROUPS) -> tuple[Path, ...]:
     paths = parse_proc_cgroup(proc_cgroup)
     if "cpu" in paths:
         group = root / "cpu" / paths["cpu"].lstrip("/")
-        files = (group / "cpu.cfs_period_us", group / "cpu.cfs_quota_us")
+        files: tuple[Path, ...] = (group / "cpu.cfs_period_us", group / "cpu.cfs_quota_us")
     else:
         files = (root / paths.get("", "/").lstrip("/") / "cpu.max",)
     if not all(file.exists() for file in files):

@@ -49,7 +49,7 @@ class Neighbours:
         self._place = Path(tempfile.mkdtemp(prefix="volbench-lab-gate-"))
         self._place.chmod(0o755)  # the container's user is another one
         os.mkfifo(self._place / GATE)
-        self.name = self._client.containers.run(
+        container = self._client.containers.run(
             tools_image(self._client, ""),
             ["sh", "-c", _waiting(self._processes)],
             entrypoint=[],
@@ -59,7 +59,8 @@ class Neighbours:
             cpu_shares=WEIGHT * self._processes,
             volumes={str(self._place): {"bind": "/gate", "mode": "ro"}},
             detach=True,
-        ).name
+        )
+        self.name = container.name or ""
         return self
 
     def release(self) -> None:

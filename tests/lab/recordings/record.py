@@ -109,7 +109,10 @@ CONDITIONS = {
 
 def sh(*argv: str, **options: Any) -> str:
     """Run a program and return its output. Raises CalledProcessError."""
-    return subprocess.run(argv, check=True, capture_output=True, text=True, **options).stdout
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        argv, check=True, capture_output=True, text=True, **options
+    )
+    return done.stdout
 
 
 class Volumes:
@@ -129,11 +132,14 @@ class Volumes:
         sh("mount", "-o", "noatime", self._loop, str(mount))
         self.mounts["plain"] = mount
         if self._emulated:
-            told = sh(
+            placed = sh(
                 volbench(), "volume", "emulate", EMULATED, "--dir", str(self._work / "emulated"),
                 "--name", "recordings",
             )  # fmt: skip
-            self.mounts["emulated"] = Path(re.search(r"mounted at:\s*(\S+)", told)[1])
+            directory = re.search(r"mounted at:\s*(\S+)", placed)
+            if directory is None:
+                raise RuntimeError(f"volbench did not say where the volume is mounted: {placed}")
+            self.mounts["emulated"] = Path(directory[1])
         CGROUP.mkdir(exist_ok=True)
         return self
 

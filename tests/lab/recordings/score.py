@@ -338,24 +338,25 @@ def main() -> None:
 
 def _print(name: str, found: Sequence[Outcome]) -> None:
     for one in found:
-        said = ", ".join(
+        named = ", ".join(
             f"{cause} {confidence:.2f} ({kind}) {'true' if true else 'FALSE'}"
             for cause, kind, confidence, true in zip(one.causes, one.kinds, one.confidences, one.true, strict=True)
         )
-        print(f"{one.recording:20s} {'+'.join(tool[:-4] for tool in one.tools):11s} {said or 'nothing named'}")
+        print(f"{one.recording:20s} {'+'.join(tool[:-4] for tool in one.tools):11s} {named or 'nothing named'}")
     guilty = [one for one in found if one.volume_is_cause]
     false = sum(one.falsely_acquitted for one in guilty)
-    named = sum(bool(one.causes) for one in guilty)
+    with_cause = sum(bool(one.causes) for one in guilty)
     print(f"{name}: {false} false acquittals in {len(guilty)} readings of recordings whose volume is the cause;")
-    print(f"  a cause is named in {named} of them")
-    for kind, one in counts_of(found, ()).kinds.items():
-        low, high = interval(one.true, one.findings)
+    print(f"  a cause is named in {with_cause} of them")
+    for kind, counted in counts_of(found, ()).kinds.items():
+        low, high = interval(counted.true, counted.findings)
         stated = calibrated.RECORDINGS.confidence(kind)
-        came = f"{one.true} of {one.findings} ({one.true / one.findings:.2f}, 95 % {low:.2f} to {high:.2f})"
+        share = counted.true / counted.findings
+        came = f"{counted.true} of {counted.findings} ({share:.2f}, 95 % {low:.2f} to {high:.2f})"
         print(f"  {kind}: {came}, stated {stated:.2f}")
-    for (kind, checks), one in counts_by_checks(found).items():
-        low, high = interval(one.true, one.findings)
-        print(f"  {kind}, {checks}: {one.true} of {one.findings}, 95 % {low:.2f} to {high:.2f}")
+    for (checked, checks), counted in counts_by_checks(found).items():
+        low, high = interval(counted.true, counted.findings)
+        print(f"  {checked}, {checks}: {counted.true} of {counted.findings}, 95 % {low:.2f} to {high:.2f}")
 
 
 if __name__ == "__main__":

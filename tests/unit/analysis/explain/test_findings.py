@@ -185,8 +185,8 @@ def test_several_at_once() -> None:
 def test_stolen_time_is_a_cause_as_far_as_the_load_is_on_the_cpus(load: Load, named: bool) -> None:
     """On a host that is 16 % busy, as runs of the lab: 6 % of CPU time stolen is a quarter of what it wanted."""
     steal = {("cpu", "steal_ratio", ""): np.full(60, 0.06)}
-    found = explain_case(case(dataclasses.replace(load, cpu_busy=0.16), Storage(latency_ms=0.4, extra=steal))).findings
-    shares = [one.share for one in found if one.cause == "cpu.steal"]
+    of_host = case(dataclasses.replace(load, cpu_busy=0.16), Storage(latency_ms=0.4, extra=steal))
+    shares = [one.share for one in explain_case(of_host).findings if one.cause == "cpu.steal"]
     assert shares == ([pytest.approx(0.06 / 0.22, abs=0.1)] if named else [])
 
 

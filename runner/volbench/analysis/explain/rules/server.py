@@ -16,7 +16,12 @@ from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
 from volbench.analysis.explain.rules.host.held_back import held_findings
-from volbench.analysis.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, cpu_findings, steal_findings
+from volbench.analysis.explain.rules.host.processors import (
+    CLIENT_SATURATED,
+    MORE_FOR_CLIENT,
+    cpu_findings,
+    steal_findings,
+)
 from volbench.analysis.explain.rules.network import network_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row

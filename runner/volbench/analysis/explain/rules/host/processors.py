@@ -67,7 +67,9 @@ def steal_findings(case: Case) -> Iterator[Cause]:
     share = None if cpu_share is None else cpu_share * of_wanted
     if (of_wanted if share is None else share) < limit.SHARE_MIN:
         return
-    text = f"the hypervisor took {percent(stolen)} of the CPU time, {percent(of_wanted)} of what this machine wanted"
+    text = (
+        f"the hypervisor took {percent(stolen)} of the CPU time, {percent(of_wanted)} of what this machine wanted"
+    )
     yield Cause(
         cause=STEAL,
         decided_by="counted",
