@@ -118,7 +118,7 @@ def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentit
     content = {
         **own,
         "schema": TEMPLATE_SCHEMA,
-        "dataset": dataset.model_dump(mode="json", exclude={"path", "size_bytes", "threads"}),
+        "dataset": dataset.model_dump(mode="json", exclude={"path", "url", "sha256", "size_bytes", "threads"}),
         "seed": PREPARE_SEED,
         "flavor": identity.flavor,
         "version": identity.version,

@@ -34,7 +34,25 @@ class ServerSpec(Record):
 
 
 _DSN_PASSWORD = re.compile(r"^\w+://[^?]*:[^?]*@|[?&](?:password|passwd|pwd)=")
+_SECRET_IN_URL = re.compile(r"[?&][^=&]*(?:signature|token|credential|password|secret|key)[^=&]*=", re.IGNORECASE)
 DatasetKind = Literal["sysbench", "script", "dump", "schema"]
+
+
+def _url_fault(url: str, sha256: str) -> str:
+    """Return what is wrong with the address of a dump; empty for none."""
+    if not url:
+        return "`sha256` is of a `url`, and there is none" if sha256 else ""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("https", "http", "s3") or not rest or rest.startswith("/"):
+        return "a dump's `url` is https://HOST/FILE or s3://BUCKET/KEY"
+    if "@" in rest.partition("/")[0] or _SECRET_IN_URL.search(url):  # every record of the run would have it
+        return "the URL has a secret; use s3:// with AWS' credentials, or download the dump and name it by `path`"
+    if scheme == "http" and not sha256:
+        return "http:// does not protect what it brings: name its `sha256`, or use https://"
+    is_directory = rest.partition("?")[0].endswith("/")
+    if is_directory and scheme != "s3":
+        return "only s3:// has directories: name a file"
+    return "`sha256` is of one file, and the `url` is a directory" if is_directory and sha256 else ""
 
 
 class DatasetSpec(Record):
@@ -53,6 +71,12 @@ class DatasetSpec(Record):
         description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
         "(.sql, or compressed: .gz, .zst, .bz2, .xz) or a directory of mydumper or MySQL Shell.",
     )
+    url: str = Field(
+        default="",
+        description="dump: where to download it from, https:// or s3:// (a prefix that ends in a slash: all of a "
+        "directory). `path` is then where to keep it, in volbench's cache by default. http:// needs `sha256`.",
+    )
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$", description="dump: of the file at `url`.")
     server: str = Field(
         default="",
         description="schema: the server as a DSN, mysql://user@host:3306/SCHEMA; it is only read.",
@@ -71,8 +95,13 @@ class DatasetSpec(Record):
     @model_validator(mode="after")
     def _has_its_source(self) -> DatasetSpec:
         needed = {"script": "path", "dump": "path", "schema": "server"}.get(self.kind)
-        if needed and not getattr(self, needed):
-            raise ValueError(f"a dataset of kind {self.kind} needs `{needed}`")
+        if needed and not getattr(self, needed) and not (self.kind == "dump" and self.url):
+            choice = "`path` or `url`" if self.kind == "dump" else f"`{needed}`"
+            raise ValueError(f"a dataset of kind {self.kind} needs {choice}")
+        if self.kind != "dump" and self.url:
+            raise ValueError(f"a dataset of kind {self.kind} has no `url`")
+        if fault := _url_fault(self.url, self.sha256):
+            raise ValueError(fault)
         if _DSN_PASSWORD.search(self.server):  # every record of the run would have it
             raise ValueError("the DSN has a password, which belongs in `option_file`")
         extra = [name for name in ("path", "server") if getattr(self, name) and name != needed]

@@ -51,7 +51,7 @@ def unreadable_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
 
 
 def _named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
-    if suite.dataset.path:
+    if suite.dataset.path and not suite.dataset.url:  # what is downloaded comes when the run begins
         yield ("dataset", "path"), Path(suite.dataset.path)
     for number, step in enumerate(suite.steps):
         if name := _file_key(step):

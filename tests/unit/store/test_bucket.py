@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow.fs import LocalFileSystem
+from s3_server import NAME, credentials, s3, server
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
@@ -23,40 +21,7 @@ from volbench.execute.run import CellState
 from volbench.store.bucket import SUMS_FILE, Bucket, Copied
 
 SUITES = Path(__file__).parents[3] / "suites"
-NAME = "results-of-tests"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Where it listens, on loopback only."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """None of whoever runs the tests, and nobody else is asked for any."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    for name in ("http_proxy", "HTTP_PROXY", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def s3(server: str) -> Iterator[Any]:
-    """Another client of the server; the bucket is empty."""
-    client = boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1")
-    client.create_bucket(Bucket=NAME)
-    yield client
-    for one in client.list_objects_v2(Bucket=NAME).get("Contents", []):
-        client.delete_object(Bucket=NAME, Key=one["Key"])
-    client.delete_bucket(Bucket=NAME)
-    client.close()
+__all__ = ["credentials", "s3", "server"]
 
 
 @pytest.fixture

@@ -63,3 +63,36 @@ def test_a_password_in_a_dataset_s_dsn_is_refused_before_a_record_of_the_run_has
     with pytest.raises(UsageError, match="the DSN has a password, which belongs in `option_file`") as caught:
         check_suite(text, name="s.yaml")
     assert "sesame" not in str(caught.value)
+
+
+URL = "https://dumps.example.com/shop.sql.gz"
+
+
+def test_a_dump_may_be_at_an_address() -> None:
+    loaded = check_suite(suite("{kind: replay, log: x.log}", f"dataset: {{kind: dump, url: '{URL}'}}\n"), name="x")
+    assert loaded.dataset.url == URL
+    assert [key for key, _ in missing_files(loaded)] == [("steps", 0, "log")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ("kind: dump", "needs `path` or `url`"),
+        ("kind: script, path: own.lua, url: 'https://h/x.lua'", "has no `url`"),
+        ("kind: dump, path: x.sql, sha256: " + "a" * 64, "there is none"),
+        ("kind: dump, url: 'ftp://h/x.sql'", "https://HOST/FILE or s3://BUCKET/KEY"),
+        ("kind: dump, url: 'https:///x.sql'", "https://HOST/FILE or s3://BUCKET/KEY"),
+        ("kind: dump, url: 'https://u:p@h/x.sql'", "has a secret"),
+        ("kind: dump, url: 'https://h/x.sql?X-Amz-Signature=abc'", "has a secret"),
+        ("kind: dump, url: 's3://b/k?access_key=abc'", "has a secret"),
+        ("kind: dump, url: 'http://h/x.sql'", "name its `sha256`"),
+        ("kind: dump, url: 'https://h/dumps/'", "only s3:// has directories"),
+        (f"kind: dump, url: 's3://b/k/?region=x', sha256: {'a' * 64}", "is a directory"),
+        ("kind: dump, url: 'https://h/x', sha256: abc", "sha256"),
+    ],
+)
+def test_an_address_that_cannot_be_used(keys: str, fault: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_suite(suite("{kind: replay, log: x.log}", f"dataset: {{{keys}}}\n"), name="x")
+    assert fault in refused.value.evidence
+    assert "abc" not in refused.value.evidence or "sha256: abc" in keys

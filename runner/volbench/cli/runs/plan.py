@@ -15,6 +15,7 @@ from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.sequential import FIRST_WEIGHT, NODES_LOOK_LEVEL
 from volbench.base.text import duration, size
 from volbench.cli import console, options
+from volbench.cli.runs import own_data
 from volbench.cli.runs.price import nodes_at_once, price_line, price_run
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
@@ -36,15 +37,12 @@ from volbench.plan.volume_check import check_volumes, forecast_faults, suite_vol
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
-from volbench.records.own_files import dump_parents
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
-from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
-from volbench.suite.model import FULL_SCALE, SuiteFile
-from volbench.suite.own_files import missing_files, unreadable_files
+from volbench.suite.model import FULL_SCALE
 from volbench.suite.sweep import with_parameters
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
@@ -107,7 +105,8 @@ def make_plan(
     more_faults = forecast_faults if volumes else suite_volume_faults
     suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults, warn=console.say)
     target_name = choose_target("attach" if servers and target == "auto" else target, tools=tools)
-    _check_own_data(suite_file, suite_path, target_name)
+    suite_file = own_data.with_download(suite_file)
+    own_data.check(suite_file, suite_path, target_name)
     attached = _attached(target_name, servers, option_files)
     specs = server_volumes(attached) if attached else _volumes(volumes, suite_file.volumes, target_name)
     if attached and volumes:
@@ -154,55 +153,6 @@ def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> 
         return list(settings)
     repeats = [f"repeats={CELLS_UNTIL_DECIDED[1]}"] if until is options.UntilMode.DECIDED else []
     return [f"comparison.until={until.value}", *repeats, *settings]
-
-
-def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for own files that are missing, and for a target that cannot use them."""
-    for key, fault in missing_files(suite):
-        raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
-    _check_readable(suite, path, target)
-    for step in suite.steps:
-        if isinstance(step, ReplayStep):
-            from volbench.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
-
-            plan_replay(step, suite.dataset.schema_name)
-    if suite.dataset.is_own and target == "attach":
-        raise UsageError(
-            "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
-            next_step="choose another target for own data; volbench loads it into servers of its own",
-        )  # fmt: skip
-    _check_dump_directories(suite, path, target)
-    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
-        raise UsageError(
-            "pods have no files of this machine",
-            where=f"{path}: dataset",
-            next_step="choose --target docker or local",
-        )
-
-
-def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for an own file that the containers of a run of root cannot read."""
-    if target == "docker" and os.geteuid() == 0:  # cells run as the image's mysql user then, else as this one
-        for key, file in unreadable_files(suite):
-            raise UsageError(
-                "the containers' user cannot read the file", where=f"{path}: {'.'.join(map(str, key))}",
-                evidence=f"{file} has mode {file.stat().st_mode & 0o7777:04o}", next_step=f"chmod o+r {file}",
-            )  # fmt: skip
-
-
-def _check_dump_directories(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for a dump to a directory that is missing or that the target does not have."""
-    for directory in dump_parents(suite.steps):
-        if target not in ("local", "attach"):
-            raise UsageError(
-                f"a dump to {directory} needs cells that run on this machine itself", where=f"{path}: steps",
-                next_step="choose --target local, or `to: scratch`",
-            )  # fmt: skip
-        if not directory.is_dir():
-            raise UsageError(
-                f"there is no directory {directory}", where=f"{path}: steps",
-                next_step="mount the volume for the dump there",
-            )  # fmt: skip
 
 
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:

@@ -12,6 +12,7 @@ import typer
 from volbench.analysis.credits.prices import load_prices
 from volbench.base.text import size
 from volbench.cli import console, options
+from volbench.cli.runs.own_data import download_dataset
 from volbench.cli.runs.plan import (
     Planned,
     command_line,
@@ -153,6 +154,9 @@ def resume(
         _exit_if_undecided(report)
         return
     console.say(f"resuming {directory.path}")
+    dataset = directory.run.suite.dataset
+    if dataset.url and not Path(dataset.path).exists():
+        download_dataset(dataset)
     with copied(directory, bucket):
         attached = attach_of(directory.run, option_file)
         report = execute(directory, attached=attached, json=json, bucket=bucket, target_options=changed)
@@ -216,7 +220,8 @@ def _copy(directory: RunDirectory, bucket: Bucket) -> None:
 
 
 def create(planned: Planned, out: Path) -> RunDirectory:
-    """Return the new directory of a run."""
+    """Download what the run needs, and return its new directory."""
+    download_dataset(planned.run.suite.dataset)
     out.mkdir(parents=True, exist_ok=True)
     return RunDirectory.create(out.resolve(), planned.run)
 

@@ -1,0 +1,89 @@
+"""Data and statements of the user: what a plan checks of them, and the download of a dump."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from volbench.cli import console
+from volbench.errors import UsageError
+from volbench.placement.workspace import default_cache
+from volbench.records.cell import DatasetSpec
+from volbench.records.own_files import dump_parents
+from volbench.records.run import TargetName
+from volbench.records.steps.replay import ReplayStep
+from volbench.store.downloads import download, download_place
+from volbench.suite.model import SuiteFile
+from volbench.suite.own_files import missing_files, unreadable_files
+
+
+def with_download(suite: SuiteFile) -> SuiteFile:
+    """Return the suite with the place of a dump that is downloaded. Raise UsageError for a sweep over it."""
+    dataset = suite.dataset
+    swept = sorted(
+        {"dataset.url", "dataset.sha256", "dataset.path"} & set(suite.sweep.factors if suite.sweep else ())
+    )
+    if swept and (dataset.url or swept != ["dataset.path"]):
+        raise UsageError(
+            "a sweep cannot download", where=f"sweep.factors.{swept[0]}",
+            next_step="download the dumps, and sweep over `dataset.path`",
+        )  # fmt: skip
+    if not dataset.url or dataset.path:
+        return suite
+    place = str(download_place(dataset.url, default_cache()))
+    return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": place})})
+
+
+def download_dataset(dataset: DatasetSpec) -> None:
+    """Bring a dump from its address, if it has one. Raises what `download` raises."""
+    if dataset.url and download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=console.say):
+        console.say(f"downloaded {dataset.url} to {dataset.path}")
+
+
+def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for own files that are missing, and for a target that cannot use them."""
+    for key, fault in missing_files(suite):
+        raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
+    _check_readable(suite, path, target)
+    for step in suite.steps:
+        if isinstance(step, ReplayStep):
+            from volbench.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
+
+            plan_replay(step, suite.dataset.schema_name)
+    if suite.dataset.is_own and target == "attach":
+        raise UsageError(
+            "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
+            next_step="choose another target for own data; volbench loads it into servers of its own",
+        )  # fmt: skip
+    _check_dump_directories(suite, path, target)
+    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
+        raise UsageError(
+            "pods have no files of this machine",
+            where=f"{path}: dataset",
+            next_step="choose --target docker or local",
+        )
+
+
+def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for an own file that the containers of a run of root cannot read."""
+    if target == "docker" and os.geteuid() == 0:  # cells run as the image's mysql user then, else as this one
+        for key, file in unreadable_files(suite):
+            raise UsageError(
+                "the containers' user cannot read the file", where=f"{path}: {'.'.join(map(str, key))}",
+                evidence=f"{file} has mode {file.stat().st_mode & 0o7777:04o}", next_step=f"chmod o+r {file}",
+            )  # fmt: skip
+
+
+def _check_dump_directories(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for a dump to a directory that is missing or that the target does not have."""
+    for directory in dump_parents(suite.steps):
+        if target not in ("local", "attach"):
+            raise UsageError(
+                f"a dump to {directory} needs cells that run on this machine itself", where=f"{path}: steps",
+                next_step="choose --target local, or `to: scratch`",
+            )  # fmt: skip
+        if not directory.is_dir():
+            raise UsageError(
+                f"there is no directory {directory}", where=f"{path}: steps",
+                next_step="mount the volume for the dump there",
+            )  # fmt: skip
