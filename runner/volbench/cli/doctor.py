@@ -65,11 +65,13 @@ def _image(name: str, find: Callable[[], str]) -> Means:
         return Means(name=name, present=False, evidence=error.evidence or error.what, mend="make images")
 
 
+_OF_STEPS = ("pt-online-schema-change", "pt-archiver")
+
+
 def _local() -> list[Means]:
-    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", "pt-online-schema-change")
-    packages = {
-        "mysqldump": "default-mysql-client", "myloader": "mydumper", "pt-online-schema-change": "percona-toolkit"
-    }  # fmt: skip
+    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", *_OF_STEPS)
+    packages = {"mysqldump": "default-mysql-client", "myloader": "mydumper"}
+    packages |= dict.fromkeys(_OF_STEPS, "percona-toolkit")
     tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
     return [capabilities.database_server(), *tools, *_toolkit()]
 

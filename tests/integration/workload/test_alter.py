@@ -186,6 +186,7 @@ steps:
   - {kind: alter, name: inplace, method: inplace, change: add_index}
   - {kind: alter, name: copy, method: copy, change: add_index, column: k}
   - {kind: oltp, name: load, threads: 2, warmup: 1s, duration: 6s, concurrent: [{kind: alter, method: pt-osc, start_after: 1s}]}
+  - {kind: purge, name: old}
 repeats: 1
 replacements: 0
 limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, client_cpu: 100%, missed_samples: 90%}
@@ -194,8 +195,8 @@ sampling: {interval: 500ms}
 
 
 @pytest.mark.docker
-def test_mysql_in_a_container_is_changed_by_each_method(docker_run: Run) -> None:
-    """With the tools image's pt-online-schema-change. Names count on, so each change was there for the next one."""
+def test_mysql_in_a_container_is_changed_by_each_method_and_purged(docker_run: Run) -> None:
+    """With the tools image's programs. Names count on, so each change was there for the next one."""
     docker_run.volumes.popitem()
     ((name, path),) = docker_run.volumes.items()
     file = docker_run.root / "alter.yaml"
@@ -210,10 +211,11 @@ def test_mysql_in_a_container_is_changed_by_each_method(docker_run: Run) -> None
     (result,) = docker_run.directory.results()
     rows = {row.step: row for row in result.steps}
     changes = ("instant", "inplace", "copy", "load/beside-alter-pt-osc")
-    assert list(rows) == [*changes[:3], "load", changes[3], "load/during", "load/alone"]
+    assert list(rows) == [*changes[:3], "load", changes[3], "load/during", "load/alone", "old"]
     assert all(row.valid for row in rows.values()), [row.invalid_reasons for row in rows.values()]
     for number, step in enumerate(changes, 1):
         assert f"volbench_{number} " in str(rows[step].details["command"])
         assert rows[step].details["rows_about"] == pytest.approx(5000, rel=0.2)
         assert rows[step].metrics["alter_s"].value > 0
+    assert rows["old"].details["rows"] == pytest.approx(0.3 * 5000, abs=10)  # the load inserts rows again
     assert docker_run.leftovers() == []

@@ -8,6 +8,7 @@ from volbench.cli.doctor import _local, _verdict
 from volbench.placement.capabilities import Means
 from volbench.validation.toolkit import PROGRAMS
 from volbench.workload.alter import PT_OSC
+from volbench.workload.purge import PT_ARCHIVER
 
 DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
 
@@ -28,6 +29,6 @@ def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...
 
 
 def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
-    """By `validate`, and by a step `alter`."""
+    """By `validate`, and by the steps `alter` and `purge`."""
     shown = {capability.name for capability in _local() if capability.name.startswith("pt-")}
-    assert shown == {*PROGRAMS, PT_OSC}
+    assert shown == {*PROGRAMS, PT_OSC, PT_ARCHIVER}

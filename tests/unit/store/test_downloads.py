@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import Request
 
 import pytest
 from s3_server import NAME, credentials, s3, server
@@ -134,7 +135,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 def test_a_redirection_is_followed_but_not_from_https_to_http(site: Site, tmp_path: Path) -> None:
     handler = downloads._NoDowngrade()
-    request = downloads.urllib.request.Request("https://127.0.0.1/shop.sql")
+    request = Request("https://127.0.0.1/shop.sql")
     with pytest.raises(OSError, match="without TLS"):
         handler.redirect_request(request, None, 302, "Found", {}, "http://127.0.0.1/shop.sql")
     site.redirect = "http://127.0.0.1:1/elsewhere"

@@ -12,6 +12,7 @@ from volbench.records.steps.base import StepBase, StepCost, Threads
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.kind import StepKind
 from volbench.records.steps.metric import ERRORS, LATENCIES, QUERIES, Metric
+from volbench.records.steps.purge import PurgeStep
 
 SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -28,7 +29,7 @@ def _concurrent_kind(value: Any) -> str:
 
 
 ConcurrentStep = Annotated[
-    Annotated[DumpStep, Tag("dump")] | Annotated[AlterStep, Tag("alter")],
+    Annotated[DumpStep, Tag("dump")] | Annotated[AlterStep, Tag("alter")] | Annotated[PurgeStep, Tag("purge")],
     Discriminator(_concurrent_kind),
 ]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
@@ -57,7 +58,8 @@ class OltpStep(StepBase):
     concurrent: tuple[ConcurrentStep, ...] = Field(
         default=(),
         validation_alias=AliasChoices("concurrent", "beside"),
-        description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`).",
+        description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
+        "deletion of old rows (`purge`).",
     )
 
     @property

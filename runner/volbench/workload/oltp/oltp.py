@@ -42,6 +42,7 @@ from volbench.workload.oltp.sysbench import (
     sysbench_argv,
 )
 from volbench.workload.process import Tool, require_tool, run_tool, tool_version, usable_cpus
+from volbench.workload.purge import Purge
 from volbench.workload.state import LAST_WRITE
 
 START_TIMEOUT_S = 60.0
@@ -67,7 +68,7 @@ class Oltp(Workload[OltpStep]):
     kind = "oltp"
 
     def __init__(self) -> None:
-        self._concurrent_workloads: dict[str, Workload[Any]] = {"dump": Dump(), "alter": Alter()}
+        self._concurrent_workloads: dict[str, Workload[Any]] = {"dump": Dump(), "alter": Alter(), "purge": Purge()}
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""

@@ -31,6 +31,8 @@ from volbench.records.steps import step_kind
 NEIGHBOUR = "interference.io"
 LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
 """Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
+SERVERS_OWN = ("alter", "purge")
+"""Steps whose reads and writes are the server's: it changes a table."""
 MOST_OF = 0.9
 """Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
@@ -109,7 +111,7 @@ def own_tool_intervals(case: Case) -> Mask:
         return ~mask
     middle = case.grid.t_s - case.grid.width_s / 2
     for tool in case.beside:
-        if tool.name not in LOGICAL_TOOLS and tool.name != "alter":  # the server itself changes a table
+        if tool.name not in LOGICAL_TOOLS and tool.name not in SERVERS_OWN:
             mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     return mask
 
