@@ -24,6 +24,7 @@ from volbench.errors import EXIT_INTERRUPTED
 
 pytestmark = pytest.mark.mysqld
 ROWS = 3000
+TPCC_REPOSITORY = "https://github.com/Percona-Lab/sysbench-tpcc"
 LIMITS = (
     "repeats: 1\nreplacements: 0%\nsampling: {interval: 500ms}\n"
     "limits: {foreign_iops: 1000000, foreign_cpu: 100%, missed_samples: 90%}\n"
@@ -112,6 +113,39 @@ def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path:
     assert cell.steps[0].metrics["tps"].value > 0
     assert "--keys=50" in cell.steps[0].details["command"]
     assert any("1 tables, 50 rows" in note for note in cell.notes)
+
+
+@pytest.fixture(scope="session")
+def tpcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """sysbench-tpcc's own repository: $VOLBENCH_TPCC, or a clone."""
+    if known := os.environ.get("VOLBENCH_TPCC"):
+        return Path(known)
+    directory = tmp_path_factory.mktemp("c") / "sysbench-tpcc"
+    clone = ["git", "clone", "--quiet", "--depth", "1", TPCC_REPOSITORY, str(directory)]
+    if subprocess.run(clone, capture_output=True, timeout=120, check=False).returncode:
+        pytest.skip("no sysbench-tpcc here")
+    for path in directory.parents[:2]:
+        path.chmod(0o755)  # the containers' user reads it
+    return directory
+
+
+@pytest.mark.slow
+def test_sysbench_tpcc_runs_unchanged(bench: Bench, tpcc: Path) -> None:
+    """The suite as it is shipped, at its smallest, with the scripts of its public repository."""
+    bench.volumes.pop("b")
+    ((name, place),) = bench.volumes.items()
+    script = tpcc / "tpcc.lua"
+    settings = (f"dataset.path={script}", f"steps.tpcc.test={script}", "scale=ci", "repeats=1")
+    flavor = "mariadb" if bench.target == "local" and ENGINE else "mysql"
+    words = [word for text in (*settings, f"engine.flavor={flavor}") for word in ("--set", text)]
+    arguments = ("run", "suites/tpcc.yaml", *words, "--target", bench.target, "--volume", f"{name}=path:{place}")
+    ended = bench.end(bench.volbench(*arguments, "--out", str(bench.results), "--yes"), bound_s=900.0)
+    assert ended.code in FINISHED, ended.output
+    (cell,) = bench.directory.results()
+    (step,) = cell.steps
+    assert step.metrics["tps"].value > 0
+    assert any("own data (script): 9 tables, " in note for note in cell.notes), cell.notes
+    assert bench.leftovers() == []
 
 
 @pytest.mark.parametrize(

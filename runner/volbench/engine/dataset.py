@@ -13,6 +13,7 @@ from pydantic import Field
 
 from volbench.base import programs
 from volbench.engine.own_data.loading import load
+from volbench.engine.own_data.physical_copy import is_physical_copy
 from volbench.engine.own_data.pipe import Loading
 from volbench.engine.server import AttachedServer, Server
 from volbench.engine.sysbench.config import SysbenchFiles, sysbench_files, sysbench_program
@@ -63,7 +64,9 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    if dataset.is_own:
+    if is_physical_copy(dataset):
+        progress("the tables came with the physical copy", None)
+    elif dataset.is_own:
         load(
             Loading(
                 account=server.account,

@@ -119,9 +119,19 @@ class Server:
         )
         if ran.exit_code != 0:
             raise failures.as_error(self._diagnose(ran.exit_code, "server initialisation"))
+        self.adopt()
+
+    def adopt(self) -> None:
+        """Take the data directory for volbench: the first start makes root@localhost its account."""
         password = secrets.token_hex(16)
         write_private(self.data_dir / ACCOUNT_FILE, password)
-        write_private(self.control_dir / _INIT_FILE, f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n")
+        account = "'root'@'localhost'"
+        statements = (
+            f"CREATE USER IF NOT EXISTS {account};",
+            f"ALTER USER {account} IDENTIFIED BY '{password}';",
+            f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;",
+        )
+        write_private(self.control_dir / _INIT_FILE, "\n".join(statements) + "\n")
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
         """Start, wait until the server answers a query, and return the seconds from the start to the answer.

@@ -28,6 +28,7 @@ from volbench.engine.connection import write_private
 from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_version
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.engine.own_data.content import content_hash
+from volbench.engine.own_data.physical_copy import FIRST_START, disarm, is_physical_copy, place_physical_copy
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
 from volbench.engine.sysbench.config import sysbench_program
@@ -255,11 +256,21 @@ def _build(
 ) -> dict[str, TableRecord]:
     if not dataset.is_own:
         sysbench_program()
+    physical = is_physical_copy(dataset)
     try:
-        progress("initialising a data directory", None)
-        server.initialise()
+        if physical:
+            place_physical_copy(dataset, server.data_dir, server.identity, progress)
+            if os.geteuid() == 0:
+                _take_ownership(server.data_dir)
+            server.adopt()
+        else:
+            progress("initialising a data directory", None)
+            server.initialise()
         progress("starting the server", None)
-        server.start()
+        server.start(FIRST_START if physical else None)
+        if physical:
+            for note in disarm(server):
+                progress(note, None)
         tables = fill(
             server,
             dataset,

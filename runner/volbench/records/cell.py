@@ -69,7 +69,8 @@ class DatasetSpec(Record):
     path: str = Field(
         default="",
         description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
-        "(.sql, or compressed: .gz, .zst, .bz2, .xz) or a directory of mydumper or MySQL Shell.",
+        "(.sql, or compressed: .gz, .zst, .bz2, .xz), a directory of mydumper or MySQL Shell, or a prepared "
+        "physical copy.",
     )
     url: str = Field(
         default="",

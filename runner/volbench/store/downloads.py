@@ -63,14 +63,14 @@ class Files(Protocol):
         """Return a stream of the file's bytes."""
 
 
-def download_place(url: str, cache: Path) -> Path:
+def download_path(url: str, cache: Path) -> Path:
     """Return where the download of an address is kept unless the suite names a path."""
     name = urlsplit(url).path.rstrip("/").rpartition("/")[2] or "dump"
     return cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
 
 
-def download(url: str, place: Path, *, sha256: str = "", progress: Progress) -> bool:
-    """Bring the address's file, or all files below an address that ends in a slash, to `place`.
+def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> bool:
+    """Bring the address's file, or all files below an address that ends in a slash, to `path`.
 
     Args:
         url: https://, http:// or s3://; the records refuse others.
@@ -78,35 +78,35 @@ def download(url: str, place: Path, *, sha256: str = "", progress: Progress) -> 
         progress: is called with a sentence every few seconds.
 
     Returns whether anything was downloaded. Raises EnvironmentLacks (cause `download_failed`), StepFailed for other
-    bytes than announced, UsageError where `place` is not volbench's.
+    bytes than announced, UsageError where `path` is not volbench's.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(place), _errors(url):
-        record = _record_of(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path), _errors(url):
+        record = _record_of(path)
         if record is not None and sha256 and (record.url, record.sha256) == (url, sha256):
             return False
         with _open(url) as files:
             if record is not None and _is_current(record, url, files.versions, sha256):
                 return False
-            known = [version.size_bytes for version in files.versions.values() if version.size_bytes is not None]
+            sizes = [version.size_bytes for version in files.versions.values() if version.size_bytes is not None]
             require_space(
-                place.parent, sum(known), purpose="the download", next_step="name another place: dataset.path"
+                path.parent, sum(sizes), purpose="the download", next_step="name another path: dataset.path"
             )
-            digest = _replace(files, place, sha256, progress)
-        _write_record(place, DownloadRecord(url=url, files=dict(files.versions), sha256=digest))
+            digest = _replace(files, path, sha256, progress)
+        _write_record(path, DownloadRecord(url=url, files=dict(files.versions), sha256=digest))
     return True
 
 
 def _is_current(record: DownloadRecord, url: str, versions: Mapping[str, Version], sha256: str) -> bool:
-    known = all(version.mark for version in versions.values())
-    return known and record.url == url and record.files == versions and sha256 in ("", record.sha256)
+    marked = all(version.mark for version in versions.values())
+    return marked and record.url == url and record.files == versions and sha256 in ("", record.sha256)
 
 
-def _replace(files: Files, place: Path, sha256: str, progress: Progress) -> str:
-    """Download to a hidden name, then take the place of an older download. Return the SHA-256 of a single file."""
-    partial = place.with_name(f".{place.name}.partial")
+def _replace(files: Files, path: Path, sha256: str, progress: Progress) -> str:
+    """Download to a hidden name, then replace an older download. Return the SHA-256 of a single file."""
+    partial = path.with_name(f".{path.name}.partial")
     _remove(partial)
-    whole = sum(version.size_bytes or 0 for version in files.versions.values())
+    total = sum(version.size_bytes or 0 for version in files.versions.values())
     done, next_s, digest = 0, time.monotonic() + _PROGRESS_S, hashlib.sha256()
     try:
         for name, version in files.versions.items():
@@ -119,7 +119,7 @@ def _replace(files: Files, place: Path, sha256: str, progress: Progress) -> str:
                     sink.write(chunk)
                     done += len(chunk)
                     if time.monotonic() >= next_s:
-                        progress(f"downloaded {size(done)}" + (f" of {size(whole)}" if whole else ""))
+                        progress(f"downloaded {size(done)}" + (f" of {size(total)}" if total else ""))
                         next_s = time.monotonic() + _PROGRESS_S
                 os.fsync(sink.fileno())
             if version.size_bytes not in (None, done - begin):
@@ -132,37 +132,35 @@ def _replace(files: Files, place: Path, sha256: str, progress: Progress) -> str:
                 "the download is not the file that the suite names", where=_WHERE,
                 evidence=f"SHA-256 {digest.hexdigest()} instead of {sha256}", cause=FAILED,
             )  # fmt: skip
-        _write_record(
-            place, DownloadRecord(url="", files={})
-        )  # an interruption from here on means another download
-        _remove(place)
-        partial.rename(place)
+        _write_record(path, DownloadRecord(url="", files={}))  # an interruption from here on means another download
+        _remove(path)
+        partial.rename(path)
     except BaseException:
         _remove(partial)
         raise
     return digest.hexdigest() if "" in files.versions else ""
 
 
-def _record_path(place: Path) -> Path:
-    return place.with_name(f"{place.name}.download.json")
+def _record_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.download.json")
 
 
-def _write_record(place: Path, record: DownloadRecord) -> None:
-    write_atomically(_record_path(place), record.model_dump_json(indent=1) + "\n")
+def _write_record(path: Path, record: DownloadRecord) -> None:
+    write_atomically(_record_path(path), record.model_dump_json(indent=1) + "\n")
 
 
-def _record_of(place: Path) -> DownloadRecord | None:
+def _record_of(path: Path) -> DownloadRecord | None:
     """Return what is known of an older download, None without one. Raise UsageError for the user's own data."""
     try:
-        record = DownloadRecord.model_validate(parse_json(_record_path(place).read_bytes()))
+        record = DownloadRecord.model_validate(parse_json(_record_path(path).read_bytes()))
     except (FileNotFoundError, ValueError):
         record = None
-    if record is None and os.path.lexists(place):
+    if record is None and os.path.lexists(path):
         raise UsageError(
-            "the place of the download has something that volbench did not download", where="dataset.path",
-            evidence=str(place), next_step="name another path, or leave out `url` to use this one",
+            "what is at the path was not downloaded by volbench", where="dataset.path",
+            evidence=str(path), next_step="name another path, or leave out `url` to use this one",
         )  # fmt: skip
-    return record if place.exists() else None
+    return record if path.exists() else None
 
 
 def _remove(path: Path) -> None:
@@ -173,14 +171,14 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Hold the lock of a place. Raise EnvironmentLacks while another process downloads to it."""
-    with place.with_name(f".{place.name}.lock").open("ab") as lock:
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a download's path. Raise EnvironmentLacks while another process downloads to it."""
+    with path.with_name(f".{path.name}.lock").open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise EnvironmentLacks(
-                "another volbench downloads this dump", where=str(place), next_step="wait for its end", cause=FAILED
+                "another volbench downloads this dump", where=str(path), next_step="wait for its end", cause=FAILED
             ) from error
         yield
 

@@ -25,8 +25,10 @@ from pydantic import ValidationError
 from shell_dump_writer import write_shell_dump
 
 from fuzzed.reader import ROOT, JsonReader, Reader, of_text, texts
+from volbench.engine.differences import ServerIdentity
 from volbench.engine.own_data.loading import source_of
 from volbench.engine.own_data.mydumper import check_compression, source_schema
+from volbench.engine.own_data.physical_copy import check_physical_copy
 from volbench.engine.own_data.pipe import first_bytes
 from volbench.engine.own_data.shell_dump import read_shell_dump
 from volbench.execute.node_helper import Node
@@ -88,6 +90,25 @@ MYDUMPER = (
     "metadata\nshop-schema-create.sql.zst\nshop-schema-triggers.sql.zst\nshop.film-schema.sql.zst\n"
     "shop.film.00000.sql.zst\n",
 )
+
+
+PHYSICAL = """backup_type = log-applied
+from_lsn = 0
+to_lsn = 44878
+recover_binlog_info = 0
+tool_name = mariadb-backup
+tool_version = 10.11.19-MariaDB
+server_version = 10.11.19-MariaDB-0+deb12u1
+innodb_to_lsn = 44878
+compressed = N
+"""
+"""Lines of both files of the real mariadb-backup 10.11.19."""
+
+
+def _physical(path: Path) -> None:
+    for name in ("xtrabackup_checkpoints", "xtrabackup_info"):
+        shutil.copy(path, path.with_name(name))
+    check_physical_copy(path.parent, ServerIdentity(flavor="mariadb", version="10.11.6", binary=""))
 
 
 def _mydumper(text: str) -> None:
@@ -262,6 +283,7 @@ READERS: tuple[Reader, ...] = (
         for name in ("@.json", "shop.json", "shop@film.json")
     ),
     Reader(name="mydumper-names", read=of_text(_mydumper), seeds=texts(*MYDUMPER), share=10),
+    Reader(name="physical-copy", read=_physical, seeds=texts(PHYSICAL), share=5),
     Reader(name="compressed-sql", read=_compressed, seeds=_compressed_seeds, share=0.6),
     Reader(
         name="dataset-dsn",

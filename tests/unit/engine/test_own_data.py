@@ -81,9 +81,6 @@ def test_a_module_beside_a_script_counts_too(tmp_path: Path) -> None:
 def test_a_directory_that_is_no_dump_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no dump of mydumper"):
         load(loading(dataset(kind="dump", path=str(tmp_path))))
-    (tmp_path / "ibdata1").touch()
-    with pytest.raises(UsageError, match="physical copy"):
-        load(loading(dataset(kind="dump", path=str(tmp_path))))
 
 
 def test_the_dsn_of_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from s3_server import NAME, credentials, s3, server
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.store import downloads
-from volbench.store.downloads import download, download_place
+from volbench.store.downloads import download, download_path
 
 __all__ = ["credentials", "s3", "server"]
 DUMP = b"CREATE TABLE t (id INT);\n" * 200_000
@@ -77,38 +77,38 @@ def names(directory: Path) -> set[str]:
 
 
 def test_a_dump_is_downloaded_once_and_again_when_it_has_changed(site: Site, tmp_path: Path) -> None:
-    place = download_place(site.url, tmp_path)
-    assert place.name == "shop.sql.gz"
-    assert download(site.url, place, progress=quiet)
-    assert place.read_bytes() == DUMP
-    assert not download(site.url, place, progress=quiet)
+    path = download_path(site.url, tmp_path)
+    assert path.name == "shop.sql.gz"
+    assert download(site.url, path, progress=quiet)
+    assert path.read_bytes() == DUMP
+    assert not download(site.url, path, progress=quiet)
     site.content, site.etag = b"other", '"2"'
-    assert download(site.url, place, progress=quiet)
-    assert place.read_bytes() == b"other"
-    assert names(place.parent) == {"shop.sql.gz", "shop.sql.gz.download.json", ".shop.sql.gz.lock"}
+    assert download(site.url, path, progress=quiet)
+    assert path.read_bytes() == b"other"
+    assert names(path.parent) == {"shop.sql.gz", "shop.sql.gz.download.json", ".shop.sql.gz.lock"}
 
 
 def test_without_a_version_from_the_server_it_is_downloaded_each_time(site: Site, tmp_path: Path) -> None:
     site.etag = ""
-    place = tmp_path / "shop.sql.gz"
-    assert [download(site.url, place, progress=quiet) for _ in range(2)] == [True, True]
+    path = tmp_path / "shop.sql.gz"
+    assert [download(site.url, path, progress=quiet) for _ in range(2)] == [True, True]
 
 
 def test_a_file_with_the_named_checksum_needs_no_server(site: Site, tmp_path: Path) -> None:
-    place, sha256 = tmp_path / "shop.sql.gz", hashlib.sha256(DUMP).hexdigest()
-    assert download(site.url, place, sha256=sha256, progress=quiet)
-    assert not download(site.url, place, sha256=sha256, progress=quiet)
+    path, sha256 = tmp_path / "shop.sql.gz", hashlib.sha256(DUMP).hexdigest()
+    assert download(site.url, path, sha256=sha256, progress=quiet)
+    assert not download(site.url, path, sha256=sha256, progress=quiet)
     assert len(site.requests) == 1
 
 
 def test_another_file_than_the_named_one_leaves_the_older_download(site: Site, tmp_path: Path) -> None:
-    place = tmp_path / "shop.sql.gz"
-    download(site.url, place, progress=quiet)
+    path = tmp_path / "shop.sql.gz"
+    download(site.url, path, progress=quiet)
     with pytest.raises(StepFailed, match="not the file") as refused:
-        download(site.url, place, sha256="0" * 64, progress=quiet)
+        download(site.url, path, sha256="0" * 64, progress=quiet)
     assert hashlib.sha256(DUMP).hexdigest() in refused.value.evidence
-    assert place.read_bytes() == DUMP
-    assert not download(site.url, place, progress=quiet)
+    assert path.read_bytes() == DUMP
+    assert not download(site.url, path, progress=quiet)
 
 
 def test_a_download_that_ends_early_leaves_nothing(site: Site, tmp_path: Path) -> None:
@@ -144,18 +144,18 @@ def test_a_redirection_is_followed_but_not_from_https_to_http(site: Site, tmp_pa
 
 
 def test_a_file_of_the_user_is_never_replaced(site: Site, tmp_path: Path) -> None:
-    place = tmp_path / "shop.sql.gz"
-    place.write_bytes(b"mine")
-    with pytest.raises(UsageError, match="volbench did not download"):
-        download(site.url, place, progress=quiet)
-    assert place.read_bytes() == b"mine"
+    path = tmp_path / "shop.sql.gz"
+    path.write_bytes(b"mine")
+    with pytest.raises(UsageError, match="not downloaded by volbench"):
+        download(site.url, path, progress=quiet)
+    assert path.read_bytes() == b"mine"
     assert site.requests == []
 
 
 def test_two_downloads_to_one_place(site: Site, tmp_path: Path) -> None:
-    place = tmp_path / "shop.sql.gz"
-    with downloads._locked(place), pytest.raises(EnvironmentLacks, match="another volbench"):
-        download(site.url, place, progress=quiet)
+    path = tmp_path / "shop.sql.gz"
+    with downloads._locked(path), pytest.raises(EnvironmentLacks, match="another volbench"):
+        download(site.url, path, progress=quiet)
 
 
 def test_too_little_space_is_said_before_a_byte_is_written(site: Site, tmp_path: Path) -> None:
@@ -181,14 +181,14 @@ def test_an_object_and_a_directory_of_a_bucket(server: str, s3: Any, tmp_path: P
         s3.put_object(Bucket=NAME, Key=f"dumps/shop/{name}", Body=name.encode())
     s3.put_object(Bucket=NAME, Key="dumps/shopping", Body=b"another")
     url = of_bucket(server, "dumps/shop/")
-    place = download_place(url, tmp_path)
-    assert download(url, place, progress=quiet)
-    files = {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+    path = download_path(url, tmp_path)
+    assert download(url, path, progress=quiet)
+    files = {str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()}
     assert files == {name: name for name in ("metadata", "shop.t.00000.sql", "deep/shop.u.sql")}
-    assert not download(url, place, progress=quiet)
+    assert not download(url, path, progress=quiet)
     s3.delete_object(Bucket=NAME, Key="dumps/shop/shop.t.00000.sql")
-    assert download(url, place, progress=quiet)
-    assert names(place) == {"metadata", "deep"}
+    assert download(url, path, progress=quiet)
+    assert names(path) == {"metadata", "deep"}
     assert download(of_bucket(server, "dumps/shopping"), tmp_path / "one.sql", progress=quiet)
     assert (tmp_path / "one.sql").read_bytes() == b"another"
 

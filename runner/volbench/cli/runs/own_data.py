@@ -12,7 +12,7 @@ from volbench.records.cell import DatasetSpec
 from volbench.records.own_files import dump_parents
 from volbench.records.run import TargetName
 from volbench.records.steps.replay import ReplayStep
-from volbench.store.downloads import download, download_place
+from volbench.store.downloads import download, download_path
 from volbench.suite.model import SuiteFile
 from volbench.suite.own_files import missing_files, unreadable_files
 
@@ -30,8 +30,8 @@ def with_download(suite: SuiteFile) -> SuiteFile:
         )  # fmt: skip
     if not dataset.url or dataset.path:
         return suite
-    place = str(download_place(dataset.url, default_cache()))
-    return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": place})})
+    path = str(download_path(dataset.url, default_cache()))
+    return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": path})})
 
 
 def download_dataset(dataset: DatasetSpec) -> None:

@@ -26,7 +26,6 @@ from volbench.engine.sysbench.config import option_names, option_text, sysbench_
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import AttachSpec, DatasetSpec
 
-_PHYSICAL = ("ibdata1", "xtrabackup_checkpoints", "mariadb_backup_checkpoints")
 _UNFINISHED = ("metadata.partial", "metadata.partial.0", "metadata.partial.1")
 _DSN = re.compile(
     r"mysql://(?:(?P<user>[^@/]+)@)?(?P<host>[^:/?]+)(?::(?P<port>[0-9]{1,5}))?/(?P<schema>[A-Za-z0-9_]{1,64})"
@@ -51,23 +50,17 @@ def load(loading: Loading) -> None:
 
 
 def _load_directory(loading: Loading, path: Path) -> None:
-    """Load a directory of mydumper or MySQL Shell; a physical copy is not supported."""
+    """Load a directory of mydumper or MySQL Shell."""
     if (path / "@.json").exists():
         load_shell_dump(loading, path)
     elif (path / "metadata").exists():
         load_mydumper(loading, path)
-    elif any((path / name).exists() for name in _PHYSICAL):
-        raise UsageError(
-            "the dump is a physical copy of a server, which a dataset cannot be", where="dataset.path",
-            evidence=str(path),
-            next_step="start a server on the copy, and dump the schema with mysqldump or mydumper",
-        )  # fmt: skip
     elif any((path / name).exists() for name in _UNFINISHED):
         raise UsageError("mydumper did not finish this dump", where="dataset.path", evidence=str(path))
     else:
         raise UsageError(
-            "the directory is no dump of mydumper or MySQL Shell", where="dataset.path", evidence=str(path),
-            next_step="name the directory that has the file `metadata` or `@.json`",
+            "the directory is no dump of mydumper or MySQL Shell, and no physical copy", where="dataset.path",
+            evidence=str(path), next_step="name the directory that has the file `metadata`, `@.json` or `ibdata1`",
         )  # fmt: skip
 
 
