@@ -30,6 +30,15 @@ READY_S = 120.0
 CGROUPS = Path("/sys/fs/cgroup")
 _PRIVATE = {"cni": "/var/lib/cni", "containers-log": "/var/log/containers", "kubelet": "/var/lib/kubelet"}
 """Directories of a node over paths that its programs have compiled in."""
+_LEAVE_VOLUMES = """
+while read -r device place type rest; do
+  case "$device $type $place" in
+    *" "/ | *" {kept}/"*) ;;
+    /dev/loop*" ext4 "* | /dev/loop*" xfs "* | volbench*" fuse"*) umount -l "$place" || true ;;
+  esac
+done </proc/self/mounts
+"""
+"""The root and what nodes share stay."""
 
 
 def make_bridge() -> None:
@@ -163,13 +172,16 @@ def _make_network(node: NodePlaces) -> None:
 
 
 def _hold_namespaces(node: NodePlaces) -> None:
-    """A process that keeps the node's mount namespace: compiled-in paths of its own, all else the machine's."""
+    """A process that keeps the node's mount namespace: compiled-in paths of its own, all else the machine's.
+
+    Not the volumes that are emulated on the machine at that moment: a copy of their mounts would keep them open.
+    """
     name = f"namespaces@{node.name}"
     if known(node.layout, name) is not None:
         return
     ready = node.directory / "namespaces.ready"
     ready.unlink(missing_ok=True)
-    steps = ["mount --make-rshared /"]
+    steps = [_LEAVE_VOLUMES.format(kept=node.layout.volumes), "mount --make-rshared /"]
     for directory, place in _PRIVATE.items():
         (node.directory / directory).mkdir(parents=True, exist_ok=True)
         Path(place).mkdir(parents=True, exist_ok=True)
