@@ -1,6 +1,6 @@
 """A real Kubernetes cluster on this machine, for the tests: etcd, control plane, nodes, built from their modules.
 
-python3 tests/lab/kubernetes up [--nodes N]     idempotent; prints what `make demo-kubernetes` needs in the environment
+python3 tests/lab/kubernetes up [--nodes N]     idempotent; prints the environment of `make demo-kubernetes`
 python3 tests/lab/kubernetes down               ends what it started, and removes its state
 python3 tests/lab/kubernetes node add|remove|cut|heal N
 python3 tests/lab/kubernetes node speed N CPUS      a quota for all that runs on it; 0: none
