@@ -139,10 +139,29 @@ class Case:
             together=together,
             cpu_bound=self.cpu_bound,
         )
-        return (
+        limits = (
             *one_way,
             *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
         )
+        return tuple(plateau for plateau in limits if plateau.direction == "read" or not self.flushes_all_along)
+
+    @property
+    def flushes_all_along(self) -> bool:
+        """Whether a flush of the device was under way nearly all the time.
+
+        The kernel has one flush of a device under way at a time (block/blk-flush.c). With F of them a second of W
+        seconds each, that is a share F W of the time; beyond FLUSHING_MIN, writes that wait for commits go at the
+        rate of flushes, which is as even as their time: an even rate is then no sign of a limit.
+        """
+        flushes = (
+            None
+            if self.device is None
+            else self.grid.column(self.device.source, "flushes_per_s", self.device.entity)
+        )
+        if self.device is None or flushes is None or self.device.f_await_ms is None:
+            return False
+        share = mean(flushes * self.device.f_await_ms / 1000)
+        return share is not None and share >= limit.FLUSHING_MIN
 
     @cached_property
     def likely_limits(self) -> tuple[Plateau, ...]:

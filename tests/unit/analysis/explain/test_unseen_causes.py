@@ -154,3 +154,21 @@ def test_statements_take_no_more_cpu_than_the_server_does() -> None:
     """Of 1.1 s of statements a second, the server's tasks ran or waited for 0.2: the rest were the load's."""
     case = apart(case_of("create-and-drop"), (0.1, 0.1), (0.4, 0.02))
     assert case.cpu_reach == pytest.approx(0.2 / 1.08, rel=0.05)
+
+
+def test_a_rate_that_flushes_make_even_is_no_limit_of_the_volume() -> None:
+    """A flush is under way for 94 % of the time, so commits and what they write come as evenly as flushes end."""
+    case = case_of("slow-flush")
+    assert first(case).cause == "storage.sync_latency"
+    assert not [cause for cause in causes(case) if cause.endswith("_limit")]
+    assert case.device is not None
+    free = with_columns(case, {("diskstats", "flushes_per_s", case.device.entity): 10.0})
+    assert free.limits
+    assert not free.flushes_all_along
+
+
+def test_reads_that_wait_in_the_file_system_for_a_volume_that_stands_still_wait_for_the_volume() -> None:
+    """They wait 27 ms each in the server and 0.5 ms at the device, and nearly all of it while writes do not end."""
+    case = case_of("stall-of-writes")
+    assert first(case).cause == "storage.stall"
+    assert "host.io_wait" not in causes(case)
