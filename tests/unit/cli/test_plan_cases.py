@@ -8,6 +8,7 @@ import pytest
 
 from volbench.cli import console
 from volbench.cli.runs.plan import Planned, make_plan, show_plan
+from volbench.errors import UsageError
 
 SUITES = Path(__file__).parents[3] / "suites"
 
@@ -72,3 +73,24 @@ def test_a_plan_prints_each_prediction_of_a_report_and_each_is_of_a_volume_and_s
         assert {prediction.volume, prediction.against or prediction.volume} <= volumes
         assert prediction.step.partition("/")[0] in steps
         assert " ".join(prediction.derivation.split()) in text
+
+
+def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOLBENCH_CACHE", str(tmp_path / "cache"))
+    suite = tmp_path / "own.yaml"
+    suite.write_text(
+        "schema: 2\nname: own\ndataset: {kind: dump, url: 'https://dumps.invalid/shop.sql.gz', schema: shop}\n"
+        "steps: [{kind: idle, duration: 1s}]\nrepeats: 1\n"
+    )
+    volumes = [f"a=path:{tmp_path}"]
+    plan = make_plan(suite, volumes, target="local", settings=[])
+    path = Path(plan.run.suite.dataset.path)
+    assert path.is_relative_to(tmp_path / "cache")
+    assert path.name == "shop.sql.gz"
+    assert "https://dumps.invalid/shop.sql.gz, downloaded to" in said(plan)
+    assert not (tmp_path / "cache").exists()
+    sweep = "sweep={factors: {dataset.path: {base: a.sql, levels: [b.sql]}}}"
+    with pytest.raises(UsageError, match="a sweep cannot download"):
+        make_plan(suite, volumes, target="local", settings=[sweep])

@@ -177,6 +177,15 @@ def _refuse_attached_sweep(attached: Mapping[str, AttachSpec], suite: ResolvedSu
         )
 
 
+def _work(suite: ResolvedSuite) -> Iterator[str]:
+    """Yield a line for a download, and one for each step."""
+    if suite.dataset.url:
+        yield f"  dataset {suite.dataset.url}, downloaded to {suite.dataset.path}"
+    for step in suite.steps:
+        parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
+        yield f"  step {step.name}: {step.kind} {parameters}"
+
+
 def show_plan(planned: Planned) -> None:
     """Print target, volumes, steps and cost of a planned run."""
     run, cost = planned.run, planned.cost
@@ -189,9 +198,8 @@ def show_plan(planned: Planned) -> None:
         out.print(f"  volume {volume.name} = {volume.text}{_free_space_text(volume)}", markup=False)
     for line in storage_caveats(run):
         out.print(f"  caveat: {line}", markup=False)
-    for step in suite.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
-        out.print(f"  step {step.name}: {step.kind} {parameters}", markup=False)
+    for line in _work(suite):
+        out.print(line, markup=False)
     if suite.sweep is not None:
         for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):
             out.print(f"  {line}", markup=False)
