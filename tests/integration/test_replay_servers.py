@@ -32,7 +32,7 @@ ATTEMPTS = 3
 LOG = "slow.log"
 LATE_MAX = 0.2
 """Of the plan: the share of statements that may begin late."""
-STARVED = 3.0
+STARVED = 2.0
 """Classes that did not change and take so many times as long: they waited for CPUs, each in its own way."""
 MEASURABLE_MS = 0.5
 """Shorter statements are round trips."""

@@ -13,7 +13,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.evidence.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.evidence.device import VIEWS, Device, device_of
+from volbench.analysis.explain.evidence.device import VIEWS, Device, device_of, flushing_share
 from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly, written_copies
 from volbench.analysis.explain.evidence.limits import (
     Plateau,
@@ -147,20 +147,8 @@ class Case:
 
     @property
     def flushes_all_along(self) -> bool:
-        """Whether a flush of the device was under way nearly all the time.
-
-        The kernel has one flush of a device under way at a time (block/blk-flush.c). With F of them a second of W
-        seconds each, that is a share F W of the time; beyond FLUSHING_MIN, writes that wait for commits go at the
-        rate of flushes, which is as even as their time: an even rate is then no sign of a limit.
-        """
-        flushes = (
-            None
-            if self.device is None
-            else self.grid.column(self.device.source, "flushes_per_s", self.device.entity)
-        )
-        if self.device is None or flushes is None or self.device.f_await_ms is None:
-            return False
-        share = mean(flushes * self.device.f_await_ms / 1000)
+        """Whether a flush of the device was under way nearly all the time, see `flushing_share`."""
+        share = None if self.device is None else flushing_share(self.grid, self.device)
         return share is not None and share >= limit.FLUSHING_MIN
 
     @cached_property

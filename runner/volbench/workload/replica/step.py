@@ -251,6 +251,8 @@ class _Run:
 def with_cause_of_either(failure: StepFailed, ctx: StepContext, source: Server, *, where: str) -> VolbenchError:
     """Return the failure, or why one of both servers is down if that caused it."""
     if failure.cause:
+        if not failure.where.startswith(where) and not source.alive():  # a connection to it, which names no server
+            failure.where = f"{where}: source"
         return failure
     failure.where = where
     of_source = with_server_cause(failure, dataclasses.replace(ctx, server=source))

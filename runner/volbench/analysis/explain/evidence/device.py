@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, median, quantile
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean, median, quantile
 from volbench.analysis.explain.thresholds import QUEUE_MIN
 from volbench.records.sources import device_sources
 from volbench.records.sources.info import View
@@ -164,6 +164,19 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         if source == "diskstats"
         else None,
     )
+
+
+def flushing_share(grid: Grid, device: Device) -> float | None:
+    """Share of the time in which a flush of the device was under way, mean over the grid; None: not known.
+
+    The kernel has one flush of a device under way at a time (block/blk-flush.c). With F of them a second of W
+    seconds each, that is a share F W. Near 1, writes that wait for commits go at the rate of flushes, which is as
+    even as their time: an even rate is then no sign of a limit.
+    """
+    flushes = grid.column(device.source, "flushes_per_s", device.entity)
+    if flushes is None or device.f_await_ms is None:
+        return None
+    return mean(flushes * device.f_await_ms / 1000)
 
 
 def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Floats | None) -> Floats | None:

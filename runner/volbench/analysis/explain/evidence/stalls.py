@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.evidence.align import Floats, Mask, median
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, median
 from volbench.analysis.explain.evidence.device import Device
 
 PARTIAL_MAX = 0.75
 """Completions in an interval beside a stall, against the usual, up to which the stall was in it, too."""
 _MAD_TO_SIGMA = 1.4826
+_MOVING_MIN = 0.25
+"""Of a step: with less left, stalls are what it mostly is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,18 @@ def stalled_together(client: tuple[Stall, ...], storage: tuple[Stall, ...], slac
             for storage_stall in storage
         )
     )
+
+
+def without_stalls(grid: Grid, stalls: tuple[Stall, ...]) -> Grid:
+    """The grid without the intervals in which the volume stood still, and those in which what waited then ended.
+
+    A file system lets reads wait for a write that does not end (ext4's lock of the file, its journal): they never
+    reach the device, and still wait for it. The grid itself where hardly anything is left.
+    """
+    moving = np.ones(len(grid), dtype=np.bool_)
+    for stall in stalls:
+        moving &= (grid.t_s <= stall.t0_s) | (grid.t_s > stall.t1_s + 2 * grid.width_s)
+    return grid if moving.all() or moving.mean() < _MOVING_MIN else grid.where(moving)
 
 
 def _widened(t_s: Floats, width_s: float, rate: Floats, still: tuple[Stall, ...]) -> tuple[Stall, ...]:

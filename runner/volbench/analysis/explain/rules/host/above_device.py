@@ -29,6 +29,7 @@ from volbench.analysis.explain.evidence.layers import (
     time_above_ms,
 )
 from volbench.analysis.explain.evidence.limits import Plateau, limits_of, plateaus
+from volbench.analysis.explain.evidence.stalls import without_stalls
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     effect_rows,
@@ -48,8 +49,6 @@ _MOST = 0.8
 _NEAR = 0.6
 """Of a limit: operations that are charged at once leave intervals with less, and the mean is near it."""
 _CLEAR_SLOWDOWN = 2.0
-_MOVING_MIN = 0.25
-"""Of a step: with less left, stalls are what it mostly is."""
 GAP_S = 5.0
 """A pause of what is met or active that does not end it."""
 HOST_LIMIT, HOST_WAIT = "host.io_limit", "host.io_wait"
@@ -93,7 +92,8 @@ def host_findings(case: Case) -> list[Cause]:
     if hardly_waited_for(case) or case.device is None:
         return []
     findings = []
-    moving = _without_stalls(case)
+    moving_grid = without_stalls(case.grid, case.storage_stalls)
+    moving = case if moving_grid is case.grid else replace(case, grid=moving_grid)
     for direction in DIRECTIONS:
         finding = _configured(case, direction, _lost(case, direction))
         lost = _lost(moving, direction)
@@ -102,19 +102,6 @@ def host_findings(case: Case) -> list[Cause]:
         if finding is not None:
             findings.append(finding)
     return findings
-
-
-def _without_stalls(case: Case) -> Case:
-    """The step without the intervals in which the volume stood still, and those in which what waited then ended.
-
-    A file system lets reads wait for a write that does not end (ext4's lock of the file, its journal): they never
-    reach the device, and still wait for it. The case itself where hardly anything is left.
-    """
-    grid = case.grid
-    moving = np.ones(len(grid), dtype=np.bool_)
-    for stall in case.storage_stalls:
-        moving &= (grid.t_s <= stall.t0_s) | (grid.t_s > stall.t1_s + 2 * grid.width_s)
-    return case if moving.all() or moving.mean() < _MOVING_MIN else replace(case, grid=grid.where(moving))
 
 
 def lost_reads(case: Case) -> LostTime | None:
