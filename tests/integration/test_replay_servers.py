@@ -32,7 +32,7 @@ ATTEMPTS = 3
 LOG = "slow.log"
 LATE_MAX = 0.2
 """Of the plan: the share of statements that may begin late."""
-STARVED = 2.0
+STARVED = 3.0
 """Classes that did not change and take so many times as long: they waited for CPUs, each in its own way."""
 MEASURABLE_MS = 0.5
 """Shorter statements are round trips."""
@@ -163,7 +163,7 @@ def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: 
     run(pair.candidate, LOST_COLUMN)
     found = judged(pair, tmp_path, [OF_A_STATE])
     own, others = times_as_slow(found, OF_A_STATE)
-    if others < STARVED:
+    if others < STARVED and not too_busy(found):
         assert 1.7 < own / others < 6, found["replay"]["classes"]
     if too_busy(found):
         return

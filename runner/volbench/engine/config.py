@@ -113,8 +113,8 @@ def render_config(
         harness_options += [("mysqlx", False), ("secure_file_priv", "NULL")]
     if paths.init_file:
         harness_options.append(("init_file", paths.init_file))
-        # A copy of a replica must not connect to where it replicates from.
-        harness_options.append((f"loose_skip_{'slave' if identity.flavor == 'mariadb' else 'replica'}_start", True))
+        # A copy of a replica must not connect to its source. MySQL before 8.0.26 knows one of these, 9 the other.
+        harness_options += [("loose_skip_slave_start", True), ("loose_skip_replica_start", True)]
     if as_root:
         harness_options.append(("user", "root"))
     if fitted.options.get("performance_schema") is True:

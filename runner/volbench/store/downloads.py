@@ -63,10 +63,15 @@ class Files(Protocol):
         """Return a stream of the file's bytes."""
 
 
+def download_directory(cache: Path) -> Path:
+    """Return the directory of all downloads that the cache keeps."""
+    return cache / "downloads"
+
+
 def download_path(url: str, cache: Path) -> Path:
     """Return where the download of an address is kept unless the suite names a path."""
     name = urlsplit(url).path.rstrip("/").rpartition("/")[2] or "dump"
-    return cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
+    return download_directory(cache) / hashlib.sha256(url.encode()).hexdigest()[:16] / name
 
 
 def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> bool:

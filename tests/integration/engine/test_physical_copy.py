@@ -24,6 +24,7 @@ HAS_BACKUP = shutil.which(BACKUP) is not None and shutil.which("mariadbd") is no
 ON_MARIADB = [pytest.mark.mysqld, pytest.mark.skipif(not HAS_BACKUP, reason=f"{BACKUP} is not installed")]
 SETUP = (
     "CREATE DATABASE shop",
+    "CREATE DATABASE xtrabackup_notes",
     "CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, total DECIMAL(8, 2), note VARCHAR(40))",
     "INSERT INTO shop.orders (total, note) SELECT seq / 7, CONCAT('note ', seq) FROM mysql.seq_1_to_5000",
     "CREATE EVENT shop.forget ON SCHEDULE EVERY 1 SECOND DO DELETE FROM shop.orders LIMIT 1",
@@ -110,6 +111,7 @@ class TestMariadbBackup:
             assert server.query("SELECT status FROM information_schema.events") == [("DISABLED",)]
             assert server.query("SHOW ALL SLAVES STATUS") == []
             assert not (template.data_dir / "master.info").exists()
+            assert ("xtrabackup_notes",) in server.query("SHOW DATABASES")
             server.stop()
 
     def test_a_schema_that_it_lacks_names_those_that_it_has(self, prepared: Path, base: Path) -> None:

@@ -12,7 +12,7 @@ from volbench.records.cell import DatasetSpec
 from volbench.records.own_files import dump_parents
 from volbench.records.run import TargetName
 from volbench.records.steps.replay import ReplayStep
-from volbench.store.downloads import download, download_path
+from volbench.store.downloads import download, download_directory, download_path
 from volbench.suite.model import SuiteFile
 from volbench.suite.own_files import missing_files, unreadable_files
 
@@ -36,7 +36,11 @@ def with_download(suite: SuiteFile) -> SuiteFile:
 
 def download_dataset(dataset: DatasetSpec) -> None:
     """Bring a dump from its address, if it has one. Raises what `download` raises."""
-    if dataset.url and download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=console.say):
+    if not dataset.url:
+        return
+    # A dump is as secret as its server: other users cannot enter; containers have the directory in it mounted.
+    download_directory(default_cache()).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=console.say):
         console.say(f"downloaded {dataset.url} to {dataset.path}")
 
 

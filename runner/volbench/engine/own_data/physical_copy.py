@@ -32,6 +32,8 @@ _OF_ANOTHER_SERVER = (
 )  # fmt: skip
 """Its UUID, its persisted settings, the pages that it would load at its start, where a MariaDB replicates from, and
 what the tools noted."""
+_SAYS_REPLICA = (8, 0, 22)
+"""MySQL's version from which its statements say REPLICA instead of SLAVE."""
 _COPYING = "copying the physical copy"
 _EVENTS = "SELECT event_schema, event_name FROM information_schema.events WHERE status = 'ENABLED'"
 
@@ -66,7 +68,8 @@ def place_physical_copy(
     copy_tree(source, data_dir, progress=lambda done, size: progress(_COPYING, done / max(1, size)))
     for pattern in _OF_ANOTHER_SERVER:
         for path in data_dir.glob(pattern):
-            path.unlink()
+            if not path.is_dir():  # a schema may have such a name
+                path.unlink()
 
 
 def disarm(server: _Queried) -> tuple[str, ...]:
@@ -77,8 +80,9 @@ def disarm(server: _Queried) -> tuple[str, ...]:
         server.query(f"ALTER EVENT {_quoted(schema)}.{_quoted(name)} DISABLE")
     if events:
         notes.append(f"{len(events)} events of the physical copy were disabled")
-    if server.identity.flavor == "mysql" and server.query("SHOW REPLICA STATUS"):
-        server.query("RESET REPLICA ALL")
+    replica = "REPLICA" if server.identity.number >= _SAYS_REPLICA else "SLAVE"
+    if server.identity.flavor == "mysql" and server.query(f"SHOW {replica} STATUS"):
+        server.query(f"RESET {replica} ALL")
         notes.append("the physical copy was a replica, and is none any more")
     return tuple(notes)
 
