@@ -37,6 +37,7 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
     (program("mariadb-backup", reason="physical backups are tried with it"),),
     (program("mydumper", reason="parallel dumps are tried with it"),),
     (program("fio", reason="probes are tried with it"),),
+    (program("sar", "sysstat", reason="the lab records sar and iostat beside its runs"),),
     (program("pt-upgrade", "percona-toolkit", reason="validation is tried with its tools"),),
     (program("docker-compose", reason="the compose files are tried with it"),),
     (program("setpriv", "util-linux", reason="tests run as another user by it"),),

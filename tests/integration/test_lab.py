@@ -13,13 +13,16 @@ import docker
 import pytest
 
 from explain.conditions import load_conditions, setup_of
+from explain.injection import DEVICE_FILE
 from explain.neighbours import Neighbours
 from explain.observed import observed
-from explain.runner import is_done, run_setup
+from explain.runner import RECORDING, is_done, run_setup
+from recordings.tools import IOSTAT_TEXT, SAR_TEXT
 from volbench.placement.docker.image_names import tools_image
 
 pytestmark = [pytest.mark.docker, pytest.mark.emulator]
 BOUND_S = 60.0
+SECONDS = 9
 
 
 def test_a_cap_that_was_made_is_named_with_its_level(
@@ -28,9 +31,12 @@ def test_a_cap_that_was_made_is_named_with_its_level(
     """A few seconds of load on a volume whose cap is set while it runs; a run of the lab is an ordinary run."""
     monkeypatch.setenv("VOLBENCH_CACHE", str(run_cache))
     setup = setup_of(load_conditions()["throughput-cap"], split="development", number=1, lab_seed=7)
-    ran = run_setup(dataclasses.replace(setup, measured_s=9.0), tmp_path / "run", disk=root)
+    ran = run_setup(dataclasses.replace(setup, measured_s=float(SECONDS)), tmp_path / "run", disk=root)
     assert ran.failure == ""
     assert is_done(tmp_path / "run")
+    (device,) = {path.read_text().strip() for path in tmp_path.glob(f"run/{RECORDING}/{DEVICE_FILE}")}
+    for text in (SAR_TEXT, IOSTAT_TEXT):
+        assert (tmp_path / "run" / RECORDING / text).read_text().count(device) >= SECONDS - 1
     seen = observed(tmp_path / "run")
     assert seen.top == "storage.throughput_limit"
     # A cap is never exceeded; on a busy machine the load does not reach it all the time.

@@ -87,7 +87,8 @@ def main() -> int:
     else:
         lacking = missing_programs()
         if lacking:
-            sys.stderr.write(f"this machine lacks {', '.join(lacking)}\n")
+            packages = " ".join(dict.fromkeys(lacking.values()))
+            sys.stderr.write(f"this machine lacks {', '.join(lacking)}: apt-get install {packages}\n")
             return 2
         _run(chosen, options)
     return 0

@@ -270,10 +270,24 @@ def _is_mounted(place: Path) -> bool:
     return any(parts[1] == str(place) for parts in fields)
 
 
-def missing_programs() -> list[str]:
-    """Programs that the lab needs and this machine lacks."""
-    needed = ("losetup", "mkfs.ext4", "fio", "rsync", "tar", "fstrim", "nbdkit", "nbdfuse", "sysbench", "mysqld")
-    missing = [name for name in (*needed, "iptables") if shutil.which(name) is None]
-    return (
-        missing if shutil.which("toxiproxy-server") or shutil.which("go") else [*missing, "toxiproxy-server or go"]
-    )
+PROGRAMS = {
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "fio": "fio",
+    "rsync": "rsync",
+    "tar": "tar",
+    "fstrim": "util-linux",
+    "nbdkit": "nbdkit",
+    "nbdfuse": "libnbd-bin",
+    "sysbench": "sysbench",
+    "mysqld": "mariadb-server-core",
+    "iptables": "iptables",
+}
+"""What the lab needs, with Debian's package of each."""
+
+
+def missing_programs() -> dict[str, str]:
+    """Programs that this machine lacks, with Debian's package of each."""
+    missing = {name: package for name, package in PROGRAMS.items() if shutil.which(name) is None}
+    has_proxy = shutil.which("toxiproxy-server") or shutil.which("go")
+    return missing if has_proxy else {**missing, "toxiproxy-server or go": "golang-go"}

@@ -2,6 +2,7 @@
 
 python -m explain run        runs what is not done yet
 python -m explain score      reads all runs that are done, with the rules as they are now
+python -m explain recordings what the texts of sar and iostat alone show of one seed's runs
 python -m explain list       the conditions
 """
 
@@ -19,6 +20,7 @@ from explain.conditions import FILE, SPLITS, Condition, load_conditions, setup_o
 from explain.observed import Observed, read_places
 from explain.page import data_of, html, runs_of, scores
 from explain.rates import verdict_rates
+from explain.recorded import recorded_outcomes, scores_of
 from explain.runner import is_done, run_setup
 from explain.scoring import calibration
 from score_files import DATA_FILE, say, scored_on, write
@@ -44,7 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="explain", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "score", "list"))
+    parser.add_argument("what", choices=("run", "score", "recordings", "list"))
     parser.add_argument("--conditions", default="", help="names, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
     parser.add_argument("--seed", type=int, default=4, help="of all values that are drawn")
@@ -65,6 +67,8 @@ def main() -> int:
             sys.stdout.write(f"{name}: {condition.text} ({', '.join(condition.truth)})\n")
     elif options.what == "run":
         _run(chosen, options)
+    elif options.what == "recordings":
+        _score_recordings(options)
     else:
         _score(known, options)
     return 0
@@ -106,6 +110,14 @@ def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> 
     _say_bar(data["what_if"]["bar"])
     for path in write(data, html(data), options.to):
         say(str(path))
+
+
+def _score_recordings(options: argparse.Namespace) -> None:
+    scored = scores_of(recorded_outcomes(options.out.absolute() / options.split / f"seed-{options.seed}"))
+    path = options.to / f"recordings-seed-{options.seed}.json"
+    path.write_text(json.dumps(scored, indent=1) + "\n", encoding="utf-8")
+    say(json.dumps({name: value for name, value in scored.items() if name != "rows"}, indent=1))
+    say(str(path))
 
 
 def label_of(kept: str, without: str = "") -> str:

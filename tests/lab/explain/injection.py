@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,15 +18,20 @@ from docker.errors import APIError, NotFound
 
 from explain.cpu_quota import quota_files, write_quota
 from explain.neighbours import Neighbours, remove_neighbours
+from recordings.tools import Tools
 from volbench.execute.cell.progress import read_progress
 from volbench.placement.docker.containers import container_name
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.control import ask
 
+DEVICE_FILE = "device"
+"""Beside the texts of a recording: the kernel's name of the volume's block device."""
 POLL_S = 0.05
 PRIORITY = -10
 LATE_S_MAX = 2.0
 """An action later than this makes another run than the one that was drawn."""
+_RECORD = "record"
+"""The action of the lab itself: sar and iostat for so many seconds."""
 _LOAD_TEXT = "transaction"
 """In an agent's progress from the first second of the load on."""
 
@@ -60,6 +66,8 @@ class Injector:
             `neighbours`.
         progress_dir: the cell's directory, where its agent says how far it is.
         warmup_s, measured_s: of the load.
+        recording_dir: where sar's and iostat's texts of the measured window go; nothing is recorded of a volume
+            that is no block device.
     """
 
     def __init__(
@@ -70,9 +78,12 @@ class Injector:
         progress_dir: Path,
         warmup_s: float,
         measured_s: float,
+        recording_dir: Path,
     ) -> None:
         self._place = place
-        self._actions = sorted(actions, key=lambda one: float(one["at"]))
+        self._actions = sorted([*actions, {"at": 0.0, _RECORD: int(measured_s)}], key=lambda one: float(one["at"]))
+        self._recording_dir = recording_dir
+        self._tools: Tools | None = None
         self._progress_dir = progress_dir
         self._warmup_s, self._length_s = warmup_s, warmup_s + measured_s
         self._over = threading.Event()
@@ -96,6 +107,7 @@ class Injector:
     ) -> None:
         self._over.set()
         self._thread.join(timeout=60)
+        self._end_recording(is_whole=error is None)
         self._stack.close()
         self._client.close()
 
@@ -141,7 +153,8 @@ class Injector:
         late_s = at_ns / 1e9 - due_s
         if not error and late_s > LATE_S_MAX:
             error = f"an action was carried out {late_s:.1f} s too late"
-        self.done.append(Done(action=action, monotonic_ns=at_ns, error=error))
+        if error or _RECORD not in action:
+            self.done.append(Done(action=action, monotonic_ns=at_ns, error=error))
 
     def _do(self, action: Mapping[str, Any]) -> None:
         if "fault" in action:
@@ -156,5 +169,29 @@ class Injector:
             if self._neighbours is None:
                 raise ValueError("neighbours that were not made")
             self._neighbours.release()
+        elif _RECORD in action:
+            self._record(action[_RECORD])
         else:
             raise ValueError(f"nothing is known of the action {dict(action)}")
+
+    def _record(self, seconds: int) -> None:
+        mount = self._place.volume_directory / "data"
+        source = subprocess.run(
+            ["findmnt", "-no", "SOURCE", "--target", str(mount)], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        if source.startswith("/dev/"):
+            self._recording_dir.mkdir()
+            device = Path(source).name
+            (self._recording_dir / DEVICE_FILE).write_text(device + "\n", encoding="utf-8")
+            self._tools = Tools(self._recording_dir, device, seconds)
+
+    def _end_recording(self, *, is_whole: bool) -> None:
+        if self._tools is None:
+            return
+        if not is_whole:
+            self._tools.stop()
+            return
+        try:
+            self._tools.write()
+        except (OSError, subprocess.SubprocessError) as failure:
+            self.done.append(Done(action={_RECORD: 0}, monotonic_ns=time.monotonic_ns(), error=str(failure)))

@@ -25,6 +25,8 @@ from volbench.store.run_directory import RunDirectory
 HERE = Path(__file__).parent
 STEP, VOLUME = "load", "v"
 TRUTH_FILE, DONE_FILE, SUITE_FILE, RESULTS = "truth.json", "done.json", "suite.yaml", "results"
+RECORDING = "recording"
+"""The directory of sar's and iostat's texts."""
 OWN_PROFILES = {path.stem: path for path in HERE.glob("lab-*.yaml")}
 
 
@@ -60,7 +62,7 @@ def run_setup(setup: Setup, place: Path, *, disk: Path) -> Ran:
     done: list[Done] = []
     failure = ""
     try:
-        _execute(setup, suite, place / RESULTS, disk, done)
+        _execute(setup, suite, place, disk, done)
     except EnvironmentLacks:
         raise  # no other run would fare better
     except VolbenchError as error:
@@ -102,7 +104,8 @@ def volume_text(setup: Setup, disk: Path) -> str:
     return f"{VOLUME}=emulated:{_profile(setup)}?{options}"
 
 
-def _execute(setup: Setup, suite: Path, results: Path, disk: Path, done: list[Done]) -> None:
+def _execute(setup: Setup, suite: Path, run_place: Path, disk: Path, done: list[Done]) -> None:
+    results = run_place / RESULTS
     planned = make_plan(suite, [volume_text(setup, disk)], target="docker", settings=[])
     results.mkdir()
     directory = RunDirectory.create(results, planned.run)
@@ -117,7 +120,12 @@ def _execute(setup: Setup, suite: Path, results: Path, disk: Path, done: list[Do
     )
     cell_dir = directory.cell_dir(cell.cell_id)
     with Injector(
-        place, setup.actions, progress_dir=cell_dir, warmup_s=setup.warmup_s, measured_s=setup.measured_s
+        place,
+        setup.actions,
+        progress_dir=cell_dir,
+        warmup_s=setup.warmup_s,
+        measured_s=setup.measured_s,
+        recording_dir=run_place / RECORDING,
     ) as injector:
         try:
             outcome = Orchestrator(directory, target, volumes).run()

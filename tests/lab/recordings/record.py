@@ -7,7 +7,8 @@ Two volumes, each an ext4 file system on a loop device with direct I/O:
 - `emulated`: an emulated volume of volbench (`volbench volume emulate`), whose latency can be raised while it runs.
 
 The truth of a recording is what was done, and what the server's performance_schema and the states of its threads
-in /proc counted meanwhile. Run as root: `python tests/lab/recordings/record.py WORK_DIR OUT_DIR [CONDITION ...]`.
+in /proc counted meanwhile. Run as root:
+`PYTHONPATH=tests/lab python -m recordings.record WORK_DIR OUT_DIR [CONDITION ...]`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recordings.tools import Tools
+
 EMULATED = "emulated:ebs-gp3?size=40GiB&iops=16000&throughput=1000"
 MOUNT_MIB = 1500
 ROWS, TABLES = 60_000, 4
 SECONDS = 30
 PRIORITY = -10
 CGROUP = Path("/sys/fs/cgroup/blkio/volbench-recordings")
-ENVIRONMENT = {**os.environ, "LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": ""}
 _STATEMENTS = (
     "SELECT SUM(SUM_TIMER_WAIT)/1e12 FROM performance_schema.events_statements_summary_global_by_event_name"
     " WHERE EVENT_NAME LIKE 'statement/%'"
@@ -225,7 +227,7 @@ def slow(factor: float | None) -> None:
     sh(volbench(), "volume", "fault", "recordings", *argv)
 
 
-def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> None:  # noqa: C901, PLR0915 - a script's steps, in order
+def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> None:
     """One recording into OUT_DIR/NAME-SEED."""
     condition, draw = CONDITIONS[name], random.Random(f"{name}/{seed}")  # noqa: S311 - no secret
     limits = {key: draw.randint(*span) for key, span in condition.limits.items()}
@@ -256,13 +258,7 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
         if factor is not None and condition.begins_s <= 0:
             slow(factor)
         time.sleep(3)
-        started, tools = time.time(), []
-        for tool, argv in (
-            ("sar", ["sar", "-o", str(work / "sa.bin"), "1", str(SECONDS)]),
-            ("iostat", ["iostat", "-x", "-t", "1", str(SECONDS + 1), device]),
-        ):
-            with (place / f"{tool}.txt").open("wb") as file:
-                tools.append(subprocess.Popen(argv, stdout=file, env=ENVIRONMENT))
+        started, tools = time.time(), Tools(place, device, SECONDS)
         zero = time.monotonic()
         states = StateSampler(server.process.pid, zero)
         before = [server.value(query) for query in (_STATEMENTS, _FILE_WAITS, _LOCK_WAITS)]
@@ -279,16 +275,10 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
         after = [server.value(query) for query in (_STATEMENTS, _FILE_WAITS, _LOCK_WAITS)]
         shares = states.stop()
         pressure = (cpu_pressure_us() - pressure_before) / 1e6 / (time.monotonic() - zero)
-        for tool_process in tools:
-            tool_process.wait(timeout=60)
+        tools.write()
         output = load.communicate(timeout=120)[0]
         if factor is not None:
             slow(None)
-    text = sh("sar", "-u", "-d", "-b", "-n", "DEV", "-q", "-f", str(work / "sa.bin"), env=ENVIRONMENT)
-    keep = re.compile(r"\s(?:(?:loop|ram|zram|sr)\d+|veth\w+|br-\w+)\s")
-    lines = [line for line in text.splitlines() if device in line.split() or not keep.search(line + " ")]
-    (place / "sar.txt").write_text("\n".join(lines) + "\n")
-    (work / "sa.bin").unlink()
     statements, files, locks = (b - a for a, b in zip(before, after, strict=True))
     truth = {
         "condition": name, "seed": seed, "truth": condition.truth, "volume_is_cause": condition.volume_is_cause,

@@ -64,20 +64,41 @@ def outcomes(directory: Path) -> Iterator[Outcome]:
     """Read each recording from each choice of its files."""
     for place in sorted(one.parent for one in directory.glob("*/truth.json")):
         truth = json.loads((place / "truth.json").read_text())
-        for tools in TOOLS:
-            found = explain_recorded([place / one for one in tools], device=truth["device"])
-            yield Outcome(
-                recording=place.name,
-                seed=truth["seed"],
-                tools=tools,
-                volume_is_cause=truth["volume_is_cause"],
-                truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
-                causes=tuple(one.cause for one in found.findings),
-                kinds=tuple(_value(one, "checks") for one in found.findings),
-                checks=tuple(_checks_of(one) for one in found.findings),
-                evidence=tuple(_value(one, "decided_by") for one in found.findings),
-                confidences=tuple(one.confidence or 0.0 for one in found.findings),
-            )
+        yield from readings(
+            place,
+            recording=place.name,
+            seed=truth["seed"],
+            device=truth["device"],
+            volume_is_cause=truth["volume_is_cause"],
+            truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
+        )
+
+
+def readings(
+    directory: Path, *, recording: str, seed: int, device: str, volume_is_cause: bool, truth: tuple[str, ...]
+) -> Iterator[Outcome]:
+    """What is named for one recording from each choice of its files.
+
+    Args:
+        directory: of the texts.
+        recording: its name.
+        device: kernel name of the volume's block device.
+        truth: causes that were made.
+    """
+    for tools in TOOLS:
+        findings = explain_recorded([directory / name for name in tools], device=device).findings
+        yield Outcome(
+            recording=recording,
+            seed=seed,
+            tools=tools,
+            volume_is_cause=volume_is_cause,
+            truth=truth,
+            causes=tuple(finding.cause for finding in findings),
+            kinds=tuple(_value(finding, "checks") for finding in findings),
+            checks=tuple(_checks_of(finding) for finding in findings),
+            evidence=tuple(_value(finding, "decided_by") for finding in findings),
+            confidences=tuple(finding.confidence or 0.0 for finding in findings),
+        )
 
 
 def _value(finding: FindingRow, metric: str) -> str:
@@ -241,7 +262,7 @@ def table(scored: Sequence[Outcome]) -> str:
         found = _of_seeds(scored, seeds)
         guilty = [one for one in found if one.volume_is_cause]
         acquitted = f"{sum(one.falsely_acquitted for one in guilty)} of {len(guilty)}"
-        pairs = sorted(_stated_and_true(found))
+        pairs = sorted(stated_and_true(found))
         for low, high in [*pairwise(BINS), (BINS[0], BINS[-1])]:
             inside = [pair for pair in pairs if low <= pair[0] < high or (high == BINS[-1] and pair[0] >= high)]
             if not inside:
@@ -260,7 +281,7 @@ def table(scored: Sequence[Outcome]) -> str:
 def _apart_lines(scored: Sequence[Outcome]) -> Iterator[str]:
     yield "Stated less true over all findings, where the goal is within 5 points:"
     for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
-        pairs = _stated_and_true(_of_seeds(scored, seeds))
+        pairs = stated_and_true(_of_seeds(scored, seeds))
         stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
         yield f"seeds {name}: {100 * (stated - true):+.1f} points of {len(pairs)} findings."
     yield "The intervals above are wider than the goal: it is met, and not proven. Within a range of confidences,"
@@ -311,7 +332,7 @@ def _validation_lines(found: Sequence[Outcome]) -> Iterator[str]:
         yield f"| {name} | {len(pairs)} | {stated:.3f} | {true:.3f} | {stated - true:+.3f} | {squares:.3f} |"
 
 
-def _stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
+def stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
     once = {
         (one.recording, cause, kind, evidence): (confidence, true)
         for one in found
