@@ -1,4 +1,4 @@
-"""A new step and a new sampler need the files that docs/extending.md lists, and no other file changes."""
+"""A new step, sampler or cause needs the files that docs/extending.md lists, and no other file changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "tests/fixtures/extension"
-STEP_FILES_MAX, SAMPLER_FILES_MAX = 5, 4
+STEP_FILES_MAX, SAMPLER_FILES_MAX, CAUSE_FILES_MAX = 5, 4, 4
 CHANGELOG = 1
 """A line of CHANGELOG.md belongs to each extension."""
+LAB_CONDITION = 1
+"""tests/lab/explain/conditions.yaml makes each cause on purpose."""
 COPIED = ("runner/volbench", "suites", "results/schema", "tests/contract", "tests/fixtures/sample", "tests/support")
 FILES = (
+    "docs/causes.md",
     "pyproject.toml",
     "results/README.md",
     "tests/conftest.py",
     "tests/unit/report/test_results_readme.py",
 )
 GENERATED = {
+    "docs/causes.md",
     "suites/README.md",
     "suites/suite.schema.json",
     "results/README.md",
@@ -50,7 +54,7 @@ def files_of(extension: str) -> list[Path]:
 
 @pytest.fixture(scope="module", name="tree")
 def tree_with_extensions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository's code with both extensions: files are added, none is replaced.
+    """A copy of the repository's code with all extensions: files are added, none is replaced.
 
     Compiled modules come along, since each is of the source of the same size and time; half written ones do not.
     """
@@ -60,7 +64,7 @@ def tree_with_extensions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FILES:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
-    for extension in ("step", "sampler"):
+    for extension in ("step", "sampler", "cause"):
         for path in files_of(extension):
             assert not (tree / path).exists(), f"{path} is no new file"
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +99,7 @@ def answer_of_the_run(tree: Path) -> dict[str, Any]:
 def test_the_numbers_of_files_are_those_that_are_promised() -> None:
     assert len(files_of("step")) + CHANGELOG <= STEP_FILES_MAX
     assert len(files_of("sampler")) + CHANGELOG <= SAMPLER_FILES_MAX
+    assert len(files_of("cause")) + LAB_CONDITION + CHANGELOG <= CAUSE_FILES_MAX
 
 
 def test_the_plan_knows_the_time_of_the_step(answer: dict[str, Any]) -> None:
@@ -115,6 +120,8 @@ def test_the_report_compares_and_labels_the_metric(answer: dict[str, Any]) -> No
 
 def test_charts_and_causes_use_step_and_source(answer: dict[str, Any]) -> None:
     assert answer["explained"] == ["toy"]
+    assert "interference.toy" in answer["causes"]
+    assert "The sampling process writes" in answer["html"]
     assert {"iops.reads", "iops.writes", "throughput_mib.read_mib"} <= set(answer["device"])
 
 
@@ -125,13 +132,14 @@ def changed_pages(answer: dict[str, Any]) -> Iterator[str]:
             yield name
 
 
-def test_only_generated_pages_change_and_they_name_both(answer: dict[str, Any]) -> None:
+def test_only_generated_pages_change_and_they_name_all_three(answer: dict[str, Any]) -> None:
     assert set(changed_pages(answer)) == GENERATED
     pages = answer["pages"]
     assert "### `kind: toy`" in pages["suites/README.md"]
     assert "### Step toy (`ToyStep`)" in pages["results/README.md"]
     assert "| `toy_sync_ms` | ms | lower | mean time of one write with its sync |" in pages["results/README.md"]
     assert "### source `toy_io`" in pages["results/README.md"]
+    assert "## interference.toy\n**Meaning.** The sampling process writes what it reads." in pages["docs/causes.md"]
 
 
 def test_the_contracts_hold_for_them_without_an_entry_in_a_test(tree: Path, answer: dict[str, Any]) -> None:
@@ -143,6 +151,7 @@ def test_the_contracts_hold_for_them_without_an_entry_in_a_test(tree: Path, answ
         tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k",
         "toy or Toy or every_kind or every_sampler_is or those_of_the_catalogue",
         "tests/contract", "tests/unit/report/test_results_readme.py", "tests/unit/workload/test_toy.py",
+        "tests/unit/analysis/explain/test_toy_cause.py",
     )  # fmt: skip
     assert " passed" in output
     assert "failed" not in output

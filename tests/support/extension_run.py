@@ -114,6 +114,7 @@ def main(suite_file: Path, directory: Path) -> None:
         "markdown": next(path for path in files if path.suffix == ".md").read_text(),
         "html": next(path for path in files if path.suffix == ".html").read_text(),
         "explained": sorted({step for _, step in explanation.views}),
+        "causes": sorted({finding.cause for finding in report.findings}),
         "device": sorted({line for line, key in chosen_series(series, None) if key.source not in {"cpu", "psi"}}),
         "pages": {str(path): text for path, text in generated_files()},
     }

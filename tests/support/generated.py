@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from causes_page import causes_page
 from chart_skeleton import chart_files
 from record_schemas import MODELS, schema_text
 from results_page import results_page
@@ -27,6 +28,8 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield Path("suites/suite.schema.json"), json.dumps(suite_schema(), indent=1) + "\n"
     page = Path("results/README.md")
     yield page, results_page((ROOT / page).read_text())
+    page = Path("docs/causes.md")
+    yield page, causes_page((ROOT / page).read_text())
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
     for name, text in chart_files().items():

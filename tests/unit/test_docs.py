@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.causes import CAUSES
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.cli.main import app
-from volbench.records.causes import CAUSES
 from volbench.records.cell import ValidityLimits
 from volbench.records.goals.capacity import CapacityPlan
 from volbench.records.goals.policy import PolicyFile

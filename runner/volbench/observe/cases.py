@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.evidence.align import Floats, Grid, align, median
 from volbench.analysis.explain.evidence.device import device_of
 from volbench.analysis.explain.evidence.episodes import Level, levels
 from volbench.analysis.explain.findings import Explanation, explain_case
+from volbench.analysis.explain.rules.acquittal import NONE
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
 from volbench.observe.budget import ExtraTime, extra_time
 from volbench.observe.model import Observation

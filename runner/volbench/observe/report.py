@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import Association, associations
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
+from volbench.analysis.explain.rules.acquittal import NONE
 from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
 from volbench.errors import RunUnreadable, UsageError

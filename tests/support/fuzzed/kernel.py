@@ -75,6 +75,7 @@ def _proc_files() -> Iterable[Reader]:
     sample = "tests/fixtures/sample/"
     parsers: tuple[tuple[str, Callable[[str], object], Sequence[str]], ...] = (
         ("stat", stat.parse_stat, (f"{sample}stat.txt",)),
+        ("CPUs of stat", stat.parse_cpus, (f"{sample}stat.txt",)),
         ("vmstat", lambda text: stat.parse_vmstat(text, {"pgpgin", "pswpin", "pswpout"}), (f"{sample}vmstat.txt",)),
         ("io.stat", cgroup.parse_io_stat, (f"{sample}io-stat-v2.txt",)),
         ("blkio", lambda text: cgroup.join_blkio(text, text), (f"{sample}blkio-*.txt",)),

@@ -21,7 +21,7 @@ from causes.observed import Finding, Run, accepted_others, by_account, cap_of, r
 from causes.proof import Proof, prove
 from causes.runner import INJECTORS
 from volbench.analysis.explain.calibration import CALIBRATION
-from volbench.records.causes import CAUSES
+from volbench.analysis.explain.causes import CAUSES
 
 WINDOW = (5.0, 15.0)
 STEP = ((10.0, 15.0),)

@@ -108,6 +108,29 @@ def test_cpu_shares_add_up_to_one() -> None:
     assert sum(found[name, ""] for name in shares) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("cpu0", "cpu1", "least"),
+    [
+        ((10, 100), (100, 100), 0.1),
+        ((100, 100), (0, 100), 0.0),
+        ((50, 100), (0, 0), None),  # nothing is known of a CPU whose time stood still
+        ((50, 100), (20, -100), None),
+    ],
+)
+def test_the_cpu_with_least_to_do_is_the_least_of_all(
+    cpu0: tuple[int, int], cpu1: tuple[int, int], least: float | None
+) -> None:
+    sampler = Cpu(FIXTURES / "stat.txt")
+    before = sampler.read()
+    sampler.close()
+    grown = {"cpu0": cpu0, "cpu1": cpu1}
+    after = dict(before)
+    for cpu, (busy, total) in grown.items():
+        after["cpu_busy", cpu] += busy
+        after["cpu_total", cpu] += total
+    assert rates(Cpu, before, after).get(("least_busy_ratio", "")) == least
+
+
 def test_cpu_at_the_same_instant_has_no_shares() -> None:
     sampler = Cpu(FIXTURES / "stat.txt")
     same = sampler.read()

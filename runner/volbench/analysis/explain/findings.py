@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from statistics import median as median_of
 from typing import TypeVar
 
-from volbench.analysis.explain.acquittal import NONE, acquit, missing_evidence, why_unexplained
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
+from volbench.analysis.explain.causes import CAUSES, RULES
+from volbench.analysis.explain.rules.acquittal import NONE, acquit, missing_evidence, why_unexplained
+from volbench.analysis.explain.rules.host.above_device import HOST_LIMIT, HOST_WAIT
 from volbench.analysis.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
-from volbench.analysis.explain.rules.network import NETWORK, shares_of_latency
+from volbench.analysis.explain.rules.network import shares_of_latency
 from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
@@ -24,49 +26,16 @@ from volbench.records.report import EvidenceRow, FindingRow
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
+_BURST = "storage.burst_exhausted"
+_CPUS = frozenset({SATURATED, OTHERS})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
-ALL_ALONG = frozenset(
-    {
-        "memory.buffer_pool_small",
-        SATURATED,
-        OTHERS,
-        "storage.read_latency",
-        "storage.sync_latency",
-    }
+ALL_ALONG, EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
+    frozenset(name for name, cause in CAUSES.items() if getattr(cause, trait))
+    for trait in ("all_along", "explains_fall", "by_medians", "is_change")
 )
-"""Causes that are there all along: of a part that something else made slow they explain less."""
-_CPUS = frozenset({SATURATED, OTHERS})
-EVENTS = frozenset(
-    {
-        INTERFERENCE,
-        "interference.io",
-        "interference.shared_volume",
-        "host.io_limit",
-        "host.io_wait",
-        "storage.degraded",
-        "memory.reclaim",
-        "lock.metadata_contention",
-        *NETWORK,
-    }
-)
-"""Causes that explain a fall of the load."""
+"""Causes by how findings weigh them; `CauseInfo` says what each means."""
 _Finding = TypeVar("_Finding", Cause, FindingRow)
-_BY_MEDIANS = frozenset(
-    {"storage.read_latency", "storage.sync_latency", "host.io_wait", "memory.buffer_pool_small"}
-)
-"""Causes that are named by medians of a step against a threshold."""
-_OF_ALL = frozenset(
-    {
-        "storage.burst_exhausted",
-        "storage.degraded",
-        INTERFERENCE,
-        "interference.io",
-        "interference.shared_volume",
-        "storage.stall",
-    }
-)
-"""Causes that are changes themselves: all of the step is needed to see them."""
 _LIKELY = 0.5
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
@@ -86,7 +55,7 @@ def explain_case(case: Case) -> Explanation:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(missing_evidence(case))
     findings = shares_of_latency(case, _with_episode(case, _named(case)))
-    explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings) or (
+    explained = any(finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings) or (
         any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
     )
     collapsed = 0 if explained else longest_collapse(case)
@@ -106,7 +75,8 @@ def explain_case(case: Case) -> Explanation:
 
 def _named(case: Case) -> list[Cause]:
     storage = storage_findings(case)
-    return [*storage, *server_findings(case, volume_named=any(is_much(finding) for finding in storage))]
+    server = server_findings(case, volume_named=any(is_much(finding) for finding in storage))
+    return [*storage, *server, *(finding for rule in RULES for finding in rule(case))]
 
 
 def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
@@ -120,7 +90,7 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     if during is None:
         return whole
     inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
-    named = [finding for finding in _named(inside) if finding.cause not in _OF_ALL]
+    named = [finding for finding in _named(inside) if finding.cause not in CHANGES]
     causes = {finding.cause for finding in whole}
     added = [
         finding
@@ -134,7 +104,7 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     rows = [effect.evidence for effect in effects]
     return [
-        *(finding for finding in whole if finding.cause not in _BY_MEDIANS or finding.cause in elsewhere),
+        *(finding for finding in whole if finding.cause not in BY_MEDIANS or finding.cause in elsewhere),
         *(
             replace(
                 finding,
@@ -152,10 +122,14 @@ def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
 
 
 def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool:
-    """Whether a stretch's cause is no other one: an empty bucket's level, an event's latency, CPUs as busy."""
-    if cause in LIMITS and "storage.burst_exhausted" in named:
+    """Whether a stretch's cause is no other one.
+
+    It is none where it is the level of an empty bucket, what waits for a limit above the device, the latency of an
+    event, or CPUs that are as busy outside the stretch.
+    """
+    if (cause in LIMITS and _BURST in named) or (cause == HOST_WAIT and HOST_LIMIT in named):
         return True
-    if cause in _LATENCIES and not (EVENTS | {"storage.burst_exhausted"}).isdisjoint(named):
+    if cause in _LATENCIES and not (EXPLAIN_A_FALL | {_BURST}).isdisjoint(named):
         return True
     if cause == OTHERS:
         return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)

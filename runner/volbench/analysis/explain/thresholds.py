@@ -1,4 +1,6 @@
-"""Every number that a rule compares with, in one place, with its reason. None was fitted to faults.
+"""Numbers that rules compare with, each with its reason. None was fitted to faults.
+
+A number that one rule alone needs may stand beside that rule.
 
 How often rules that compare with them are right is counted in calibration.json.
 """

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from volbench.analysis.explain.causes import CAUSES
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
-from volbench.records.causes import CAUSES
 from volbench.records.metrics import CATALOGUE
 from volbench.records.steps.metric import Metric
 

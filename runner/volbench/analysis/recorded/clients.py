@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.acquittal import NONE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import mean
+from volbench.analysis.explain.rules.acquittal import NONE
 from volbench.analysis.explain.wording import number
 from volbench.analysis.recorded.parsed import Recorded
 from volbench.records.report import FindingRow

@@ -11,7 +11,7 @@ import typer
 
 from volbench.analysis.explain.accounts.per_transaction import TITLES
 from volbench.analysis.explain.accounts.what_if import other_volume
-from volbench.analysis.explain.acquittal import NONE
+from volbench.analysis.explain.rules.acquittal import NONE
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.analysis.explain.wording import number, percent

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from volbench.analysis.explain.causes import CAUSES
 from volbench.base.text import change, interval
 from volbench.plan.describe import term_text
-from volbench.records.causes import CAUSES
 from volbench.records.report import EffectRow, FindingRow
 from volbench.records.sweep import SweepSpec
 from volbench.report.wording import label
@@ -33,7 +33,7 @@ _ACTIONS: Mapping[str, str] = {
     "sync_binlog": _COMMITS,
     "innodb_buffer_pool_size": "this factor decides how many reads reach the volume",
 }
-"""Last part of a factor's key -> what the factor does; `records/causes.py` has the causes that it acts on."""
+"""Last part of a factor's key -> what the factor does; `CauseInfo.options` has the causes that it acts on."""
 
 
 def describe_effects(

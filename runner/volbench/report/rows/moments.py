@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from volbench.analysis.explain.causes import CAUSES
 from volbench.analysis.explain.run import RunExplanation
 from volbench.records.cell import CellResult
 from volbench.records.report import MomentRow
 
-_TEXTS: Mapping[str, str] = {
-    "storage.burst_exhausted": "the burst credits are gone",
-    "storage.iops_limit": "the limit of operations is reached",
-    "storage.throughput_limit": "the limit of bytes is reached",
-    "instance.storage_limit": "the instance's limit is reached",
-    "host.io_limit": "a limit above the volume is reached",
-    "storage.degraded": "the volume becomes slower",
-    "storage.stall": "the volume stalls",
-    "interference.io": "I/O of others begins",
-    "interference.shared_volume": "I/O of others on the volume begins",
-}
-"""Cause -> what happens at the begin of its window. A cause that is there all along has no moment."""
 _CONCURRENT_KINDS = ("dump", "restore")
 
 
@@ -41,7 +30,7 @@ def _of_causes(explained: RunExplanation) -> Iterator[MomentRow]:
     for (volume, step), views in explained.views.items():
         for cell_id, view in views.items():
             for cause in view.explanation.findings:
-                if cause.cause in _TEXTS:
+                if moment := CAUSES[cause.cause].moment:
                     yield MomentRow(
                         cell_id=cell_id,
                         volume=volume,
@@ -49,7 +38,7 @@ def _of_causes(explained: RunExplanation) -> Iterator[MomentRow]:
                         t_s=cause.window_s[0],
                         end_s=cause.window_s[1],
                         cause=cause.cause,
-                        text=_TEXTS[cause.cause],
+                        text=moment,
                     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from statistics import median
 
+from volbench.analysis.explain.causes import CAUSES
 from volbench.base.text import percent
-from volbench.records.causes import CAUSES
 from volbench.records.report import CellRow, EvidenceRow, FindingRow
 
 CONFIDENCE_MAX = 0.99

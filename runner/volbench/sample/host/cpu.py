@@ -1,4 +1,4 @@
-"""Source `cpu`: use, steal and waiting of all CPUs of the machine together."""
+"""Source `cpu`: use, steal and waiting of all CPUs of the machine together, and of the one with least to do."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from volbench.sample.change import Change, ratio
 from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Values
-from volbench.sample.parsers.stat import CPU_TIMES, parse_stat
+from volbench.sample.parsers.stat import CPU_TIMES, parse_cpus, parse_stat
 from volbench.sample.shared import Shared
+
+_BUSY, _TOTAL = "cpu_busy", "cpu_total"
+"""Counters of one CPU, whose name is the entity."""
 
 
 class Cpu(Sampler):
@@ -30,8 +33,14 @@ class Cpu(Sampler):
         return cls()
 
     def read(self) -> Values:
-        """Clock ticks of each kind of time, context switches and processes."""
-        return {(name, ""): value for name, value in asdict(parse_stat(self._file.read())).items()}
+        """Clock ticks of each kind of time, context switches and processes; busy and all ticks of each CPU."""
+        text = self._file.read()
+        values: dict[tuple[str, str], float] = {
+            (name, ""): value for name, value in asdict(parse_stat(text)).items()
+        }
+        for cpu, ticks in parse_cpus(text).items():
+            values[_BUSY, cpu], values[_TOTAL, cpu] = ticks.busy, ticks.total
+        return values
 
     def close(self) -> None:
         """Close the file."""
@@ -53,9 +62,17 @@ class Cpu(Sampler):
                 ("iowait_ratio", ratio(grown["iowait"], total)),
                 ("steal_ratio", ratio(grown["steal"], total)),
                 ("idle_ratio", ratio(grown["idle"], total)),
+                ("least_busy_ratio", _least_busy(change)),
                 ("context_switches_per_s", change.per_s("context_switches")),
                 ("processes_started_per_s", change.per_s("processes_started")),
                 ("runnable_threads", change.gauge("procs_running")),
                 ("blocked_threads", change.gauge("procs_blocked")),
             )
         )
+
+
+def _least_busy(change: Change) -> float | None:
+    """Busy share of the CPU that had least to do; None where a CPU's time went back or nothing is known."""
+    shares = [ratio(change.grown(_BUSY, cpu), change.grown(_TOTAL, cpu)) for cpu in change.entities(_TOTAL)]
+    ratios = [share for share in shares if share is not None]
+    return min(ratios) if ratios and len(ratios) == len(shares) else None

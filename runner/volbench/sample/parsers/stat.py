@@ -45,6 +45,29 @@ def parse_stat(text: str) -> CpuCounters:
         raise ValueError(f"/proc/stat lacks {error}") from error
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CpuTicks:
+    """One CPU since boot, in clock ticks: all its time, and the part in which it was not idle (stolen time too)."""
+
+    total: int
+    busy: int
+
+
+def parse_cpus(text: str) -> dict[str, CpuTicks]:
+    """Each CPU of /proc/stat by its name (`cpu0`); those that are offline have no line. Raises ValueError.
+
+    Source: Documentation/filesystems/proc.rst. `user` and `nice` contain guests' time, so it is not added again.
+    """
+    cpus = {}
+    for line in text.splitlines():
+        name, _, values = line.partition(" ")
+        if name.startswith("cpu") and name != "cpu":
+            times = dict(zip(CPU_TIMES, map(int, values.split()), strict=False))
+            total = sum(times.values())
+            cpus[name] = CpuTicks(total=total, busy=total - times.get("idle", 0) - times.get("iowait", 0))
+    return cpus
+
+
 def parse_vmstat(text: str, names: Collection[str]) -> dict[str, int]:
     """The wanted lines of /proc/vmstat that this kernel has."""
     pairs = (line.split() for line in text.splitlines())

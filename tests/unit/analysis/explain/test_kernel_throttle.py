@@ -87,6 +87,12 @@ def test_a_limit_of_writes_that_comes_and_goes_is_named_though_commits_have_no_i
     assert first.cause == "host.io_wait"
 
 
+def test_what_waits_while_a_known_limit_comes_and_goes_is_no_second_cause() -> None:
+    """In its worst stretch the limit is there all along: what waits above the device there waits for the limit."""
+    causes = [cause.cause for cause in storage_causes("above-write-108-periodic")]
+    assert causes == ["host.io_limit"]
+
+
 def test_a_scan_under_a_limit_above_the_device_is_no_acquittal() -> None:
     """Its reads are sent ahead: nobody is seen waiting, and neither CPUs nor the device take its time."""
     (first, *_) = storage_causes("above-dump-10mib")

@@ -134,6 +134,27 @@ def test_whose_tasks_they_are_says_who_is_held_back(
     assert "20 % busy" in named.evidence[0].text
 
 
+@pytest.mark.parametrize(("least", "is_held"), [(0.15, True), (0.6, False)])
+def test_tasks_that_wait_for_one_cpu_while_another_is_idle_are_held_back(least: float, is_held: bool) -> None:
+    """A cpuset: 60 % of all CPU time is used, and one CPU is nearly idle. The series are made up."""
+    busy = {
+        ("cpu", "user_ratio", ""): 0.5,
+        ("cpu", "system_ratio", ""): 0.1,
+        ("cpu", "least_busy_ratio", ""): least,
+    }
+    case = with_columns(apart(case_of("client-quota"), (0.5, 6.4), (0.1, 0.2)), busy)
+    rows = [row for cause in explain_case(case).findings for row in cause.evidence]
+    assert any(row.metric == "held_back_s_per_s" and "15 %" in row.text for row in rows) == is_held
+
+
+def test_a_server_held_to_one_cpu_that_others_use_is_named() -> None:
+    """Recorded: all CPUs together are 57 % busy, so that only the idle CPU shows what the server waits for."""
+    named = first(case_of("cpuset-with-others"))
+    assert (named.cause, named.one_of_two) == ("cpu.server_saturated", False)
+    assert named.share is not None
+    assert named.share > 0.7
+
+
 def test_tasks_that_wait_on_busy_cpus_are_not_held_back() -> None:
     """The same waits, and others use the CPUs all the time: nothing says that more than these holds them."""
     busy = {("cpu", "user_ratio", ""): 0.9, ("cpu", "system_ratio", ""): 0.1}

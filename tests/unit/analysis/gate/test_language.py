@@ -112,7 +112,7 @@ def test_every_example_is_a_condition() -> None:
 
 def test_findings_have_only_causes_that_policies_know() -> None:
     """A rule that names a new cause has to put it into the list that conditions are checked against."""
-    from volbench.records.causes import CAUSES  # noqa: PLC0415 - beside what it is about
+    from volbench.analysis.explain.causes import CAUSES  # noqa: PLC0415 - beside what it is about
 
     families = "storage|instance|memory|cpu|lock|redo|interference"
     named = {

@@ -12,7 +12,7 @@ from volbench.sample.parsers.cgroup import CgroupIo, join_blkio, parse_io_stat, 
 from volbench.sample.parsers.diskstats import parse_diskstats
 from volbench.sample.parsers.netstat import parse_netstat
 from volbench.sample.parsers.psi import parse_pressure
-from volbench.sample.parsers.stat import parse_stat, parse_vmstat
+from volbench.sample.parsers.stat import CpuTicks, parse_cpus, parse_stat, parse_vmstat
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "sample"
 
@@ -88,6 +88,13 @@ def test_stat_of_this_machine() -> None:
     assert counters.user > 0
     assert counters.context_switches > 0
     assert counters.procs_running >= 1
+
+
+def test_each_cpu_of_stat_has_all_its_ticks_and_those_without_idling() -> None:
+    """cpu0 46248 20735 30729 224604 2811 0 215 342: idle and iowait are the fourth and the fifth."""
+    cpus = parse_cpus(fixture("stat.txt"))
+    assert set(cpus) == {"cpu0", "cpu1"}
+    assert cpus["cpu0"] == CpuTicks(total=325_684, busy=98_269)
 
 
 def test_stat_without_the_line_of_all_cpus_is_refused() -> None:

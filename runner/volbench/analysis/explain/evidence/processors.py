@@ -68,13 +68,14 @@ def held_tasks(use: TaskUse, busy: Floats, tasks: float) -> float | None:
 
     Args:
         use: of the processes.
-        busy: share of the machine's CPU time that is used, shape (buckets,).
+        busy: share of the time in which the CPU with least to do is busy, or else of all CPUs' time that is used,
+            shape (buckets,).
         tasks: of the processes that may be runnable at a time.
 
     A scheduler whose tasks may use all CPUs leaves none idle while one waits (work conservation): they wait only
-    while all CPUs are busy. All are busy for a share f of the time, and f <= B, the share of CPU time that is used.
-    N tasks wait for N * f <= N * B seconds a second. What D (schedstat) has beyond that waits for something else: a
-    quota of its control group, a cpuset, a CPU that it is bound to.
+    while all CPUs are busy. All are busy for a share f of the time, and f <= B, the share in which any of them is,
+    the one with least to do among them. N tasks wait for N * f <= N * B seconds a second. What D (schedstat) has
+    beyond that waits for something else: a quota of its control group, a cpuset, a CPU that it is bound to.
 
         held = D - N * B
     """

@@ -12,6 +12,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.time_budget import time_budget
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.layers import stretches
 from volbench.analysis.explain.evidence.network import RESEND_S, NetworkAccount, network_account
@@ -19,6 +20,49 @@ from volbench.analysis.explain.rules.host.processors import OTHERS, SATURATED
 from volbench.analysis.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
+
+CAUSES = (
+    CauseInfo(
+        name="network.latency",
+        group="the way to the server",
+        title="The server is far away: statements wait for the network",
+        panels=("throughput", "statement"),
+        explains_fall=True,
+        meaning="The client is far from the server, and each statement waits for a round trip.",
+        signs=(
+            "With `--target attach` over TCP, volbench sends an empty statement ten times a second during the"
+            " load. The shortest one of each second takes at least 0.5 ms (0.1 to 0.5 ms is usual within a data"
+            " centre). Round trips a second times that time is the number of clients that are on the way"
+            " (Little's law): at least 15 % of all clients, and no more than are outside of statements. A delay"
+            " that begins or ends within the step has its time. A proxy or a tunnel on the way counts as network."
+        ),
+        advice=(
+            "Send fewer statements for a transaction, or bring the client nearer. The finding computes what"
+            " round trips of 0.5 ms would give."
+        ),
+    ),
+    CauseInfo(
+        name="network.stalls",
+        group="the way to the server",
+        title="The network between client and server stands still at times",
+        panels=("throughput", "statement"),
+        explains_fall=True,
+        meaning="The way to the server stands still now and then: packets are lost, or something holds them.",
+        signs=(
+            "Clients wait outside of statements for at least 15 % of their time beyond distance and CPUs, and a"
+            " witness explains most of that: TCP of the client's machine waited for acknowledgements in vain"
+            " (each at least 200 ms, before which Linux sends no lost packet again), or the empty statement took"
+            " 200 ms and more now and then. Where the client's CPUs are saturated and nobody counted its waiting"
+            " for them, a finding without TCP's counters is one of two. The statements themselves are as fast as"
+            " ever. Not named for a load at a rate of its own."
+        ),
+        advice=(
+            "Look for retransmissions on both hosts (`nstat -az TcpRetransSegs TcpExtTCPTimeouts`, `ss -ti`),"
+            " and at proxies and firewalls between them."
+        ),
+    ),
+)
+
 
 LATENCY, STALLS = "network.latency", "network.stalls"
 NETWORK = frozenset({LATENCY, STALLS})

@@ -1,4 +1,4 @@
-"""Rules that name something else than the volume: CPU, memory, locks, the redo log, other work."""
+"""Rules that name something else than the volume: the client, the buffer pool, the redo log, other work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
@@ -20,15 +21,61 @@ from volbench.analysis.explain.rules.host.processors import (
     CLIENT_SATURATED,
     MORE_FOR_CLIENT,
     cpu_findings,
-    steal_findings,
 )
 from volbench.analysis.explain.rules.network import network_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.parse import parse_whole
-from volbench.records.report import EvidenceRow
 
 _PAGE_BYTES = 16_384
+
+CAUSES = (
+    CauseInfo(
+        name="memory.buffer_pool_small",
+        group="the server or the client",
+        title="The buffer pool is too small for the data in use",
+        panels=("innodb", "iops"),
+        options=frozenset({"innodb_buffer_pool_size"}),
+        all_along=True,
+        by_medians=True,
+        meaning="The volume answers fast but is asked too often: the buffer pool does not hold the working set.",
+        signs=(
+            "At least 1 % of page requests miss, reads are at least half of statement time, and within the"
+            " window the server reads at least as many bytes as the buffer pool holds. Each read is fast."
+        ),
+        advice="Enlarge the buffer pool, as far as memory allows.",
+    ),
+    CauseInfo(
+        name="redo.checkpoint_stall",
+        group="the server or the client",
+        title="The redo log is full, and queries wait for its checkpoint",
+        panels=("innodb",),
+        meaning="The redo log is full, and InnoDB holds writers back until it has flushed pages.",
+        signs=(
+            "The checkpoint age is at least 70 % of the redo log's capacity, and throughput dips, or statements"
+            " wait for something that no instrument shows. A load at a rate of its own that gets its rate,"
+            " without dips, is not held back by it."
+        ),
+        advice=(
+            "Enlarge the redo log (`innodb_redo_log_capacity`) and allow steady flushing (`innodb_io_capacity`)."
+            " The finding says how much redo the load writes in ten minutes."
+        ),
+    ),
+    CauseInfo(
+        name="interference.backup",
+        group="something else uses the disk or the CPUs",
+        title="A backup or another concurrent task slows the load down",
+        panels=("throughput", "throughput_mib"),
+        explains_fall=True,
+        is_change=True,
+        meaning="A backup, a restore, an ALTER or a purge that ran concurrently slowed the load down.",
+        signs=(
+            "Throughput fell or latency rose by at least 10 % while the task ran, beyond noise, compared with"
+            " the rest of the window."
+        ),
+        advice="Move the task to quiet hours or to a replica, throttle it, or take volume snapshots.",
+    ),
+)
 
 
 def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
@@ -45,8 +92,7 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     network = [] if bound else [*network_findings(case)]
     if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
         cpu = [replace(finding, one_of_two=True) for finding in cpu]
-    findings = [*bound, *steal_findings(case), *cpu, *network, *_locks(case), *_metadata_locks(case)]
-    findings += [*_checkpoint(case), *_interference(case)]
+    findings = [*bound, *cpu, *network, *_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
 
@@ -75,46 +121,6 @@ def _client(case: Case) -> Iterator[Cause]:
         evidence=tuple(rows),
         advice=MORE_FOR_CLIENT,
     )
-
-
-def _locks(case: Case) -> Iterator[Cause]:
-    share = case.budget.share("row_locks") if case.budget is not None else None
-    if share is None or share < limit.ROW_LOCK_SHARE_MIN:
-        return
-    waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
-    spent = mean(case.at("row_lock_wait_s_per_s", "innodb"))
-    each = f" of {number(1000 * spent / waits)} ms each" if spent and waits else ""
-    yield _simple(
-        case, "lock.row_contention", share, [True, waits >= 1],
-        row(
-            "row_lock_share", share, "1",
-            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second{each}",
-        ),
-        "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
-    )  # fmt: skip
-
-
-def _metadata_locks(case: Case) -> Iterator[Cause]:
-    """Locks of whole tables, of definitions and of names: the server's instruments count how long sessions wait.
-
-    MySQL and MariaDB keep locks of GET_LOCK and of backups with the metadata locks.
-    """
-    budget = case.budget
-    share = 0.0 if budget is None else budget.share("table_locks")
-    if budget is None or share < limit.METADATA_LOCK_SHARE_MIN:
-        return
-    waiting = mean(budget.parts["table_locks"]) or 0.0
-    yield _simple(
-        case, "lock.metadata_contention", share, [True, waiting >= limit.HOLDERS_MIN],
-        row(
-            "metadata_lock_share", share, "1",
-            f"{percent(share)} of statement time is waiting for table and metadata locks,"
-            f" {number(waiting)} sessions at a time on average",
-        ),
-        "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an"
-        " ALTER TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application."
-        " Shorter transactions help; a faster volume does not.",
-    )  # fmt: skip
 
 
 def _checkpoint(case: Case) -> Iterator[Cause]:
@@ -213,14 +219,20 @@ def _pool(case: Case) -> Iterator[Cause]:
     share *= _at_device(case)
     if share < limit.SHARE_MIN:
         return
-    yield _simple(
-        case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
-        row(
-            "buffer_pool_miss_ratio", missed, "1",
-            f"{percent(missed)} of page requests must read{_read_each(reads[span], read_ms)}; what was read is"
-            f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
+    yield Cause(
+        cause="memory.buffer_pool_small",
+        decided_by="level",
+        window_s=case.window_s,
+        share=share,
+        checks=(True, turnover >= 2, None if read_ms is None else True),
+        evidence=(
+            row(
+                "buffer_pool_miss_ratio", missed, "1",
+                f"{percent(missed)} of page requests must read{_read_each(reads[span], read_ms)}; what was read is"
+                f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
+            ),
         ),
-        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
+        advice="A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
         + pool_text(pool, missed),
     )  # fmt: skip
 
@@ -321,18 +333,4 @@ def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
         beyond_noise=loss > 0 and rank_sum_z(worse[during], worse[~during]) >= limit.INTERFERENCE_Z,
         samples=min(counts),
         text=f"{number(with_it)} {unit} with it, {number(without)} without",
-    )
-
-
-def _simple(
-    case: Case, cause: str, share: float | None, checks: list[bool | None], evidence: EvidenceRow, advice: str
-) -> Cause:
-    return Cause(
-        cause=cause,
-        decided_by="level" if cause == "memory.buffer_pool_small" else "counted",
-        window_s=case.window_s,
-        share=share,
-        checks=tuple(checks),
-        evidence=(evidence,),
-        advice=advice,
     )

@@ -12,6 +12,7 @@ _METRICS = metric_table(
         "iowait_ratio": ("1", "share of all CPUs' time idle while a task waited for I/O"),
         "steal_ratio": ("1", "share of all CPUs' time taken by the hypervisor"),
         "idle_ratio": ("1", "share of all CPUs' time idle otherwise"),
+        "least_busy_ratio": ("1", "share of time in which the CPU with least to do was not idle"),
         "context_switches_per_s": ("1/s", "context switches"),
         "processes_started_per_s": ("1/s", "processes and threads started"),
         "runnable_threads": ("1", "threads running or ready at the tick"),

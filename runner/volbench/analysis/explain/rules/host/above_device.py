@@ -7,7 +7,7 @@ lost between the two; where a layer has operations that no layer above it sent, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,26 +15,22 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
+from volbench.analysis.explain.cause_info import CauseInfo
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean
 from volbench.analysis.explain.evidence.device import DIRECTIONS, FILE_LAYER, Direction, Resource
 from volbench.analysis.explain.evidence.layers import (
-    LOGS,
-    SPLIT_MIB,
-    Flow,
     cgroup_flow,
     configured_limits,
     device_flow,
-    server_flow,
     stretches,
-    time_above_ms,
 )
 from volbench.analysis.explain.evidence.limits import Plateau, limits_of, plateaus
 from volbench.analysis.explain.evidence.stalls import without_stalls
+from volbench.analysis.explain.rules.host.lost_time import LostTime, lost_reads, lost_syncs
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     effect_rows,
     hardly_waited_for,
-    hidden_commit_share,
     hidden_write_share,
     loss_rows,
 )
@@ -63,28 +59,42 @@ _RAISE = (
     " nothing."
 )
 
-
-@dataclass(frozen=True, kw_only=True)
-class LostTime:
-    """Time that operations of the server lose above the device.
-
-    Args:
-        direction: of the operations at the device; syncs are writes there.
-        noun: of one operation, as a report says it.
-        upper, lower: the same operations in the server and at the device.
-        each_ms, below_ms: time of one in the server, and what the device takes for its work.
-        above_ms: the difference, at least.
-        share: of statement time; None: not known.
-    """
-
-    direction: Direction
-    noun: str
-    upper: Flow
-    lower: Flow
-    each_ms: float
-    below_ms: float
-    above_ms: float
-    share: float | None
+CAUSES = (
+    CauseInfo(
+        name="host.io_limit",
+        group="the host or the instance",
+        title="A limit above the volume throttles its operations",
+        panels=("iops", "await"),
+        explains_fall=True,
+        moment="a limit above the volume is reached",
+        meaning="A limit above the volume holds operations back: a control group, a queue of the host.",
+        signs=(
+            "The server's reads are metered at a plateau and take much longer in the server than at the device."
+            " The device itself is fast."
+        ),
+        advice=(
+            "Look for limits: `docker inspect` (`BlkioDevice*`), `systemctl show -p IOReadIOPSMax`, `io.max` or"
+            " `blkio.throttle.*` of the pod's control group. A faster volume does not help."
+        ),
+    ),
+    CauseInfo(
+        name="host.io_wait",
+        group="the host or the instance",
+        title="Operations wait above the volume, on the host",
+        panels=("await", "queue"),
+        explains_fall=True,
+        by_medians=True,
+        meaning="Operations wait on the host, above the device, and no limit is visible.",
+        signs=(
+            "The same reads take longer in the server than at the device (Little's law, layer by layer). There"
+            " is no plateau."
+        ),
+        advice=(
+            "Look at the file system, the device's queue and the host's CPU pressure. A faster volume does not"
+            " help."
+        ),
+    ),
+)
 
 
 def host_findings(case: Case) -> list[Cause]:
@@ -102,64 +112,6 @@ def host_findings(case: Case) -> list[Cause]:
         if finding is not None:
             findings.append(finding)
     return findings
-
-
-def lost_reads(case: Case) -> LostTime | None:
-    """Time that reads of data files lose above the device; None where they lose little, or it is not known.
-
-    At least twice what the device takes, and as long as a slow read: less is scheduling. With reads past the page
-    cache, the device must serve about as many: fewer mean that this device is not where the files are.
-    """
-    upper = server_flow(case.grid, "read", ("data",))
-    lower = None if case.device is None else device_flow(case.device, "read")
-    if upper is None or lower is None or upper.each_ms is None or lower.each_ms is None:
-        return None
-    sent, arrived, above_ms = mean(upper.rate), mean(lower.rate), time_above_ms(upper, lower)
-    if not sent or not arrived or above_ms is None:
-        return None
-    least = (1 - limit.SAME_OPERATIONS) if case.reads_directly else limit.PAGE_CACHE_MISSES_MIN
-    below_ms = upper.each_ms - above_ms
-    if arrived < least * sent or above_ms < max(limit.READ_SLOW_MS, 2 * below_ms):
-        return None
-    share = None if case.budget is None else case.budget.share("data_reads")
-    if share is not None and share < limit.SHARE_MIN:
-        return None
-    return LostTime(
-        direction="read", noun="read", upper=upper, lower=lower, each_ms=upper.each_ms, below_ms=below_ms,
-        above_ms=above_ms, share=share,
-    )  # fmt: skip
-
-
-def lost_syncs(case: Case) -> LostTime | None:
-    """Time that syncs of the logs lose above the device; None where they lose little, or it is not known.
-
-    A sync is at most: two commits of a file system's journal, its own and the one that runs when it comes; each of
-    them two writes and a flush, one after the other; and its own bytes in pieces of SPLIT_MIB. What is beyond that,
-    the device did not take.
-    """
-    upper, device = server_flow(case.grid, "sync", LOGS), case.device
-    written = server_flow(case.grid, "write", LOGS)
-    lower = None if device is None else device_flow(device, "write")
-    if upper is None or lower is None or device is None or upper.each_ms is None or lower.each_ms is None:
-        return None
-    pieces = 0.0
-    if written is not None and written.mib_per_s is not None and mean(upper.rate):
-        pieces = (mean(written.mib_per_s) or 0.0) / (mean(upper.rate) or 1.0) / SPLIT_MIB
-    flush_ms = median(device.f_await_ms) or 0.0
-    below_ms = limit.SYNC_BY_VOLUME * 2 * (lower.each_ms + flush_ms) + pieces * lower.each_ms
-    above_ms = upper.each_ms - below_ms
-    if above_ms < limit.SYNC_SLOW_MS:
-        return None
-    budget = case.budget
-    share = None
-    if budget is not None:
-        share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite") + hidden_commit_share(case)
-        if share < limit.SHARE_MIN:
-            return None
-    return LostTime(
-        direction="write", noun="sync of a log", upper=upper, lower=lower, each_ms=upper.each_ms, below_ms=below_ms,
-        above_ms=above_ms, share=share,
-    )  # fmt: skip
 
 
 def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Cause | None:

@@ -9,6 +9,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.layers import (
     FOREIGN_MIB_MIN,
@@ -27,6 +28,31 @@ from volbench.analysis.explain.rules.shared_evidence import (
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 from volbench.records.steps import step_kind
+
+CAUSES = (
+    CauseInfo(
+        name="interference.io",
+        group="something else uses the disk or the CPUs",
+        title="Something else reads or writes on the same disk",
+        panels=("iops", "throughput_mib"),
+        explains_fall=True,
+        is_change=True,
+        moment="I/O of others begins",
+        meaning="Another program or volume reads from the same device.",
+        signs=(
+            "The device serves more reads than the server sent: at least a quarter of all. Where the other reads"
+            " begin within the window, the server's reads become slower at that time. Without such an effect it"
+            " explains at most the part of an operation's time for which it waits behind others: of N operations"
+            " in flight, N / (1 + N), and the others' part of that. Under 15 % of the latency of its time it is"
+            " not named."
+        ),
+        advice=(
+            "Find the other user (`iotop`, `pidstat -d`, volumes on the same disk, a snapshot) and move it, or"
+            " give the database a volume of its own."
+        ),
+    ),
+)
+
 
 NEIGHBOUR = "interference.io"
 LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.evidence.align import mean
+from volbench.analysis.explain.cause_info import CauseInfo
+from volbench.analysis.explain.evidence.align import Floats, mean
 from volbench.analysis.explain.evidence.processors import (
     CELL,
     CLIENT,
@@ -28,6 +29,22 @@ _RAISE = (
 )
 _DECIDE = "this decides: nr_throttled of cpu.stat, and cpuset.cpus, of the control groups of server and load"
 
+CAUSES = (
+    CauseInfo(
+        name="cpu.client_saturated",
+        group="the server or the client",
+        title="The load generator has no CPU left",
+        panels=("cpu", "pressure"),
+        meaning="The load generator has no CPU left. The cell is invalid.",
+        signs=(
+            "sysbench uses at least 90 % of the CPU that it can use, or a quota throttles it, or its tasks wait"
+            " for a CPU while CPUs are idle. Server and load are counted apart (source `tasks`, entities `server`"
+            " and `client`); in recordings that have both together it is one of two."
+        ),
+        advice="Give the client more CPUs, or use fewer threads.",
+    ),
+)
+
 
 def held_findings(case: Case) -> list[Cause]:
     """Whom something holds back from idle CPUs: the server, the load, or one of the two."""
@@ -44,12 +61,21 @@ def held_findings(case: Case) -> list[Cause]:
 
 def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
     """Of the clients' time, the waits for a CPU that no busy CPU explains; None: little, or not known."""
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
-    if user is None or system is None or not case.threads:
+    busy = _busy(case)
+    if busy is None or not case.threads:
         return None
-    held = held_tasks(use, user + system, case.threads + OTHER_TASKS[side])
+    held = held_tasks(use, busy, case.threads + OTHER_TASKS[side])
     share = None if held is None else min(1.0, held / case.threads)
     return share if share is not None and share >= limit.SHARE_MIN else None
+
+
+def _busy(case: Case) -> Floats | None:
+    """Share of the time for which all CPUs can have been busy at once, at most; None: not known."""
+    least = case.at("least_busy_ratio", "cpu")
+    if least is not None:
+        return least
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    return None if user is None or system is None else user + system
 
 
 def _either(case: Case, whole: TaskUse) -> Iterator[Cause]:
@@ -74,9 +100,12 @@ def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of
 
 def _rows(case: Case, whose: str, use: TaskUse) -> Iterator[EvidenceRow]:
     delay, used, busy = mean(use.delay) or 0.0, mean(use.used) or 0.0, case.cpu_busy or 0.0
+    least = mean(case.at("least_busy_ratio", "cpu"))
+    of_one = "" if least is None else f", the one with least to do {percent(least)}"
     text = (
         f"{_WHOSE[whose]} wait {number(delay)} s in each second for a CPU and run for {number(used)}, while the"
-        f" host's CPUs are {percent(busy)} busy: idle CPUs would run them, so a quota or a cpuset holds them back"
+        f" host's CPUs are {percent(busy)} busy{of_one}: idle CPUs would run them, so a quota or a cpuset holds"
+        " them back"
     )
     yield row("held_back_s_per_s", delay, "s/s", text)
     if whose == CELL:

@@ -14,6 +14,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.layers import Flow, device_flow, server_flow
@@ -21,6 +22,31 @@ from volbench.analysis.explain.rules.shared_evidence import context, effect_rows
 from volbench.analysis.explain.rules.stretch import worst_stretch
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow
+
+CAUSES = (
+    CauseInfo(
+        name="memory.reclaim",
+        group="the server or the client",
+        title="The page cache was taken back, and the volume is read instead",
+        panels=("iops", "throughput_mib"),
+        explains_fall=True,
+        meaning=(
+            "The kernel took back the page cache that the server reads through; the volume now serves what"
+            " memory served."
+        ),
+        signs=(
+            "From some second on the device reads at least half of the bytes that the server's files read (or"
+            " over 30 %, where these take at least half of the time of the server's reads), before at most 30 %,"
+            " and the server does not read more. Tasks wait for memory (`/proc/pressure/memory`). Only servers"
+            " that read through the page cache (not `O_DIRECT`)."
+        ),
+        advice=(
+            "Raise the memory limit of the server's group (container, pod), or find what else uses the host's"
+            " memory. `innodb_flush_method=O_DIRECT` with a larger buffer pool does not depend on the page cache."
+        ),
+    ),
+)
+
 
 RECLAIM = "memory.reclaim"
 CACHED_MIN, UNCACHED_MIN = 0.7, 0.5

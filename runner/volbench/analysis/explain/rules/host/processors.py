@@ -10,10 +10,12 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Mask, mean, median
 from volbench.analysis.explain.evidence.layers import stretches
-from volbench.analysis.explain.evidence.processors import CELL, CLIENT, SERVER, CpuAccount, task_use
+from volbench.analysis.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
 from volbench.analysis.explain.rules.advice import cpus_text
+from volbench.analysis.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.analysis.explain.rules.shared_evidence import (
     Effect,
     effect_rows,
@@ -25,7 +27,6 @@ from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 SATURATED, CLIENT_SATURATED, OTHERS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
-STEAL = "cpu.steal"
 SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
 """Whose CPUs run out -> the cause."""
 _GAP_S = 5.0
@@ -33,8 +34,6 @@ _GAP_S = 5.0
 _MOST_OF_CPUS = 0.5
 """Of the CPUs that the cell wanted: from here on others had more of them than the cell."""
 _MOST_OF_RISE = 0.5
-FAIR_MIN = 0.75
-"""Of the part that tasks of one weight get: less is no chance of sampling the run queue."""
 _MORE_CPU = (
     "More CPU for the server (a larger quota where one holds it back), or less other work on this host: a faster"
     " volume changes little here."
@@ -47,38 +46,61 @@ _MOVE_THEM = (
     " faster volume change little here."
 )
 
+CAUSES = (
+    CauseInfo(
+        name="cpu.server_saturated",
+        group="the server or the client",
+        title="The server has no CPU left",
+        panels=("cpu", "pressure"),
+        all_along=True,
+        meaning="The server has no CPU left, or a CPU quota holds it back.",
+        signs=(
+            "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server"
+            " in at least half of its periods; and most of statement time is no wait for files or locks. In place"
+            " of pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. Where"
+            " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each"
+            " with its share, where both use much. Where the server's tasks wait for a CPU while CPUs are idle, a"
+            " quota or a cpuset holds them back that nothing here counts: N tasks wait for at most N × the share"
+            " of time in which the CPU with least to do is busy."
+        ),
+        advice="Give the server more CPU or a larger quota. A faster volume changes little.",
+    ),
+    CauseInfo(
+        name="interference.cpu",
+        group="something else uses the disk or the CPUs",
+        title="Other programs use the CPUs that the server needs",
+        panels=("cpu", "pressure"),
+        all_along=True,
+        meaning=(
+            "Other programs on the same host use the CPUs that this load needs. Neither the server's"
+            " configuration nor the volume is at fault."
+        ),
+        signs=(
+            "The host's CPUs are at least 90 % busy, and running and waiting for a CPU is at least half of the"
+            " clients' time. Of the CPUs that this load would keep busy alone, others have at least half, or a"
+            " smaller part that explains 15 % of the latency. Others are the host's busy time less that of the"
+            " cell's own processes (agent, server, client, sampler, or their control groups) and of an emulated"
+            " volume's daemon; kernel threads are among them. Where no account of the server's control group"
+            " exists and it gets clearly less than the part of its runnable tasks, a quota that nothing counts"
+            " may hold it: the finding is one of two. What the cell lost to them is at most what they ran, and at"
+            " most the time for which its own tasks were runnable without a CPU (`/proc/PID/schedstat`). Where"
+            " they begin or end within the step, the finding has their time. A server that its own quota holds"
+            " back is `cpu.server_saturated`; a load that a quota holds back is `cpu.client_saturated`. For"
+            " `observe`, an application on the server's host counts as other programs. Without an account of the"
+            " cell's own processes (recordings of sar) the users of the CPUs cannot be distinguished, and the"
+            " finding is `cpu.server_saturated`."
+        ),
+        advice=(
+            "Find them (`ps -eo pid,pcpu,comm --sort=-pcpu`, `systemd-cgtop`, `docker stats`) and move them to"
+            " another host or time, or give the server CPUs of its own (cpuset, `CPUWeight`)."
+        ),
+    ),
+)
+
 
 def cpu_findings(case: Case) -> list[Cause]:
     """Whom this load's time on and before the CPUs is to be put down to: the server, its quota, other programs."""
     return [*_saturated(case)] or [*_starved_syncs(case)]
-
-
-def steal_findings(case: Case) -> Iterator[Cause]:
-    """The hypervisor's part of the time that this load runs or waits for a CPU.
-
-    Of CPU time that the machine wanted, B + S a second, it had B and the hypervisor took S. With all of it, work on
-    CPUs and the queue before them would be shorter by S / (B + S): that part of the load's time on and before CPUs.
-    """
-    stolen, busy = mean(case.at("steal_ratio", "cpu")), case.cpu_busy
-    if stolen is None or stolen < limit.STEAL_MIN:
-        return
-    of_wanted = 1.0 if busy is None else stolen / (stolen + busy)
-    cpu_share = _cpu_share(case, throttled=False)
-    share = None if cpu_share is None else cpu_share * of_wanted
-    if (of_wanted if share is None else share) < limit.SHARE_MIN:
-        return
-    text = (
-        f"the hypervisor took {percent(stolen)} of the CPU time, {percent(of_wanted)} of what this machine wanted"
-    )
-    yield Cause(
-        cause=STEAL,
-        decided_by="counted",
-        window_s=case.window_s,
-        share=share,
-        checks=(True, stolen >= 2 * limit.STEAL_MIN),
-        evidence=(row("steal_ratio", stolen, "1", text), *_cpu_rows(case, cpu_share)),
-        advice="Another host or instance type (no burstable one), or fewer neighbours.",
-    )
 
 
 def others_have_most(account: CpuAccount) -> bool:
@@ -113,21 +135,21 @@ def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
 def _saturated(case: Case) -> Iterator[Cause]:
     """CPU phases that take most of the time, divided into the load's own and what others took (`lost_share`)."""
     throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
-    cpu_share = _cpu_share(case, throttled=throttled)
+    cpu_share = load_cpu_share(case, throttled=throttled)
     if not (throttled or case.cpu_bound or _waits_are_counted(case)) or (
         cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN
     ):
         return
     account = None if throttled else case.cpu_account
     by_others = 0.0 if account is None else account.lost_share()
-    side = None if account is None or by_others < _MOST_OF_CPUS else _may_be_held(case, account)
+    side = None if account is None or by_others < _MOST_OF_CPUS else may_be_held(case, account)
     if account is not None and side is not None:
         own_side = _own_finding(case, cpu_share, cpu_share, throttled=throttled)
         alike = (
             own_side if side != CLIENT else replace(own_side, cause=CLIENT_SATURATED, advice=MORE_FOR_CLIENT),
             _foreign_finding(case, account, None if cpu_share is None else cpu_share * by_others, cpu_share),
         )
-        rows = (*_fair_rows(case, account, side),)
+        rows = (*fair_rows(case, account, side),)
         yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
         return
     own, foreign = (None if cpu_share is None else cpu_share * part for part in (1 - by_others, by_others))
@@ -150,55 +172,7 @@ def _waits_are_counted(case: Case) -> bool:
     return busy >= limit.CPU_BUSY_MIN and (mean(account.delay) or 0.0) >= limit.SHARE_MIN * case.threads
 
 
-def _fair_cpus(case: Case, account: CpuAccount, side: str) -> tuple[float, float] | None:
-    """CPUs that tasks of the cell get where all runnable ones have one weight, and what they have; None: not known.
-
-    Args:
-        case: the step.
-        account: of the CPUs.
-        side: SERVER, CLIENT or CELL.
-    """
-    runnable, use = mean(case.at("runnable_threads", "cpu")), task_use(case.grid, side)
-    own = None if use is None else mean(use.used + use.delay)
-    if runnable is None or use is None or not own:
-        return None
-    return account.cpus * own / max(runnable, own), mean(use.used) or 0.0
-
-
-def _waiting_side(case: Case) -> str:
-    """Who of the cell runs and waits for CPUs longer; CELL where its processes were counted together."""
-    uses = {side: task_use(case.grid, side) for side in SIDES}
-    known = {side: mean(use.used + use.delay) or 0.0 for side, use in uses.items() if use is not None}
-    return max(known, key=lambda side: known[side]) if len(known) == len(SIDES) else CELL
-
-
-def _may_be_held(case: Case, account: CpuAccount) -> str | None:
-    """Whom a quota or a smaller weight may hold, which nothing here counts: SERVER, CLIENT or CELL; None: nobody.
-
-    Without an account of its control group no quota is seen, and time under one counts as waiting for a CPU. Linux
-    divides the CPUs among runnable tasks by weight (CFS, EEVDF): who gets clearly less than the part of its tasks
-    is held by something else than their number.
-    """
-    side = _waiting_side(case)
-    if case.grid.column("cgroup_cpu", "cpus_used", CLIENT if side == CLIENT else SERVER) is not None:
-        return None
-    fair = _fair_cpus(case, account, side)
-    return side if fair is not None and fair[1] < FAIR_MIN * fair[0] else None
-
-
-def _fair_rows(case: Case, account: CpuAccount, side: str) -> Iterator[EvidenceRow]:
-    fair, own = _fair_cpus(case, account, side) or (0.0, 0.0)
-    whose = "the load" if side == CLIENT else "the server"
-    text = (
-        f"of {number(fair)} CPUs that its runnable tasks would get among all of the host {whose} has {number(own)}:"
-        " a quota or a smaller weight of its group, which nothing here counts, may hold it; it is one of the two"
-    )
-    yield row("fair_cpus", fair, "1", text)
-    text = f"this decides: nr_throttled of cpu.stat of the control group of {whose} and above"
-    yield row("decide", None, "1", text)
-
-
-def _cpu_share(case: Case, *, throttled: bool) -> float | None:
+def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
     """Share of the time in which this load runs or waits for a CPU; None where nothing tells."""
     if case.cpu_cycle_share is not None:
         return case.cpu_cycle_share
@@ -219,7 +193,7 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         quota_text = "" if used is None else f" and left it {number(used)} CPUs"
         text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
         rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
-    rows += [*_host_rows(case), *_cpu_rows(case, cpu_share)]
+    rows += [*_host_rows(case), *cpu_rows(case, cpu_share)]
     counted = throttled or case.cpu_cycle_share is not None
     return Cause(
         cause=SATURATED,
@@ -253,7 +227,7 @@ def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_s
             *(effect.evidence for effect in effects if effect.is_worse),
             *_losses(effects),
             *_host_rows(case),
-            *_cpu_rows(case, cpu_share),
+            *cpu_rows(case, cpu_share),
         ),
         advice=_MOVE_THEM,
     )
@@ -334,7 +308,7 @@ def _host_rows(case: Case) -> Iterator[EvidenceRow]:
         yield row("cpu_some_ratio", pressure, "1", f"tasks waited for a CPU in {percent(pressure)} of the time")
 
 
-def _cpu_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
+def cpu_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
     """How much of the time computing and waiting for a CPU take."""
     cycle = case.cpu_cycle_share
     if cycle is not None:

@@ -22,6 +22,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, quantile
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.layers import FOREIGN_OPERATIONS_MIN, cgroup_flow, stretches
@@ -29,6 +30,50 @@ from volbench.analysis.explain.rules.host.above_device import GAP_S
 from volbench.analysis.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
+
+CAUSES = (
+    CauseInfo(
+        name="storage.split_operations",
+        group="the volume is at a limit",
+        title="The volume counts an operation of this host as several",
+        panels=("iops", "exceeded"),
+        meaning="The volume counts one operation of this host as several, and each counts for its limit.",
+        signs=(
+            "Host and volume count the same bytes (within 15 %), the volume at least 1.5 times as many"
+            " operations, and a limit of operations is met or credits are gone. The volume's own counters with"
+            " bytes are needed (NVMe log page, CloudWatch's `VolumeReadBytes` and `VolumeWriteBytes`)."
+        ),
+        advice=(
+            "Send operations of at most the volume's piece (EBS SSD: 256 KiB), and align partition and file"
+            " system to it."
+        ),
+    ),
+    CauseInfo(
+        name="interference.shared_volume",
+        group="something else uses the disk or the CPUs",
+        title="Somebody else uses the same volume",
+        panels=("iops", "throughput_mib"),
+        explains_fall=True,
+        is_change=True,
+        moment="I/O of others on the volume begins",
+        meaning=(
+            "The volume serves operations that this host never sent: another host, a snapshot or a copy uses the"
+            " same volume."
+        ),
+        signs=(
+            "The volume's own counters (NVMe log page, EBS CSI driver, CloudWatch, an emulated volume) show at"
+            " least 20 operations/s and a quarter of all beyond the host's. Splitting does not explain them: they"
+            " carry more bytes, or pieces would be smaller than 4 KiB. `explain --from DIR` compares sar or"
+            " iostat with CloudWatch's metrics of the volume. The rule was checked against our own constructions"
+            " only: no lab condition makes this cause yet."
+        ),
+        advice=(
+            "Look at the volume's attachments, mounts on other hosts and snapshots. Check that volume and device"
+            " are the same one."
+        ),
+    ),
+)
+
 
 SHARED, SPLIT = "interference.shared_volume", "storage.split_operations"
 VOLUME_SOURCES = ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch")

@@ -15,6 +15,7 @@ import numpy as np
 
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, median, quantile
 from volbench.analysis.explain.rules.advice import p95_text
 from volbench.analysis.explain.rules.shared_evidence import context, explains_little
@@ -28,6 +29,29 @@ FILLED_PERCENT = 10.0
 """A bucket that was never fuller than this was empty all along; when it emptied is not known then."""
 FALL_MAX = 0.8
 """Rate while empty over rate before, below which the volume gives visibly less."""
+
+CAUSES = (
+    CauseInfo(
+        name="storage.burst_exhausted",
+        group="the volume is at a limit",
+        title="The volume's burst credits ran out",
+        panels=("balance", "iops"),
+        options=frozenset({"iops", "osd", "size", "throughput"}),
+        is_change=True,
+        moment="the burst credits are gone",
+        meaning="The volume ran on burst credits and spent them. It now gives its baseline.",
+        signs=(
+            "At one moment the rate falls to a plateau, and latency rises. The volume's credit balance, where it"
+            " is known (at most 0.5 % left), confirms it. A volume whose credits are gone from the start shows"
+            " the baseline only."
+        ),
+        advice=(
+            "Choose a volume whose baseline carries the load. Do not use what was measured before that moment:"
+            " it is the burst. `volbench credits` forecasts when credits run out and what that means for a dump"
+            " ([credits](credits.md))."
+        ),
+    ),
+)
 
 
 def emptied_findings(case: Case) -> Iterator[Cause]:

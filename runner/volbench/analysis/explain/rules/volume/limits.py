@@ -11,6 +11,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.evidence.device import Resource, conserved_resource
@@ -26,6 +27,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     throughput_fall,
 )
 from volbench.analysis.explain.rules.volume.credits import emptied_findings
+from volbench.analysis.explain.rules.volume.instance import instance_findings
 from volbench.analysis.explain.wording import amount, clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -38,12 +40,53 @@ _OTHER_SIZE = (
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
+CAUSES = (
+    CauseInfo(
+        name="storage.iops_limit",
+        group="the volume is at a limit",
+        title="The volume is at its limit of operations per second",
+        panels=("exceeded", "iops"),
+        options=frozenset({"innodb_buffer_pool_size", "iops", "osd", "osds", "size"}),
+        moment="the limit of operations is reached",
+        meaning="The volume serves no more operations per second, however many wait.",
+        signs=(
+            "IOPS form a plateau while operations queue. The volume's own counter says that the limit was"
+            " exceeded in at least 20 % of the time, or two signs agree and none contradicts: a longer queue"
+            " brings no more operations; reads and writes take from each other; an operation waits at least 3"
+            " times as long as without a queue; operations arrive as regularly as only a meter makes them."
+            " Without the volume's own counters, equal-sized operations do not tell IOPS from bytes: the finding"
+            " then says that it is one of the two."
+        ),
+        advice=(
+            "Provision more IOPS or choose a volume type that has them. Or reduce the demand: a larger buffer"
+            " pool for reads, fewer writes per transaction. The finding estimates the throughput with more IOPS"
+            " and names the next limit; `--what-if` predicts another volume."
+        ),
+    ),
+    CauseInfo(
+        name="storage.throughput_limit",
+        group="the volume is at a limit",
+        title="The volume is at its limit of bytes per second",
+        panels=("exceeded", "throughput_mib"),
+        options=frozenset({"nconnect", "osds", "size", "throughput"}),
+        moment="the limit of bytes is reached",
+        meaning="The volume transfers no more bytes per second.",
+        signs=(
+            "MiB/s form a plateau while operations queue, with the same signs as for IOPS. Operations are mostly"
+            " large: scans, dumps, page flushes. Where other programs' I/O begins within the step, a rate that"
+            " stays the same (within 15 %) while operations per second change at least twofold, with a queue on"
+            " both sides, is the limit of bytes that all share; with the roles exchanged it is a limit of IOPS."
+        ),
+        advice="Provision more throughput. Move dumps and scans to another time or to a replica.",
+    ),
+)
+
 
 def limit_findings(case: Case) -> list[Cause]:
     """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
     if case.device is None:
         return []
-    return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
+    return [*instance_findings(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
 
 
 def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
@@ -287,42 +330,6 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice=advice,
-    )
-
-
-def _instance(case: Case) -> Iterator[Cause]:
-    """The instance's own limit: only its counter can tell it from the volume's."""
-    counted = case.exceeded
-    shares: dict[Resource, float | None] = {
-        "iops": mean(counted.instance_iops),
-        "throughput": mean(counted.instance_throughput),
-    }
-    volume = max(mean(counted.volume_iops) or 0.0, mean(counted.volume_throughput) or 0.0)
-    resource = max(shares, key=lambda name: shares[name] or 0.0)
-    share = shares[resource] or 0.0
-    if share < limit.EXCEEDED_MIN or share < volume or case.device is None:
-        return
-    level = quantile(case.device.carried(resource), limit.LEVEL_QUANTILE)
-    rows = [
-        row(
-            f"instance_exceeded_{resource}_ratio", share, "1",
-            f"the instance's storage limit was exceeded in {percent(share)} of the time, the volume's in"
-            f" {percent(volume)}",
-        )
-    ]  # fmt: skip
-    if level is not None:
-        unit = "1/s" if resource == "iops" else "MiB/s"
-        rows.append(row("level", level, unit, f"it gave {amount(level, resource)}"))
-    checks = [True, queue_holds(case)]
-    yield Cause(
-        cause="instance.storage_limit",
-        decided_by="counted",
-        window_s=case.window_s,
-        share=case.storage_share,
-        checks=tuple(checks),
-        evidence=(*rows, *context(case)),
-        advice="A larger instance type: a larger volume would not help, its own limit was not reached."
-        + p95_text(case, resource, verb="the instance must give"),
     )
 
 

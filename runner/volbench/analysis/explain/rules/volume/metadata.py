@@ -10,6 +10,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, mean
 from volbench.analysis.explain.evidence.device import VIEWS
 from volbench.analysis.explain.wording import number, percent, row
@@ -18,6 +19,26 @@ from volbench.records.steps import step_kind
 
 _COUNTERS = sources_with("metadata_await_ms", *VIEWS)
 _SERVER = "performance_schema"
+
+CAUSES = (
+    CauseInfo(
+        name="storage.metadata_latency",
+        group="the volume is slow",
+        title="Opening, creating and changing files is slow",
+        panels=("await",),
+        options=frozenset({"mode", "nfs", "vers"}),
+        meaning="The time goes to round trips without data: open, close, lookup, create, rename.",
+        signs=(
+            "At least 40 % of the storage's time is metadata, as counted by the NFS client or the emulated"
+            " volume, or by performance_schema for data files. Sequential throughput may be excellent at the same"
+            " time."
+        ),
+        advice=(
+            "Reduce round trips: a larger `table_open_cache`, fewer and larger files, block storage in place of"
+            " a network file system."
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

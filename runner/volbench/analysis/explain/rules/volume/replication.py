@@ -13,8 +13,36 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.pool import Pool, pool_of
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.rules.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
+
+CAUSES = (
+    CauseInfo(
+        name="storage.replication",
+        group="the volume is at a limit",
+        title="The disks of the pool are busy with copies",
+        panels=("iops", "await"),
+        options=frozenset({"osd", "osds", "replicas"}),
+        meaning=(
+            "The volume is a pool of disks (Ceph RBD). Its disks are at their limits, and much of what they do"
+            " is copies: each write is written once for each copy, and again for a log where a disk has one."
+        ),
+        signs=(
+            "The disks' own counters: a disk reaches 90 % of its limit in at least 10 % of the time, and"
+            " together the disks do at least 1.5 times as many writes as the client. N disks of L operations a"
+            " second serve N × L reads, and N × L divided by the disk writes for a write. The finding has all of"
+            " these figures; the summary of a comparison states how copies and disks differ between two pools."
+            " The name of the volume or of its profile plays no part. Emulated volumes count each disk today;"
+            " counters of a real cluster's OSDs are not sampled yet, so on real Ceph the cause is not named."
+        ),
+        advice=(
+            "More disks raise reads and writes in proportion. A copy less raises writes only, and leaves one"
+            " disk failure less between an outage and lost data. A log on another device takes its writes off the"
+            " disks."
+        ),
+    ),
+)
 
 
 def replication_findings(case: Case) -> Iterator[Cause]:

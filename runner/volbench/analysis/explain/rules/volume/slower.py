@@ -16,6 +16,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.cliffs import cliffs
 from volbench.analysis.explain.evidence.device import Device
@@ -35,6 +36,31 @@ QUEUE_FALL_MAX = 0.8
 """Of the operations in flight before: with fewer the device is not what got slower."""
 CPU_RISE_MAX = 0.15
 """Rise of the CPUs' use to saturation while operations take longer: then they may be what is slow."""
+
+CAUSES = (
+    CauseInfo(
+        name="storage.degraded",
+        group="the volume is slow",
+        title="The volume became slower",
+        panels=("await", "iops"),
+        explains_fall=True,
+        is_change=True,
+        moment="the volume becomes slower",
+        meaning="The volume itself became slower; the load did not become heavier.",
+        signs=(
+            "From one moment on, each operation takes at least 5 times as long, with no longer queue and no"
+            " limit reached. Or the volume is busy and slow (50 ms and more) at a rate that is below every known"
+            " limit (75 IOPS and 8 MiB/s). A volume explains at most the share of statement time in which one of"
+            " its operations was in flight: where that is under 15 %, neither this nor a limit is named. On"
+            " saturated CPUs, a rise that is no longer than what a task's wait for a CPU became longer is not the"
+            " volume's: operations are completed by tasks and interrupts of this host."
+        ),
+        advice=(
+            "Look at the storage's own history: volume status, credit balance, provider events, snapshots,"
+            " neighbours. More provisioned IOPS do not help."
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

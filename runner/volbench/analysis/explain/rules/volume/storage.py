@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import mean, median, quantile
-from volbench.analysis.explain.evidence.stalls import Stall, stalled_together
 from volbench.analysis.explain.rules.advice import p95_text
-from volbench.analysis.explain.rules.host.above_device import host_findings, lost_syncs
+from volbench.analysis.explain.rules.host.above_device import host_findings
 from volbench.analysis.explain.rules.host.foreign import foreign_findings, foreign_intervals
+from volbench.analysis.explain.rules.host.lost_time import lost_syncs
 from volbench.analysis.explain.rules.host.memory import memory_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
@@ -32,17 +33,60 @@ from volbench.analysis.explain.rules.volume.metadata import metadata_findings
 from volbench.analysis.explain.rules.volume.meter import metered_streams
 from volbench.analysis.explain.rules.volume.replication import replication_findings
 from volbench.analysis.explain.rules.volume.slower import slower_findings
+from volbench.analysis.explain.rules.volume.stall import stall_findings
 from volbench.analysis.explain.rules.volume.streams import read_ahead_findings, waiting_streams
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 from volbench.records.steps import step_kind
 
-STALLS_SHOWN = 5
 _SECOND = 0.9
 """Of the share of what loads the device from outside: a limit that is met with it comes after it."""
 _OF_OPERATIONS = frozenset({"storage.iops_limit", "storage.burst_exhausted", "instance.storage_limit"})
 """Limits that each piece of an operation counts for."""
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
+
+CAUSES = (
+    CauseInfo(
+        name="storage.read_latency",
+        group="the volume is slow",
+        title="Queries wait for slow reads from the volume",
+        panels=("await",),
+        options=frozenset({"innodb_buffer_pool_size"}),
+        all_along=True,
+        by_medians=True,
+        meaning="Queries wait for reads that are slow, and no limit explains it.",
+        signs=(
+            "A read of a data file takes at least 2.5 ms, and reads are at least 15 % of statement time."
+            " (Network SSDs answer in 0.5 to 2 ms.) Where a queue of six and more never varies and the rate is as"
+            " even as a meter that comes in slices of 100 ms, it is one of two with a limit."
+        ),
+        advice=(
+            "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
+        ),
+    ),
+    CauseInfo(
+        name="storage.sync_latency",
+        group="the volume is slow",
+        title="Commits wait for slow syncs of the volume",
+        panels=("await", "fsync"),
+        options=frozenset({"innodb_flush_log_at_trx_commit", "mode", "mount", "replicas", "sync_binlog"}),
+        all_along=True,
+        by_medians=True,
+        meaning="Commits wait for slow fsyncs of the redo log or the binary log.",
+        signs=(
+            "An fsync of a log takes at least 4 ms, and syncs are at least 15 % of statement time. Time that no"
+            " instrument shows counts only as far as logs were being synced: the share of time in which they"
+            " were, times the clients. On a busy machine, an fsync that is slow only because it waits for a CPU"
+            " is not counted here. Where sessions hold row locks while they sync, the finding says so. Where the"
+            " device took a small part of the syncs, it is one of two: the rest waits for a CPU or for a limit"
+            " above the device."
+        ),
+        advice=(
+            "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
+            " `innodb_flush_log_at_trx_commit` or `sync_binlog` loses transactions in a crash."
+        ),
+    ),
+)
 
 
 def storage_findings(case: Case) -> list[Cause]:
@@ -61,7 +105,7 @@ def _by_one_layer(case: Case) -> list[Cause]:
         return [*metadata_findings(case)] or [*_slow_files(case)]
     explained = [*memory_findings(case)] or [*_degraded(case)]
     if explained:
-        return [*explained, *_stalls(case)]
+        return [*explained, *stall_findings(case)]
     outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
     if any(is_much(finding) for finding in outside):
         # The device's own limits may be met as well, with the others' I/O; its waiting times are explained.
@@ -72,7 +116,7 @@ def _by_one_layer(case: Case) -> list[Cause]:
             else finding
             for finding in [*_shared_limit(case)] or limit_findings(case)
         ]
-        return [*outside, *limits, *_stalls(case)]
+        return [*outside, *limits, *stall_findings(case)]
     streams = step_kind(case.kind).file_io != "server"
     limits = limit_findings(case)
     if (
@@ -90,63 +134,13 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if outside:  # what is fast without a queue is slow because of whoever makes the queue, others among them
         slow = [finding for finding in slow if False not in finding.checks]
     copies = replication_findings(case)
-    return [*outside, *limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
+    return [*outside, *limits, *copies, *stall_findings(case), *metadata_findings(case), *slow]
 
 
 def _shared_limit(case: Case) -> Iterator[Cause]:
     """The limit that this server and others share, where they come or go within the step."""
     active = None if case.foreign is None else foreign_intervals(case, case.foreign)
     return iter(()) if active is None else conserved_limit(case, active)
-
-
-def _stalls(case: Case) -> Iterator[Cause]:
-    storage = case.storage_stalls
-    if not storage:
-        return
-    has_client = case.grid.column("client", "tps") is not None
-    together = stalled_together(case.client_stalls, storage, case.grid.width_s) if has_client else storage
-    if not together:
-        return
-    total, longest = (
-        sum(finding.length_s for finding in together),
-        max(together, key=lambda finding: finding.length_s),
-    )
-    if not has_client and longest.length_s < limit.STALL_UNSEEN_S_MIN:
-        return
-    who = (
-        "no transaction finished and the volume completed nothing" if has_client else "the volume completed nothing"
-    )
-    checks = [True, has_client or None, longest.length_s >= 2 * case.grid.width_s]
-    yield Cause(
-        cause="storage.stall",
-        decided_by="before and after",
-        window_s=(together[0].t0_s, together[-1].t1_s),
-        share=total / case.length_s,
-        checks=tuple(checks),
-        evidence=(
-            row(
-                "stalled_s", total, "s",
-                f"{who} for {number(total)} s{_in_all(together)}: {_times(case, together)}",
-            ),
-            *context(case),
-        ),
-        advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
-        " events at these times.",
-    )  # fmt: skip
-
-
-def _in_all(together: Sequence[Stall]) -> str:
-    return f" in all, {len(together)} times" if len(together) > 1 else ""
-
-
-def _times(case: Case, together: Sequence[Stall]) -> str:
-    """The longest ones, in order of time."""
-    longest = sorted(together, key=lambda finding: -finding.length_s)[:STALLS_SHOWN]
-    listed_stalls = sorted(longest, key=lambda finding: finding.t0_s)
-    listed = ", ".join(
-        f"{number(finding.length_s)} s from {clock(finding.t0_s, case.clock_zero_s)}" for finding in listed_stalls
-    )
-    return listed if len(listed_stalls) == len(together) else f"the longest {listed}"
 
 
 def _degraded(case: Case) -> Iterator[Cause]:

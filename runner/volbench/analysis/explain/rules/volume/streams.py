@@ -19,6 +19,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.rules.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
@@ -41,6 +42,26 @@ _ADVICE = {
     "write": "Storage with a lower write and flush latency, or fewer syncs: every file or block that is synced by"
     " itself waits for the volume once more.",
 }
+
+CAUSES = (
+    CauseInfo(
+        name="storage.readahead_small",
+        group="the volume is slow",
+        title="One reader waits for a small read-ahead",
+        panels=("await", "throughput_mib"),
+        meaning="One program reads large files from start to end, and the kernel asks for too little at a time.",
+        signs=(
+            "Reads of the size of the read-ahead, one to two and a half of them under way, each of 1 ms or more,"
+            " and no limit of the volume. Linux has two read-aheads under way, so a stream gets at most 2 ×"
+            " `read_ahead_kb` in a round trip (more only if the program itself reads more at a time): with the"
+            " default of 128 KiB (NFS since Linux 5.4) and 3.8 ms, 66 MiB/s."
+        ),
+        advice=(
+            "`echo 15360 > /sys/class/bdi/MAJOR:MINOR/read_ahead_kb`, with the numbers of `mountpoint -d"
+            " DIRECTORY`; the EFS mount helper does it. Or read several files at the same time."
+        ),
+    ),
+)
 
 
 def waiting_streams(case: Case) -> Iterator[Cause]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import mean, median
 from volbench.analysis.explain.rules.shared_evidence import log_sync_ms, storage_share_max
 from volbench.analysis.explain.wording import number, percent, row
@@ -19,6 +20,27 @@ _MANY_SHORT = (
 )
 QUEUE_SHARE_MIN = 0.75
 """Operations in flight for each client from which on the volume is not acquitted."""
+
+CAUSES = (
+    CauseInfo(
+        name="none",
+        group="not the volume",
+        title="The volume is not the problem",
+        panels=("await", "cpu"),
+        meaning="The volume is not the problem.",
+        signs=(
+            "Statement times of the server show that queries hardly wait for files (less than 30 %), or that the"
+            " waits are many and each is short. Where the server has no instrument for commits, they can take no"
+            " more than the clients' number times the time for which a log is synced; a server that syncs nothing"
+            " hides none. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
+            " volume."
+        ),
+        advice=(
+            "Look at the other findings. Where the storage's share is large but each wait is short, fewer"
+            " operations help: a larger buffer pool, commits in groups."
+        ),
+    ),
+)
 
 
 def acquit(case: Case) -> Cause | None:

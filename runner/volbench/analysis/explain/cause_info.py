@@ -1,0 +1,51 @@
+"""What a cause is: its words in reports and documentation, and how findings weigh it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Group = Literal[
+    "the volume is at a limit",
+    "the volume is slow",
+    "the host or the instance",
+    "something else uses the disk or the CPUs",
+    "the server or the client",
+    "the way to the server",
+    "not the volume",
+]
+GROUPS: tuple[Group, ...] = get_args(Group)
+"""In the order of docs/causes.md."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CauseInfo:
+    """A cause that a finding may name.
+
+    Args:
+        name: such as `storage.iops_limit`.
+        group: its part of docs/causes.md.
+        title: the heading in reports, a sentence without its full stop.
+        meaning, signs, advice: paragraphs of docs/causes.md, in Markdown; signs with the figures of the rule.
+        panels: keys of the charts that show it, the best first.
+        options: options of a volume or a server that act on it.
+        moment: what happens at the begin of its window, for the timelines; empty for a cause without a moment.
+        all_along: it is there during the whole step; of a part that something else made slow it explains less.
+        explains_fall: it explains why a load does much less for a while.
+        by_medians: the rule compares medians of a step with a threshold.
+        is_change: the whole step is needed to see it.
+    """
+
+    name: str
+    group: Group
+    title: str
+    meaning: str
+    signs: str
+    advice: str
+    panels: tuple[str, ...]
+    options: frozenset[str] = frozenset()
+    moment: str = ""
+    all_along: bool = False
+    explains_fall: bool = False
+    by_medians: bool = False
+    is_change: bool = False

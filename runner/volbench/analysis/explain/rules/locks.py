@@ -1,0 +1,115 @@
+"""Rules that name locks which queries wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.cause_info import CauseInfo
+from volbench.analysis.explain.evidence.align import mean
+from volbench.analysis.explain.wording import number, percent, row
+from volbench.records.report import EvidenceRow
+
+ROW_LOCKS, METADATA_LOCKS = "lock.row_contention", "lock.metadata_contention"
+CAUSES = (
+    CauseInfo(
+        name="lock.row_contention",
+        group="the server or the client",
+        title="Queries wait for each other's row locks",
+        panels=("throughput", "statement"),
+        meaning="Queries wait for row locks of other queries.",
+        signs="At least 20 % of statement time is waiting for row locks.",
+        advice=(
+            "Shorten transactions and avoid hot rows. Storage matters only while a lock is held: see"
+            " `storage.sync_latency` in the same report."
+        ),
+    ),
+    CauseInfo(
+        name="lock.metadata_contention",
+        group="the server or the client",
+        title="Queries wait for table and metadata locks",
+        panels=("throughput", "statement"),
+        explains_fall=True,
+        meaning=(
+            "Queries wait for a lock that is no row lock: of a table, of its definition (metadata lock), of a"
+            " backup, or of a name (`GET_LOCK`)."
+        ),
+        signs=(
+            "At least 20 % of statement time is waiting for table and metadata locks. A statement's time counts"
+            " when it ends: while nobody gets the lock, the load does nothing, and a lock that is held until the"
+            " step ends has no cause. MariaDB counts these waits only with the instrument"
+            " `wait/lock/metadata/sql/mdl`, which volbench switches on for servers of its own; MySQL has it on by"
+            " default."
+        ),
+        advice=(
+            "Find the holder (`performance_schema.metadata_locks`, `SHOW PROCESSLIST`): an old transaction"
+            " before an `ALTER TABLE`, `LOCK TABLES`, a backup with `FLUSH TABLES WITH READ LOCK`, the"
+            " application's own `GET_LOCK`. A faster volume does not help."
+        ),
+    ),
+)
+
+
+def lock_findings(case: Case) -> Iterator[Cause]:
+    """Locks of rows; locks of tables, definitions and names."""
+    yield from _row_locks(case)
+    yield from _metadata_locks(case)
+
+
+def _row_locks(case: Case) -> Iterator[Cause]:
+    share = case.budget.share("row_locks") if case.budget is not None else None
+    if share is None or share < limit.ROW_LOCK_SHARE_MIN:
+        return
+    waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
+    spent = mean(case.at("row_lock_wait_s_per_s", "innodb"))
+    each = f" of {number(1000 * spent / waits)} ms each" if spent and waits else ""
+    yield _counted(
+        case, ROW_LOCKS, share, [True, waits >= 1],
+        row(
+            "row_lock_share", share, "1",
+            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second{each}",
+        ),
+        "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
+    )  # fmt: skip
+
+
+def _metadata_locks(case: Case) -> Iterator[Cause]:
+    """Locks of whole tables, of definitions and of names: the server's instruments count how long sessions wait.
+
+    MySQL and MariaDB keep locks of GET_LOCK and of backups with the metadata locks.
+    """
+    budget = case.budget
+    share = 0.0 if budget is None else budget.share("table_locks")
+    if budget is None or share < limit.METADATA_LOCK_SHARE_MIN:
+        return
+    waiting = mean(budget.parts["table_locks"]) or 0.0
+    yield _counted(
+        case, METADATA_LOCKS, share, [True, waiting >= limit.HOLDERS_MIN],
+        row(
+            "metadata_lock_share", share, "1",
+            f"{percent(share)} of statement time is waiting for table and metadata locks,"
+            f" {number(waiting)} sessions at a time on average",
+        ),
+        "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an"
+        " ALTER TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application."
+        " Shorter transactions help; a faster volume does not.",
+    )  # fmt: skip
+
+
+def _counted(
+    case: Case, cause: str, share: float, checks: list[bool | None], evidence: EvidenceRow, advice: str
+) -> Cause:
+    return Cause(
+        cause=cause,
+        decided_by="counted",
+        window_s=case.window_s,
+        share=share,
+        checks=tuple(checks),
+        evidence=(evidence,),
+        advice=advice,
+    )
+
+
+RULE = lock_findings

@@ -1,0 +1,49 @@
+"""docs/causes.md: its table of causes and a section for each, generated from the descriptors beside the rules."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from volbench.analysis.explain.cause_info import GROUPS, CauseInfo
+from volbench.analysis.explain.causes import CAUSES
+
+WIDTH = 130
+_TABLE = "| group | causes |\n"
+_PARTS = {"Meaning": "meaning", "What you see": "signs", "What to do": "advice"}
+
+
+def causes_page(text: str) -> str:
+    """Return the page with its table and sections rewritten; what stands before the table is kept.
+
+    Raises ValueError for a page without the table.
+    """
+    introduction, table, _ = text.partition(_TABLE)
+    if not table:
+        raise ValueError("the page has no table of causes")
+    return introduction + "\n".join([*_table(), *_sections()])
+
+
+def _table() -> Iterator[str]:
+    yield _TABLE.rstrip()
+    yield "|---|---|"
+    for group in GROUPS:
+        names = [name for name, cause in CAUSES.items() if cause.group == group]
+        yield f"| {group} | {', '.join(f'[`{name}`](#{_anchor(name)})' for name in names)} |"
+
+
+def _sections() -> Iterator[str]:
+    for cause in CAUSES.values():
+        yield f"\n## {cause.name}"
+        yield "\n\n".join(_paragraphs(cause))
+    yield ""
+
+
+def _paragraphs(cause: CauseInfo) -> Iterator[str]:
+    for heading, part in _PARTS.items():
+        paragraph = f"**{heading}.** {getattr(cause, part)}"
+        yield textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "")
