@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import align
-from volbench.analysis.explain.evidence.network import network_account
+from volbench.analysis.explain.evidence.network import network_account, without_peaks
 from volbench.analysis.explain.findings import explain_case
 from volbench.store.series import Series, SeriesKey
 
@@ -65,6 +65,20 @@ def closed_loop(
 
 def named(case: Case, cause: str) -> Cause | None:
     return next((one for one in explain_case(case).findings if one.cause == cause), None)
+
+
+@pytest.mark.parametrize(
+    ("round_trips", "distances"),
+    [
+        ([1, 9, 1, 1, 9, 9, 1], [1, 1, 1, 1, 1, 1, 1]),  # one interval, and two
+        ([1, 9, 9, 9, 1], [1, 9, 9, 9, 1]),
+        ([1, 1, 1, 9, 8, 9], [1, 1, 1, 8, 8, 8]),
+        ([9, 1, 1, 1], [1, 1, 1, 1]),
+        ([5], [5]),
+    ],
+)
+def test_a_distance_lasts_three_intervals(round_trips: list[float], distances: list[float]) -> None:
+    assert without_peaks(np.array(round_trips, dtype=float), 3).tolist() == distances
 
 
 def test_a_far_server_is_named_with_its_share_and_what_a_near_one_would_give() -> None:

@@ -56,6 +56,13 @@ def test_a_proxy_that_stops_on_saturated_cpus_is_one_of_two() -> None:
     assert storage(named) == []
 
 
+def test_a_proxy_that_stops_for_nearly_a_second_at_a_time_is_no_distance() -> None:
+    """It was stopped for 67 % of the time; in some seconds the only empty statement took 0.9 s."""
+    named = findings("network-pause-of-a-second")
+    assert set(named) == {"network.stalls"}
+    assert named["network.stalls"].share == pytest.approx(0.67, abs=0.1)
+
+
 def test_an_episode_at_a_fixed_rate_has_its_time() -> None:
     """The lab delayed answers by 5 ms from second 16.1 to second 20.3."""
     named = findings("network-delay-rate")

@@ -12,8 +12,10 @@ trip. With Q statements/s that each are on the way for R seconds, Little's law g
 
 R is measured by an empty statement, ten times a second, on the same path (source `round_trip`). The shortest one of
 an interval, R_min, is the distance: a wait for a CPU, a lost packet or a pause makes a round trip longer and never
-shorter. So Q * R_min is what the distance takes, and Q * (R_mean - R_min) what round trips took beyond it. The
-conservation law is Q * R_min <= outside: where it fails, the empty statement was slower than the load's own.
+shorter. In a pause as long as an interval no round trip is short, so a peak of R_min that lasts less than three
+intervals is cut (`without_peaks`). So Q * R_min is what the distance takes, and Q * (R_mean - R_min) what round
+trips took beyond it. The conservation law is Q * R_min <= outside: where it fails, the empty statement was slower
+than the load's own.
 
 A connection whose last segment is lost stands still until TCP sends it again: by the retransmission timeout or by a
 loss probe, neither of which comes before 200 ms where one segment is under way (TCP_RTO_MIN and
@@ -30,11 +32,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask
 
 SOURCE = "round_trip"
 RESEND_S = 0.2
+DISTANCE_INTERVALS = 3
+"""For which a round trip is long at least where the distance is; shorter, it is a pause or a wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +53,7 @@ class NetworkAccount:
         distance: Q * R_min.
         delayed: Q * (R_mean - R_min).
         statements_per_s: Q.
-        shortest_ms, longest_ms: R_min, and the longest round trip.
+        shortest_ms, longest_ms: R_min without peaks, and the longest round trip.
         probe_delayed: share of time in which the empty statement was on its way longer than R_min.
         resending: P * 0.2; None where TCP's counters are not known.
     """
@@ -97,21 +102,37 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
     known = np.all([np.isfinite(one) for one in (shortest, usual, longest, statements, inside, clients)], axis=0)
     if not known.any() or clients[known].sum() <= 0:
         return None
-    beyond_s = (usual - shortest)[known] / 1000
+    distance_ms = without_peaks(shortest[known], DISTANCE_INTERVALS)
+    beyond_s = (usual[known] - distance_ms) / 1000
     timeouts, probes = (grid.column("tcp", f"{name}_per_s") for name in ("timeouts", "probed_losses"))
     resent = None if timeouts is None or probes is None else timeouts + probes
     return NetworkAccount(
         known=known,
         clients=clients[known],
         outside=np.maximum(0.0, clients - inside)[known],
-        distance=(statements * shortest)[known] / 1000,
+        distance=statements[known] * distance_ms / 1000,
         delayed=statements[known] * beyond_s,
         statements_per_s=statements[known],
-        shortest_ms=shortest[known],
+        shortest_ms=distance_ms,
         longest_ms=longest[known],
         probe_delayed=np.minimum(1.0, np.nan_to_num(trips[known]) * beyond_s),
         resending=None if resent is None else RESEND_S * np.nan_to_num(resent[known]),
     )
+
+
+def without_peaks(values: Floats, width: int) -> Floats:
+    """Values of shape (n,) with peaks narrower than `width` cut to their surroundings; wider plateaus stay.
+
+    The opening of mathematical morphology (Serra, Image Analysis and Mathematical Morphology, 1982): the greatest
+    of the least values of all windows that hold an interval. `width` is odd; the values at both ends are repeated.
+    """
+    least = _windows(values, width).min(axis=1)
+    opened: Floats = _windows(least, width).max(axis=1)
+    return opened
+
+
+def _windows(values: Floats, width: int) -> Floats:
+    return sliding_window_view(np.pad(values, width // 2, mode="edge"), width)
 
 
 def _clients(grid: Grid, threads: int | None, rate: float | None) -> Floats | None:
