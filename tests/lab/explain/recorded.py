@@ -13,7 +13,8 @@ from typing import Any
 from explain.injection import DEVICE_FILE
 from explain.runner import DONE_FILE, RECORDING, TRUTH_FILE
 from explain.scoring import exact_interval
-from recordings.score import Outcome, at_most, readings, stated_and_true
+from recordings.page import at_most
+from recordings.score import Outcome, readings, stated_and_true
 from recordings.tools import SAR_TEXT
 
 STORAGE = "storage."

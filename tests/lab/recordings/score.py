@@ -1,9 +1,7 @@
 """Score what `explain --from` says of recordings whose truth is known.
 
 A finding is true when it is among the causes that the condition makes. An acquittal (`none`) is false when the
-condition makes the volume the cause. `python tests/lab/recordings/score.py DIRECTORY` prints one line for each
-recording and the sums; `--calibrate` writes the counts that confidences of recordings come from, `--table FILE` a
-table of confidences as stated against what came true.
+condition makes the volume the cause.
 """
 
 from __future__ import annotations
@@ -11,10 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -27,8 +23,11 @@ from volbench.records.report import FindingRow
 TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
 """What a DBA may have: one of the texts, or both."""
 NONE = "none"
-MENDED_ON, CHECKED_ON = (1, 2, 3, 4, 5, 6), (7, 8)
-"""Seeds of recordings whose verdicts were known while rules were mended, and of those made after that."""
+MENDED_ON, CHECKED_ON = (1, 2, 3, 4, 5, 6), (7, 8, 10)
+"""Seeds of recordings whose verdicts were known while rules were mended, and of those made after that.
+
+Seed 10 is the lab's (tests/fixtures/lab-recordings).
+"""
 _CHECKS = re.compile(r"(?P<hold>\d+) of (?P<all>\d+) checks hold(?:, (?P<unmade>\d+) could not be made)?")
 BEFORE_S = 7
 """Seconds of the client's log before the recording."""
@@ -176,7 +175,7 @@ def counts_by_checks(found: Sequence[Outcome]) -> dict[tuple[str, str], Counted]
 
 def calibration_of(scored: Sequence[Outcome]) -> Calibration:
     """Confidences from the recordings that rules were mended on, checked on the others."""
-    derived, checked = (counts_of(_of_seeds(scored, seeds), seeds) for seeds in (MENDED_ON, CHECKED_ON))
+    derived, checked = (counts_of(of_seeds(scored, seeds), seeds) for seeds in (MENDED_ON, CHECKED_ON))
     made = Calibration(
         source="tests/fixtures/recordings", place="recordings of sar and iostat beside MariaDB", derived=derived
     )
@@ -188,7 +187,8 @@ def calibration_of(scored: Sequence[Outcome]) -> Calibration:
     return made.model_copy(update={"checked": checked, "agrees": all(inside)})
 
 
-def _of_seeds(scored: Sequence[Outcome], seeds: Sequence[int]) -> list[Outcome]:
+def of_seeds(scored: Sequence[Outcome], seeds: Sequence[int]) -> list[Outcome]:
+    """Those of some seeds."""
     return [one for one in scored if one.seed in seeds]
 
 
@@ -237,101 +237,6 @@ def condition_of(one: Outcome) -> str:
     return one.recording.rpartition("-")[0]
 
 
-EMULATED_CONDITIONS = frozenset({"latency-doubles", "latency-always"})
-"""Whose fault is made by volbench's own emulator; all others are the kernel's or the load's."""
-BINS = (0.0, 0.3, 0.6, 0.8, 1.0)
-"""Of stated confidences, for the table."""
-
-
-def table(scored: Sequence[Outcome]) -> str:
-    """Confidences as stated against what came true, in Markdown; a cause of several files counts once."""
-    lines = [
-        "# Confidences of recordings",
-        "",
-        "What `explain --from` says of `sar` and `iostat` texts alone (tests/fixtures/recordings). Confidences are"
-        " counted on seeds 1 to 6, whose verdicts were known while rules were mended; seeds 7 and 8 were recorded"
-        " after that, at load averages of 42 to 66, and nothing is counted on them. The method was chosen when"
-        " their verdicts were known.",
-        "",
-        "Of one recording there are three readings: sar, iostat, both.",
-        "",
-        "| seeds | false acquittals in readings | stated | findings | mean stated | came true | 95 % interval |",
-        "|---|--:|---|--:|--:|--:|--:|",
-    ]
-    for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
-        found = _of_seeds(scored, seeds)
-        guilty = [one for one in found if one.volume_is_cause]
-        acquitted = f"{sum(one.falsely_acquitted for one in guilty)} of {len(guilty)}"
-        pairs = sorted(stated_and_true(found))
-        for low, high in [*pairwise(BINS), (BINS[0], BINS[-1])]:
-            inside = [pair for pair in pairs if low <= pair[0] < high or (high == BINS[-1] and pair[0] >= high)]
-            if not inside:
-                continue
-            true, stated = sum(pair[1] for pair in inside), sum(pair[0] for pair in inside) / len(inside)
-            bounds = interval(true, len(inside))
-            label = "all" if (low, high) == (BINS[0], BINS[-1]) else f"{low:.1f} to {high:.1f}"
-            lines.append(
-                f"| {name} | {acquitted} | {label} | {len(inside)} | {stated:.2f} | {true / len(inside):.2f}"
-                f" | {bounds[0]:.2f} to {bounds[1]:.2f} |"
-            )
-    lines += ["", *_apart_lines(scored), "", *_acquittal_lines(scored), "", *_validation_lines(scored)]
-    return "\n".join(lines) + "\n"
-
-
-def _apart_lines(scored: Sequence[Outcome]) -> Iterator[str]:
-    yield "Stated less true over all findings, where the goal is within 5 points:"
-    for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
-        pairs = stated_and_true(_of_seeds(scored, seeds))
-        stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
-        yield f"seeds {name}: {100 * (stated - true):+.1f} points of {len(pairs)} findings."
-    yield "The intervals above are wider than the goal: it is met, and not proven. Within a range of confidences,"
-    yield "as the table shows, stated and true are further apart: low confidences are too high, high ones too low."
-
-
-def _acquittal_lines(scored: Sequence[Outcome]) -> Iterator[str]:
-    """By recording: its readings from sar, iostat and both are of one half minute, and no trials of their own."""
-    yield "False acquittals by recording, from any of its texts, and by who made the fault:"
-    yield ""
-    yield "| the volume was made slow by | recordings | falsely acquitted | at most (95 %) |"
-    yield "|---|--:|--:|--:|"
-    guilty = [one for one in scored if one.volume_is_cause]
-    own = {one.recording for one in guilty if condition_of(one) in EMULATED_CONDITIONS}
-    every = {one.recording for one in guilty}
-    acquitted = {one.recording for one in guilty if one.falsely_acquitted}
-    for name, group in (
-        ("the kernel (blkio.throttle)", every - own), ("volbench's own emulated volume", own), ("either", every),
-    ):  # fmt: skip
-        count = len(group & acquitted)
-        yield f"| {name} | {len(group)} | {count} | {100 * at_most(count, len(group)):.1f} % |"
-    yield ""
-    yield "The goal is 2 %. It is met, and not proven: that takes 149 recordings without a false acquittal."
-    yield "A latency that rises without a limit is tested against our own emulator only; a limit, the kernel's."
-    yield "All is one machine, MariaDB 10.11 and sysstat 12.6.1."
-
-
-def at_most(count: int, of: int) -> float:
-    """The upper end of the one-sided 95 % interval of a share (Clopper and Pearson), by bisection."""
-    low, high = count / of, 1.0
-    for _ in range(60):
-        share = (low + high) / 2
-        tail = sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count + 1))
-        low, high = (share, high) if tail > 0.05 else (low, share)
-    return high
-
-
-def _validation_lines(found: Sequence[Outcome]) -> Iterator[str]:
-    yield "Cross-validation over all recordings: the confidences of each part are counted on all the others"
-    yield "(method: `analysis/explain/calibration.py`; nothing is fitted but the counts)."
-    yield ""
-    yield "| left out in turn | findings | mean stated | came true | apart | Brier score |"
-    yield "|---|--:|--:|--:|--:|--:|"
-    for name, group in (("each recording", recording_of), ("each condition", condition_of)):
-        pairs = cross_validated(found, group)
-        stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
-        squares = sum((pair[0] - pair[1]) ** 2 for pair in pairs) / len(pairs)
-        yield f"| {name} | {len(pairs)} | {stated:.3f} | {true:.3f} | {stated - true:+.3f} | {squares:.3f} |"
-
-
 def stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
     once = {
         (one.recording, cause, kind, evidence): (confidence, true)
@@ -341,44 +246,3 @@ def stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
         )
     }
     return list(once.values())
-
-
-def main() -> None:
-    """Print the scores, or write the calibration or the table."""
-    scored = [*outcomes(Path(sys.argv[1]))]
-    if "--table" in sys.argv:
-        Path(sys.argv[sys.argv.index("--table") + 1]).write_text(table(scored), encoding="utf-8")
-        return
-    if "--calibrate" in sys.argv:
-        file = Path(calibrated.__file__).with_name(calibrated.RECORDINGS_FILE)
-        file.write_text(calibration_of(scored).model_dump_json(indent=1) + "\n", encoding="utf-8")
-        return
-    for name, seeds in (("mended on", MENDED_ON), ("unseen", CHECKED_ON)):
-        _print(name, _of_seeds(scored, seeds))
-
-
-def _print(name: str, found: Sequence[Outcome]) -> None:
-    for one in found:
-        named = ", ".join(
-            f"{cause} {confidence:.2f} ({kind}) {'true' if true else 'FALSE'}"
-            for cause, kind, confidence, true in zip(one.causes, one.kinds, one.confidences, one.true, strict=True)
-        )
-        print(f"{one.recording:20s} {'+'.join(tool[:-4] for tool in one.tools):11s} {named or 'nothing named'}")
-    guilty = [one for one in found if one.volume_is_cause]
-    false = sum(one.falsely_acquitted for one in guilty)
-    with_cause = sum(bool(one.causes) for one in guilty)
-    print(f"{name}: {false} false acquittals in {len(guilty)} readings of recordings whose volume is the cause;")
-    print(f"  a cause is named in {with_cause} of them")
-    for kind, counted in counts_of(found, ()).kinds.items():
-        low, high = interval(counted.true, counted.findings)
-        stated = calibrated.RECORDINGS.confidence(kind)
-        share = counted.true / counted.findings
-        came = f"{counted.true} of {counted.findings} ({share:.2f}, 95 % {low:.2f} to {high:.2f})"
-        print(f"  {kind}: {came}, stated {stated:.2f}")
-    for (checked, checks), counted in counts_by_checks(found).items():
-        low, high = interval(counted.true, counted.findings)
-        print(f"  {checked}, {checks}: {counted.true} of {counted.findings}, 95 % {low:.2f} to {high:.2f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from volbench.analysis.explain.evidence.align import Floats, interval_s
 from volbench.records.parse import NUMBER_MAX, parse_finite
 from volbench.store.series import Series, SeriesKey
 
@@ -118,10 +120,59 @@ def scaled(text: str, scale: float) -> float | None:
 
 
 def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
-    """Series of several files; where two have the same one, their samples are joined by time."""
+    """Series of several files, whatever their order; what two have at different times is joined by time.
+
+    Where two files count the same thing of one device at the same time, the one with more metrics of it counts
+    alone: the intervals of two tools end at different moments, so that operations of one and bytes of the other
+    vary against each other where nothing does.
+    """
     table = Table()
-    for recorded in files:
-        for key, series in recorded.series.items():
-            for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
-                table.add(t_s, key.source, key.metric, key.entity, value)
+    parts = [part for recorded in files for part in _parts(recorded)]
+    used: list[_Part] = []
+    for part in sorted(parts, key=lambda part: (-len(part.series), -part.samples, -part.of_file)):
+        rivals = [other for other in used if other.counts_same(part)]
+        for metric, series in part.series.items():
+            kept = ~np.logical_or.reduce([_covered(series.t_s, rival.t_s) for rival in rivals] or [series.t_s < 0])
+            for t_s, value in zip(series.t_s[kept].tolist(), series.value[kept].tolist(), strict=True):
+                table.add(t_s, part.source, metric, part.entity, value)
+        used.append(part)
     return table.series()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """What one file has of one entity of a source, by metric; `of_file`: how many series the file has in all."""
+
+    source: str
+    entity: str
+    series: Mapping[str, Series]
+    of_file: int
+
+    @property
+    def samples(self) -> int:
+        return sum(len(series.t_s) for series in self.series.values())
+
+    @property
+    def t_s(self) -> Floats:
+        return np.unique(np.concatenate([series.t_s for series in self.series.values()]))
+
+    def counts_same(self, other: _Part) -> bool:
+        """Whether both have a metric of the same entity."""
+        is_same = (self.source, self.entity) == (other.source, other.entity)
+        return is_same and not self.series.keys().isdisjoint(other.series)
+
+
+def _parts(recorded: Recorded) -> Iterator[_Part]:
+    metrics: dict[tuple[str, str], dict[str, Series]] = {}
+    for key, series in recorded.series.items():
+        metrics.setdefault((key.source, key.entity), {})[key.metric] = series
+    for (source, entity), series_of in metrics.items():
+        yield _Part(source=source, entity=entity, series=series_of, of_file=len(recorded.series))
+
+
+def _covered(t_s: Floats, others_s: Floats) -> NDArray[np.bool_]:
+    """Whether other samples end within the interval that ends at each time, shape as `t_s`."""
+    width_s = interval_s(t_s) or 0.0
+    before, until = (np.searchsorted(others_s, ends_s, side="right") for ends_s in (t_s - width_s, t_s))
+    covered: NDArray[np.bool_] = until > before
+    return covered | np.isin(t_s, others_s)
