@@ -34,7 +34,7 @@ def _table() -> Iterator[str]:
 
 def _sections() -> Iterator[str]:
     for cause in CAUSES.values():
-        yield f"\n## {cause.name}"
+        yield f"\n## {cause.name}\n*{cause.title}.*\n"
         yield "\n\n".join(_paragraphs(cause))
     yield ""
 

@@ -203,7 +203,7 @@ def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...], 
 
 def finding_lines(row: FindingRow) -> Iterator[str]:
     """Yield one finding: the cause with its share, the evidence, the advice."""
-    share = "" if row.share is None else f", explains {percent(row.share)} of the time"
+    share = "" if row.share is None else f", explains {percent(row.share)} of the latency"
     name = "none: the volume is not the problem" if row.cause == NONE else row.cause
     confidence = "" if row.confidence is None else f", confidence {row.confidence:.2f}"
     yield f"{name}{share}{confidence}"

@@ -32,7 +32,7 @@ CAUSES = (
         signs=(
             "With `--target attach` over TCP, volbench sends an empty statement ten times a second during the"
             " load. The shortest one of each second takes at least 0.5 ms (0.1 to 0.5 ms is usual within a data"
-            " centre). Round trips a second times that time is the number of clients that are on the way"
+            " centre). Round trips a second times that time is the number of clients that wait for the network"
             " (Little's law): at least 15 % of all clients, and no more than are outside of statements. A delay"
             " that begins or ends within the step has its time. A proxy or a tunnel on the way counts as network."
         ),
@@ -50,10 +50,10 @@ CAUSES = (
         meaning="The way to the server stands still now and then: packets are lost, or something holds them.",
         signs=(
             "Clients wait outside of statements for at least 15 % of their time beyond distance and CPUs, and a"
-            " witness explains most of that: TCP of the client's machine waited for acknowledgements in vain"
-            " (each at least 200 ms, before which Linux sends no lost packet again), or the empty statement took"
-            " 200 ms and more now and then. Where the client's CPUs are saturated and nobody counted its waiting"
-            " for them, a finding without TCP's counters is one of two. The statements themselves are as fast as"
+            " witness explains most of that: TCP of the client's machine had retransmission timeouts (each at"
+            " least 200 ms, before which Linux sends no lost packet again), or the empty statement took 200 ms"
+            " and more now and then. Where the client's CPUs are saturated and nobody counted its waiting for"
+            " them, a finding without TCP's counters is one of two. The statements themselves are as fast as"
             " ever. Not named for a load at a rate of its own."
         ),
         advice=(

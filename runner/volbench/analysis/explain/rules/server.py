@@ -57,8 +57,8 @@ CAUSES = (
             " without dips, is not held back by it."
         ),
         advice=(
-            "Enlarge the redo log (`innodb_redo_log_capacity`) and allow steady flushing (`innodb_io_capacity`)."
-            " The finding says how much redo the load writes in ten minutes."
+            "Enlarge the redo log (`innodb_redo_log_capacity`; MariaDB: `innodb_log_file_size`) and allow steady"
+            " flushing (`innodb_io_capacity`). The finding says how much redo the load writes in ten minutes."
         ),
     ),
     CauseInfo(
@@ -68,7 +68,11 @@ CAUSES = (
         panels=("throughput", "throughput_mib"),
         explains_fall=True,
         is_change=True,
-        meaning="A backup, a restore, an ALTER or a purge that ran concurrently slowed the load down.",
+        meaning=(
+            "A task of the suite that ran concurrently (a backup, a restore, an ALTER, a purge) slowed the load"
+            " down. In `observe`, tools that are connected to the server count. Any other backup is"
+            " `interference.io`."
+        ),
         signs=(
             "Throughput fell or latency rose by at least 10 % while the task ran, beyond noise, compared with"
             " the rest of the window."

@@ -38,13 +38,13 @@ CAUSES = (
         explains_fall=True,
         is_change=True,
         moment="I/O of others begins",
-        meaning="Another program or volume reads from the same device.",
+        meaning="Another program or volume reads from the same device, writes to it or discards blocks.",
         signs=(
-            "The device serves more reads than the server sent: at least a quarter of all. Where the other reads"
-            " begin within the window, the server's reads become slower at that time. Without such an effect it"
-            " explains at most the part of an operation's time for which it waits behind others: of N operations"
-            " in flight, N / (1 + N), and the others' part of that. Under 15 % of the latency of its time it is"
-            " not named."
+            "The device serves more reads, writes or discards than the server sent: at least a quarter of all,"
+            " and 20 a second or 2 MiB/s, in three intervals or more. Where the others' I/O begins within the"
+            " window, the server's operations become slower at that time. Without such an effect it explains at"
+            " most the part of an operation's time for which it waits behind others: of N operations in flight, N"
+            " / (1 + N), and the others' part of that. Under 15 % of the latency of its time it is not named."
         ),
         advice=(
             "Find the other user (`iotop`, `pidstat -d`, volumes on the same disk, a snapshot) and move it, or"

@@ -52,15 +52,18 @@ CAUSES = (
         signs=(
             "IOPS form a plateau while operations queue. The volume's own counter says that the limit was"
             " exceeded in at least 20 % of the time, or two signs agree and none contradicts: a longer queue"
-            " brings no more operations; reads and writes take from each other; an operation waits at least 3"
-            " times as long as without a queue; operations arrive as regularly as only a meter makes them."
-            " Without the volume's own counters, equal-sized operations do not tell IOPS from bytes: the finding"
-            " then says that it is one of the two."
+            " brings no more operations; reads and writes compete for one budget; an operation waits at least 3"
+            " times as long as without a queue; operations complete as evenly as a rate limiter spaces them."
+            " Without the volume's own counters, equal-sized operations cannot distinguish a limit of IOPS from"
+            " one of bytes: the finding then says that it is one of the two."
         ),
         advice=(
             "Provision more IOPS or choose a volume type that has them. Or reduce the demand: a larger buffer"
             " pool for reads, fewer writes per transaction. The finding estimates the throughput with more IOPS"
-            " and names the next limit; `--what-if` predicts another volume."
+            " and names the next limit; `--what-if` predicts another volume. To check: `fio` with random reads of"
+            " 4 KiB and then of 64 KiB, 32 at a time; a limit of operations keeps the operations per second, a"
+            " limit of bytes the MiB/s. CloudWatch: `VolumeReadOps` and `VolumeWriteOps`,"
+            " `VolumeIOPSExceededCheck`."
         ),
     ),
     CauseInfo(

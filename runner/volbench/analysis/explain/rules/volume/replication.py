@@ -25,8 +25,9 @@ CAUSES = (
         panels=("iops", "await"),
         options=frozenset({"osd", "osds", "replicas"}),
         meaning=(
-            "The volume is a pool of disks (Ceph RBD). Its disks are at their limits, and much of what they do"
-            " is copies: each write is written once for each copy, and again for a log where a disk has one."
+            "The volume is a pool of disks (Ceph RBD; emulated volumes only, today). Its disks are at their"
+            " limits, and much of what they do is copies: each write is written once for each copy, and again for"
+            " a log where a disk has one."
         ),
         signs=(
             "The disks' own counters: a disk reaches 90 % of its limit in at least 10 % of the time, and"
@@ -37,9 +38,8 @@ CAUSES = (
             " counters of a real cluster's OSDs are not sampled yet, so on real Ceph the cause is not named."
         ),
         advice=(
-            "More disks raise reads and writes in proportion. A copy less raises writes only, and leaves one"
-            " disk failure less between an outage and lost data. A log on another device takes its writes off the"
-            " disks."
+            "More disks raise reads and writes in proportion. One copy fewer raises writes only, and tolerates"
+            " one disk failure fewer. A log on another device takes its writes off the disks."
         ),
     ),
 )

@@ -48,12 +48,12 @@ CAUSES = (
         moment="the volume becomes slower",
         meaning="The volume itself became slower; the load did not become heavier.",
         signs=(
-            "From one moment on, each operation takes at least 5 times as long, with no longer queue and no"
-            " limit reached. Or the volume is busy and slow (50 ms and more) at a rate that is below every known"
-            " limit (75 IOPS and 8 MiB/s). A volume explains at most the share of statement time in which one of"
-            " its operations was in flight: where that is under 15 %, neither this nor a limit is named. On"
-            " saturated CPUs, a rise that is no longer than what a task's wait for a CPU became longer is not the"
-            " volume's: operations are completed by tasks and interrupts of this host."
+            "From one moment on, each operation takes at least 5 times as long, without a longer queue and"
+            " without a limit that is reached. Or the volume is busy and slow (50 ms and more) at a rate that is"
+            " below every known limit (75 IOPS and 8 MiB/s). A volume explains at most the share of statement"
+            " time in which one of its operations was in flight: where that is under 15 %, neither this nor a"
+            " limit is named. On saturated CPUs, a rise no greater than the increase in a task's wait for a CPU"
+            " is not the volume's: operations are completed by tasks and interrupts of this host."
         ),
         advice=(
             "Look at the storage's own history: volume status, credit balance, provider events, snapshots,"

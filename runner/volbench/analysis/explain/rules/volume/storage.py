@@ -56,9 +56,10 @@ CAUSES = (
         by_medians=True,
         meaning="Queries wait for reads that are slow, and no limit explains it.",
         signs=(
-            "A read of a data file takes at least 2.5 ms, and reads are at least 15 % of statement time."
-            " (Network SSDs answer in 0.5 to 2 ms.) Where a queue of six and more never varies and the rate is as"
-            " even as a meter that comes in slices of 100 ms, it is one of two with a limit."
+            "A read of a data file takes at least 2.5 ms, reads are at least 15 % of statement time, and waits"
+            " for files at least 30 % (or those who hold row locks mostly read). (Network SSDs answer in 0.5 to 2"
+            " ms.) Where a queue of six and more never varies and the rate is as even as a meter that comes in"
+            " slices of 100 ms, it is one of two with a limit."
         ),
         advice=(
             "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
@@ -74,12 +75,12 @@ CAUSES = (
         by_medians=True,
         meaning="Commits wait for slow fsyncs of the redo log or the binary log.",
         signs=(
-            "An fsync of a log takes at least 4 ms, and syncs are at least 15 % of statement time. Time that no"
-            " instrument shows counts only as far as logs were being synced: the share of time in which they"
-            " were, times the clients. On a busy machine, an fsync that is slow only because it waits for a CPU"
-            " is not counted here. Where sessions hold row locks while they sync, the finding says so. Where the"
-            " device took a small part of the syncs, it is one of two: the rest waits for a CPU or for a limit"
-            " above the device."
+            "An fsync of a log takes at least 4 ms, syncs are at least 15 % of statement time, and waits for"
+            " files at least 30 % (or those who hold row locks mostly sync). Time that no instrument shows counts"
+            " only as far as logs were being synced: the share of time in which they were, times the clients. On"
+            " a busy machine, an fsync that is slow only because it waits for a CPU is not counted here. Where"
+            " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
+            " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device."
         ),
         advice=(
             "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
