@@ -139,7 +139,8 @@ def test_only_generated_pages_change_and_they_name_all_three(answer: dict[str, A
     assert "### Step toy (`ToyStep`)" in pages["results/README.md"]
     assert "| `toy_sync_ms` | ms | lower | mean time of one write with its sync |" in pages["results/README.md"]
     assert "### source `toy_io`" in pages["results/README.md"]
-    assert "## interference.toy\n*The sampling process writes.*\n\n**Meaning.** The sampling process writes what it reads." in pages["docs/causes.md"]
+    title, meaning = "*The sampling process writes.*", "**Meaning.** The sampling process writes what it reads."
+    assert f"## interference.toy\n{title}\n\n{meaning}" in pages["docs/causes.md"]
 
 
 def test_the_contracts_hold_for_them_without_an_entry_in_a_test(tree: Path, answer: dict[str, Any]) -> None:

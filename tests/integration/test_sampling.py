@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from scratch_server import PASSWORD, ScratchServer, scratch_server
 
+from volbench.engine.connection import Account, connection
 from volbench.records.sources import SAMPLED
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
@@ -86,6 +88,27 @@ def test_our_own_statements_are_not_counted(process: SamplingProcess) -> None:
         if "performance_schema" in tick.read
     ]
     assert counts[-1] - counts[2] == 0
+
+
+def test_sessions_that_wait_for_a_table_are_counted_while_they_wait(
+    process: SamplingProcess, server: ScratchServer
+) -> None:
+    """Three wait for a table that a fourth has locked and does nothing with: none of their statements ends."""
+    server.query("CREATE TABLE IF NOT EXISTS mysql.awaited (a INT)")
+    account = Account(user="root", socket=str(server.socket))
+    with connection(account, "mysql", timeout_s=WAIT_S) as session, session.cursor() as cursor:
+        cursor.execute("LOCK TABLES awaited WRITE")
+        with ThreadPoolExecutor(3) as pool:
+            for _ in range(3):
+                pool.submit(server.query, "SELECT * FROM mysql.awaited")
+            try:
+                wait_until(process, lambda _: 3 in gauge(process, "metadata_lock_current_waits"))
+            finally:
+                cursor.execute("UNLOCK TABLES")
+
+
+def gauge(process: SamplingProcess, metric: str) -> list[float]:
+    return [row.value for row in series_rows(process.raw_file) if row.metric == metric]
 
 
 def test_a_restart_is_a_gap_without_absurd_rates(process: SamplingProcess, server: ScratchServer) -> None:

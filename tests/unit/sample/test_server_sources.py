@@ -15,7 +15,7 @@ from sampled_rates import FIXTURES, rates
 from volbench.records.series import HistogramRow
 from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Presence, Reading, Unavailable, Values
-from volbench.sample.parsers.innodb import parse_status
+from volbench.sample.parsers.innodb import SESSIONS_QUERY, parse_status
 from volbench.sample.raw import RawWriter
 from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
 from volbench.sample.server.innodb import InnoDb
@@ -75,6 +75,60 @@ def test_a_server_that_refuses_the_history_list_is_asked_once() -> None:
     source = InnoDb(server)  # type: ignore[arg-type]
     assert [("innodb_history_list_length", "") in source.read() for _ in range(2)] == [False, False]
     assert server.asked == 1
+
+
+class Sessions:
+    """A server with status variables that the test sets, and a list of sessions in these states."""
+
+    generation = 1
+
+    def __init__(self, states: list[str]) -> None:
+        self.status = {"Questions": 1000, "Threads_running": 5, "Innodb_history_list_length": 1}
+        self.states = states
+        self.lists = 0
+
+    def rows(self, sql: str) -> list[tuple[bytes, ...]]:
+        if sql.startswith("SHOW GLOBAL STATUS"):
+            return [(name.encode(), str(value).encode()) for name, value in self.status.items()]
+        assert sql == SESSIONS_QUERY
+        self.lists += 1
+        rows = [
+            ("1", "u", "h", "d", "Sleep", "1", ""),
+            *(("2", "u", "h", "d", "Query", "1", s) for s in self.states),
+        ]
+        return [tuple(column.encode() for column in row) for row in rows]
+
+
+LOCK_STATES = [
+    "Waiting for table metadata lock",
+    "User lock",
+    "Waiting for backup lock",
+    "Sending data",
+    "starting",
+]
+
+
+def test_sessions_that_make_no_progress_are_asked_what_they_wait_for() -> None:
+    server = Sessions(LOCK_STATES)
+    source = InnoDb(server)  # type: ignore[arg-type]
+    assert ("metadata_lock_current_waits", "") not in source.read(), "nothing is known of progress yet"
+    assert source.read()["metadata_lock_current_waits", ""] == 3
+
+
+def test_sessions_that_make_progress_are_not_listed() -> None:
+    server = Sessions(LOCK_STATES)
+    source = InnoDb(server)  # type: ignore[arg-type]
+    source.read()
+    server.status["Questions"] += 1_000_000
+    assert ("metadata_lock_current_waits", "") not in source.read()
+    assert server.lists == 0
+
+
+def test_a_list_without_the_sessions_of_others_says_nothing_of_locks() -> None:
+    """Without the PROCESS privilege a server lists the account's own sessions."""
+    source = InnoDb(Sessions(LOCK_STATES[:1]))  # type: ignore[arg-type]
+    source.read()
+    assert ("metadata_lock_current_waits", "") not in source.read()
 
 
 def test_checkpoint_age_is_the_distance_of_two_positions_in_mysql() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 COUNTERS = (
     "Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs", "Innodb_data_read", "Innodb_data_written",
@@ -28,6 +29,26 @@ STATUS_QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
 
 HISTORY_QUERY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
 """MySQL has the length of the history list here alone; asking takes the PROCESS privilege."""
+
+SESSIONS_QUERY = "SHOW PROCESSLIST"
+"""Id, User, Host, db, Command, Time, State, Info; without the PROCESS privilege of the account's own sessions."""
+_COMMAND, _STATE = 4, 6
+_IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID", "Slave_IO", "Slave_SQL", "Slave_worker"})
+_WAITS = re.compile(r"Waiting for .*(lock|flush)|User lock")
+"""States of waits for the server's locks, not InnoDB's: sql/mdl.cc and sql/mysqld.cc of MySQL and MariaDB."""
+
+
+def lock_waits(sessions: Iterable[Sequence[str]], running: float) -> int | None:
+    """How many sessions wait for a lock that is no row lock; None where the list does not show all sessions.
+
+    Args:
+        sessions: rows of SHOW PROCESSLIST.
+        running: sessions that the server itself counts as running.
+    """
+    active = [session for session in sessions if session[_COMMAND] not in _IDLE]
+    if len(active) < running:
+        return None
+    return sum(_WAITS.fullmatch(session[_STATE]) is not None for session in active)
 
 
 def parse_status(rows: Iterable[tuple[str, str]]) -> dict[str, float]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
-from volbench.sample.parsers.innodb import HISTORY_QUERY, STATUS_QUERY, parse_status
+from volbench.sample.parsers.innodb import HISTORY_QUERY, SESSIONS_QUERY, STATUS_QUERY, lock_waits, parse_status
 from volbench.sample.server.connection import ServerConnection
 from volbench.sample.shared import Shared
 
 _GENERATION = ("connection", "")
 _HISTORY = "innodb_history_list_length"
+_LOCK_WAITS = "metadata_lock_current_waits"
+MOVING_PER_S = 10.0
+"""Statements a second for each running session from which sessions make progress, and are not listed."""
 _PER_S = {
     "data_reads_per_s": "innodb_data_reads",
     "data_writes_per_s": "innodb_data_writes",
@@ -52,11 +56,15 @@ _GAUGES = {
     "row_lock_current_waits": "innodb_row_lock_current_waits",
     "history_list_length": _HISTORY,
     "threads_running": "threads_running",
+    _LOCK_WAITS: _LOCK_WAITS,
 }
 
 
 class InnoDb(Sampler):
-    """Reads some fifty status variables with one statement, and of MySQL the history list with another."""
+    """Reads some fifty status variables with one statement, and of MySQL the history list with another.
+
+    While sessions run and hardly a statement is done, a third one says how many of them wait for a lock.
+    """
 
     source: ClassVar[str] = "innodb"
     lane: ClassVar[str] = "server"
@@ -64,6 +72,7 @@ class InnoDb(Sampler):
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
         self._asks_history = True
+        self._last: tuple[float, float] | None = None
 
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
@@ -87,7 +96,29 @@ class InnoDb(Sampler):
             status.update(self._history())
         values: Values = {(name, ""): value for name, value in status.items()}
         values[_GENERATION] = self._server.generation
+        waits = self._lock_waits(status)
+        if waits is not None:
+            values[_LOCK_WAITS, ""] = waits
         return values
+
+    def _lock_waits(self, status: Mapping[str, float]) -> int | None:
+        """Sessions that wait for a table, its definition, a backup or a name; None where nobody had to be asked.
+
+        performance_schema counts a wait when it ends: until then the list of sessions alone shows it.
+        """
+        questions, last = status.get("questions"), self._last
+        self._last = None if questions is None else (time.monotonic(), questions)
+        running = status.get("threads_running", 0.0)
+        if last is None or self._last is None or running <= 2:  # one of them is this connection
+            return None
+        elapsed_s, done = (now - before for now, before in zip(self._last, last, strict=True))
+        if done > MOVING_PER_S * (running - 1) * elapsed_s:
+            return None
+        try:
+            sessions = self._server.rows(SESSIONS_QUERY)
+        except Unavailable:
+            return None
+        return lock_waits(([_text(value) for value in session] for session in sessions), running)
 
     def _history(self) -> dict[str, float]:
         """Empty where the server refuses; it is not asked again then."""

@@ -241,3 +241,44 @@ def test_a_neighbour_on_an_idle_device_is_not_the_cause_where_its_waiting_times_
     variables = {"innodb_flush_method": "O_DIRECT", "innodb_buffer_pool_size": str(6 << 20)}
     case = Case(name="load", grid=grid, whole=grid, kind="oltp", threads=2, rate=1360, cpus=2, variables=variables)
     assert [one.cause for one in explain_case(case).findings] == ["memory.buffer_pool_small"]
+
+
+def standing(metric: str, waiting: float, *, from_s: int, threads: int | None = 10) -> Case:
+    """A load whose sessions wait for a lock from some second on, and none of whose waits ends."""
+    case = case_of({**STATEMENTS, **IDLE, ("innodb", "threads_running", ""): 9.0})
+    late = case.grid.t_s > from_s
+    columns = dict(case.grid.columns)
+    columns[SeriesKey(source="innodb", metric=metric)] = np.where(late, waiting, np.nan)
+    for source, name in (("client", "tps"), ("performance_schema", "statement_s_per_s")):
+        key = SeriesKey(source=source, metric=name)
+        columns[key] = np.where(late, 0.0, columns[key])
+    grid = dataclasses.replace(case.grid, columns=columns)
+    return dataclasses.replace(case, grid=grid, whole=grid, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("metric", "cause"),
+    [
+        ("metadata_lock_current_waits", "lock.metadata_contention"),
+        ("row_lock_current_waits", "lock.row_contention"),
+    ],
+)
+def test_a_lock_that_nobody_gets_is_named_with_its_time(metric: str, cause: str) -> None:
+    """8 of 10 sessions wait in 18 of 30 seconds; their statements have not ended, so no statement time has them."""
+    (first, *_) = explain_case(standing(metric, 8.0, from_s=12)).findings
+    assert first.cause == cause
+    assert first.share == pytest.approx(0.8 * 18 / 30, abs=0.01)
+    assert first.window_s == pytest.approx((12.0, 30.0))
+
+
+def test_sessions_of_an_observed_server_count_as_far_as_they_run() -> None:
+    """No number of clients is known: 8 of 8 that run, less the one that asks, for 60 % of the time."""
+    case = standing("metadata_lock_current_waits", 8.0, from_s=12, threads=None)
+    shares = {finding.cause: finding.share for finding in explain_case(case).findings}
+    assert shares["lock.metadata_contention"] == pytest.approx(0.6, abs=0.02)
+
+
+@pytest.mark.parametrize(("waiting", "from_s"), [(1.0, 12), (8.0, 28)])
+def test_few_or_short_waits_for_a_lock_are_no_cause(waiting: float, from_s: int) -> None:
+    findings = explain_case(standing("metadata_lock_current_waits", waiting, from_s=from_s)).findings
+    assert all(finding.cause != "lock.metadata_contention" for finding in findings)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.cause_info import CauseInfo
 from volbench.analysis.explain.evidence.align import mean
-from volbench.analysis.explain.wording import number, percent, row
+from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 ROW_LOCKS, METADATA_LOCKS = "lock.row_contention", "lock.metadata_contention"
@@ -20,7 +22,10 @@ CAUSES = (
         title="Queries wait for each other's row locks",
         panels=("throughput", "statement"),
         meaning="Queries wait for row locks of other queries.",
-        signs="At least 20 % of statement time is waiting for row locks.",
+        signs=(
+            "At least 20 % of statement time is waiting for row locks, or at least 20 % of the sessions wait for"
+            " one at a tick: a wait that has not ended is in no statement's time."
+        ),
         advice=(
             "Shorten transactions and avoid hot rows. Storage matters only while a lock is held: see"
             " `storage.sync_latency` in the same report."
@@ -38,10 +43,10 @@ CAUSES = (
         ),
         signs=(
             "At least 20 % of statement time is waiting for table and metadata locks. A statement's time counts"
-            " when it ends: while nobody gets the lock, the load does nothing, and a lock that is held until the"
-            " step ends has no cause. MariaDB counts these waits only with the instrument"
-            " `wait/lock/metadata/sql/mdl`, which volbench switches on for servers of its own; MySQL has it on by"
-            " default."
+            " when it ends; while sessions hardly do a statement, the list of sessions (`SHOW PROCESSLIST`, with"
+            " the PROCESS privilege) says how many wait, and 20 % of them count as well. MariaDB counts these"
+            " waits only with the instrument `wait/lock/metadata/sql/mdl`, which volbench switches on for servers"
+            " of its own; MySQL has it on by default."
         ),
         advice=(
             "Find the holder (`performance_schema.metadata_locks`, `SHOW PROCESSLIST`): an old transaction"
@@ -50,12 +55,17 @@ CAUSES = (
         ),
     ),
 )
+_FIND_HOLDER = (
+    "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an ALTER"
+    " TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application. Shorter"
+    " transactions help; a faster volume does not."
+)
 
 
 def lock_findings(case: Case) -> Iterator[Cause]:
     """Locks of rows; locks of tables, definitions and names."""
-    yield from _row_locks(case)
-    yield from _metadata_locks(case)
+    yield from [*_row_locks(case)] or [*_standing(case, ROW_LOCKS)]
+    yield from [*_metadata_locks(case)] or [*_standing(case, METADATA_LOCKS)]
 
 
 def _row_locks(case: Case) -> Iterator[Cause]:
@@ -92,10 +102,57 @@ def _metadata_locks(case: Case) -> Iterator[Cause]:
             f"{percent(share)} of statement time is waiting for table and metadata locks,"
             f" {number(waiting)} sessions at a time on average",
         ),
-        "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an"
-        " ALTER TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application."
-        " Shorter transactions help; a faster volume does not.",
+        _FIND_HOLDER,
     )  # fmt: skip
+
+
+_GAUGES = {
+    ROW_LOCKS: ("row_lock_current_waits", "row locks", limit.ROW_LOCK_SHARE_MIN),
+    METADATA_LOCKS: (
+        "metadata_lock_current_waits", "a table, its definition, a backup or a name", limit.METADATA_LOCK_SHARE_MIN,
+    ),
+}  # fmt: skip
+_HOLDER = {
+    ROW_LOCKS: "Find the transaction that holds the rows (sys.innodb_lock_waits; the oldest of information_schema"
+    ".INNODB_TRX): a session that is idle in a transaction, or a long statement. A faster volume does not help.",
+    METADATA_LOCKS: _FIND_HOLDER,
+}
+STANDING_SAMPLES = 3
+"""Intervals with waiting sessions: fewer are waits that soon end."""
+
+
+def _standing(case: Case, cause: str) -> Iterator[Cause]:
+    """Sessions that wait at the ticks, for waits that did not end: statements are counted when they do.
+
+    By Little's law for the sessions, N that wait on average, of C that may, are N / C of their time. C are the
+    load's clients, or else the sessions that run.
+    """
+    metric, what, least = _GAUGES[cause]
+    gauge, running = case.at(metric, "innodb"), case.at("threads_running", "innodb")
+    if gauge is None or running is None:
+        return
+    waiting = np.nan_to_num(gauge)
+    clients = np.full(len(waiting), float(case.threads)) if case.threads else np.nan_to_num(running) - 1
+    share = float(np.minimum(waiting, clients).sum() / clients.sum()) if clients.sum() > 0 else 0.0
+    during = waiting > 0
+    if share < least or int(during.sum()) < STANDING_SAMPLES:
+        return
+    inside = np.flatnonzero(during)
+    begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+    text = (
+        f"from {clock(begin_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
+        f" {number(mean(waiting[during]))} sessions at a time wait for {what}; a wait that has not ended is in no"
+        " statement's time"
+    )
+    yield Cause(
+        cause=cause,
+        decided_by="counted",
+        window_s=(begin_s, end_s),
+        share=share,
+        checks=(True, share >= 2 * least or None),
+        evidence=(row("waiting_sessions", mean(waiting[during]), "1", text),),
+        advice=_HOLDER[cause],
+    )
 
 
 def _counted(

@@ -37,6 +37,11 @@ _METRICS = metric_table(
         "row_lock_waits_per_s": ("1/s", "waits for row locks"),
         "row_lock_wait_s_per_s": ("s/s", "time of the waits for row locks that ended"),
         "row_lock_current_waits": ("1", "threads waiting for a row lock at the tick"),
+        "metadata_lock_current_waits": (
+            "1",
+            "sessions waiting for a table, its definition, a backup or a name at the tick; absent while running"
+            " sessions do ten statements a second each",
+        ),
         "history_list_length": ("1", "transactions whose undo is not yet purged"),
         "checkpoint_age_mib": ("MiB", "redo written since the last checkpoint"),
         "checkpoint_age_ratio": ("1", "the same, as a share of what the redo log can hold"),
