@@ -143,9 +143,11 @@ lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED
 	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]
 	@$(LAB) score
+	@$(LAB) recordings --split $(SPLIT) --seed $(SEED)
 
 lab-causes: ## causes made by the kernel and other programs, as root: CONDITIONS=a,b RUNS=5 SEED=4; goes on where it was
 	@$(BOOTSTRAP) test
+	@$(BOOTSTRAP) lab-tools
 	@$(CAUSES) run --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(CAUSES) score
 	@$(CAUSES) calibrate

@@ -20,6 +20,7 @@ COMMANDS = {
     "engine": "a Docker engine that answers",
     "images": "the images, MySQL and MariaDB",
     "local": "server and tools for the local target",
+    "lab-tools": "what the lab of causes injects them with",
     "posix-suites": "fsx and pjdfstest, compiled for the tests of emulated volumes",
     "cluster": "a Kubernetes cluster that answers: the current context's, else one on this machine",
     "lock": "resolve the lock files again",
@@ -30,7 +31,7 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one of COMMANDS and return volbench's documented exit code."""
-    epilog = "\n".join(f"{command:8} {text}" for command, text in COMMANDS.items())
+    epilog = "\n".join(f"{command:13} {text}" for command, text in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="bootstrap", description=__doc__, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -79,6 +80,8 @@ def _do(command: str, directories: Directories, console: Console) -> None:
         case "posix-suites":
             extras.try_compiler(directories, console)
             extras.try_posix_suites(directories, console)
+        case "lab-tools":
+            install(extras.LAB_TOOLS, directories, console)
         case "local":
             console.say(local.ensure_local(directories, console).evidence)
         case _:

@@ -51,6 +51,16 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
     ),
 )
 
+LAB_TOOLS = (
+    program("rsync", reason="the lab of causes copies files beside the server"),
+    program("nbdkit", reason="the lab slows a volume down with it"),
+    program("nbdfuse", "libnbd-bin", reason="the lab mounts such a volume"),
+    program("bindfs", reason="the lab delays a file system with it"),
+    program("iptables", reason="the lab drops packets with it"),
+    program("cc", "gcc", reason="compiles the delays of the lab's file system"),
+    program("go", "golang-go", reason="compiles toxiproxy, which delays the network"),
+)
+
 DEMO_EMULATED = "gp3=emulated:ebs-gp3"
 DEMO_IN_MEMORY = "memory=path:/dev/shm/volbench-demo"
 
