@@ -13,6 +13,7 @@ from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.causes import CAUSES, RULES
 from volbench.analysis.explain.rules.acquittal import NONE, acquit, missing_evidence, why_unexplained
 from volbench.analysis.explain.rules.host.above_device import HOST_LIMIT, HOST_WAIT
+from volbench.analysis.explain.rules.host.memory import RECLAIM
 from volbench.analysis.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.network import shares_of_latency
 from volbench.analysis.explain.rules.server import server_findings
@@ -27,6 +28,8 @@ INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 _BURST = "storage.burst_exhausted"
+_MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
+"""Causes because of which a limit is met: the level of an empty bucket, reads that memory had served."""
 _CPUS = frozenset({SATURATED, OTHERS})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
@@ -124,10 +127,12 @@ def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
 def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool:
     """Whether a stretch's cause is no other one.
 
-    It is none where it is the level of an empty bucket, what waits for a limit above the device, the latency of an
-    event, or CPUs that are as busy outside the stretch.
+    It is none where it is the level of an empty bucket or of reads that memory had served, what waits for a limit
+    above the device, the latency of an event, or CPUs that are as busy outside the stretch.
     """
-    if (cause in LIMITS and _BURST in named) or (cause == HOST_WAIT and HOST_LIMIT in named):
+    if cause in LIMITS and not _MEETS_A_LIMIT.isdisjoint(named):
+        return True
+    if cause == HOST_WAIT and HOST_LIMIT in named:
         return True
     if cause in _LATENCIES and not (EXPLAIN_A_FALL | {_BURST}).isdisjoint(named):
         return True

@@ -115,6 +115,13 @@ def test_a_page_cache_that_was_taken_back_is_named_and_no_slower_volume() -> Non
     assert value(first, "memory_some_ratio") > 0.01
 
 
+def test_a_limit_that_reads_of_a_lost_cache_meet_is_no_cause_of_its_own() -> None:
+    """The volume has 16 threads, and so a limit, which the load reached when its page cache was taken back."""
+    causes = [cause.cause for cause in explain_case(case_of("page-cache-reclaimed-for-a-while")).findings]
+    assert causes[0] == "memory.reclaim"
+    assert "storage.iops_limit" not in causes
+
+
 def test_no_pressure_on_memory_is_no_reclaim() -> None:
     """A cache that is dropped by hand, or read over, makes nobody wait for memory."""
     case = case_of("page-cache-reclaimed")
