@@ -128,7 +128,8 @@ def _other_series(case: Case) -> dict[str, tuple[Floats | None, str]]:
         "statement p95": (case.at("latency_ms_p95"), "ms"),
         "statement mean": (case.at("statement_ms", "performance_schema"), "ms"),
         "threads running": (case.at("threads_running", "innodb"), ""),
-        "rows waited for": (case.at("row_lock_current_waits", "innodb"), "threads"),
+        "waiting for rows": (case.at("row_lock_current_waits", "innodb"), "sessions"),
+        "waiting for tables": (case.at("metadata_lock_current_waits", "innodb"), "sessions"),
         "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
     }
 
@@ -143,7 +144,7 @@ def suspicion(case: Case) -> str:
     first = explanation.findings[0]
     if first.cause == NONE:
         return "none: the volume is not the problem"
-    share = "" if first.share is None else f", {100 * first.share:.0f} % of the time"
+    share = "" if first.share is None else f", {100 * first.share:.0f} % of the latency"
     return f"{first.cause} (confidence {first.confidence:.2f}{share})"
 
 
