@@ -137,11 +137,11 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     during = waiting > 0
     if share < least or int(during.sum()) < STANDING_SAMPLES:
         return
-    inside = np.flatnonzero(during)
+    sessions, inside = float(waiting[during].mean()), np.flatnonzero(during)
     begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
     text = (
         f"from {clock(begin_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
-        f" {number(mean(waiting[during]))} sessions at a time wait for {what}; a wait that has not ended is in no"
+        f" {number(sessions)} sessions at a time wait for {what}; a wait that has not ended is in no"
         " statement's time"
     )
     yield Cause(
@@ -150,7 +150,7 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
         window_s=(begin_s, end_s),
         share=share,
         checks=(True, share >= 2 * least or None),
-        evidence=(row("waiting_sessions", mean(waiting[during]), "1", text),),
+        evidence=(row("waiting_sessions", sessions, "1", text),),
         advice=_HOLDER[cause],
     )
 
