@@ -194,4 +194,5 @@ class Injector:
         try:
             self._tools.write()
         except (OSError, subprocess.SubprocessError) as failure:
+            self._tools.stop()
             self.done.append(Done(action={_RECORD: 0}, monotonic_ns=time.monotonic_ns(), error=str(failure)))

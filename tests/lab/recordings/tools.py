@@ -27,19 +27,22 @@ class Tools:
     def __init__(self, directory: Path, device: str, seconds: int) -> None:
         self._directory, self._device = directory, device
         self._binary = directory / "sa.bin"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        sar = ["sar", "-o", str(self._binary), "1", str(seconds)]
+        iostat = ["iostat", "-x", "-t", "1", str(seconds + 1), device]
         with (directory / IOSTAT_TEXT).open("wb") as text:
-            self._processes = [
-                subprocess.Popen(argv, stdout=output, env=ENVIRONMENT)
-                for argv, output in (
-                    (["sar", "-o", str(self._binary), "1", str(seconds)], subprocess.DEVNULL),
-                    (["iostat", "-x", "-t", "1", str(seconds + 1), device], text),
-                )
-            ]
+            try:
+                self._processes.append(subprocess.Popen(sar, stdout=subprocess.DEVNULL, env=ENVIRONMENT))
+                self._processes.append(subprocess.Popen(iostat, stdout=text, env=ENVIRONMENT))
+            except OSError:
+                self.stop()
+                raise
 
     def write(self) -> None:
         """Wait for both, and write sar's text. Raises subprocess.SubprocessError."""
         for process in self._processes:
-            process.wait(timeout=_END_S)
+            if process.wait(timeout=_END_S):
+                raise subprocess.CalledProcessError(process.returncode, process.args)
         text = subprocess.run(
             ["sar", *REPORTS, "-f", str(self._binary)], check=True, capture_output=True, text=True, env=ENVIRONMENT
         ).stdout
@@ -47,9 +50,10 @@ class Tools:
         self._binary.unlink()
 
     def stop(self) -> None:
-        """End both before their time."""
+        """End what still runs before its time."""
         for process in self._processes:
-            process.terminate()
+            if process.poll() is None:
+                process.terminate()
             process.wait(timeout=_END_S)
 
 

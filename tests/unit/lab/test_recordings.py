@@ -6,6 +6,7 @@ The false alarms of episodes are counted on the recordings in which nothing chan
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from recordings.score import (
 )
 from volbench.analysis.explain.calibration import RECORDINGS
 from volbench.analysis.recorded.directory import explain_recorded
+from volbench.analysis.recorded.iostat import parse_iostat
+from volbench.analysis.recorded.sar import merged_by_device, parse_sar
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
 LAB_FIXTURES = FIXTURES.with_name("lab-recordings")
@@ -97,6 +100,48 @@ def test_the_order_of_two_texts_changes_nothing(directory: Path) -> None:
     assert named == [(finding.cause, finding.confidence, finding.evidence) for finding in second.findings]
     if directory.name.startswith("lab-throughput-cap"):
         assert {cause for cause, _, _ in named} == {"storage.throughput_limit", "storage.iops_limit"}
+
+
+def reports_of(iostat: str, first: int, last: int) -> str:
+    """An iostat text without some of its reports; the first of all, since boot, stays."""
+    head, since_boot, *reports = re.split(r"(?m)(?=^\d\d/\d\d/\d{2,4} )", iostat)
+    return head + since_boot + "".join(reports[first : len(reports) - last])
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (2, 1), (4, 3)])
+@pytest.mark.parametrize("name", ["lab-iops-cap-101", "lab-degraded-101", "lab-burst-102"])
+def test_tools_that_were_not_started_and_stopped_together_say_the_same(
+    name: str, first: int, last: int, tmp_path: Path
+) -> None:
+    """What one of them has of a few seconds more is no series of its own, and no clock."""
+    directory = LAB_FIXTURES / name
+    device = json.loads((directory / "truth.json").read_text())["device"]
+    cut = tmp_path / "iostat.txt"
+    cut.write_text(reports_of((directory / "iostat.txt").read_text(), first, last))
+    together = explain_recorded([directory / "sar.txt", directory / "iostat.txt"], device=device)
+    apart = explain_recorded([directory / "sar.txt", cut], device=device)
+    assert [finding.cause for finding in apart.findings] == [finding.cause for finding in together.findings]
+    assert together.findings
+
+
+def test_operations_that_are_rare_set_no_clock() -> None:
+    """Two writes in 24 s have two waiting times, 23 s apart, in a text of one report a second."""
+    directory = LAB_FIXTURES / "lab-burst-102"
+    device = json.loads((directory / "truth.json").read_text())["device"]
+    findings = explain_recorded([directory / "iostat.txt"], device=device).findings
+    assert [finding.cause for finding in findings] == ["storage.burst_exhausted"]
+
+
+def test_all_devices_of_sar_are_no_device_beside_iostat() -> None:
+    """sar -b tells the sum; the one disk of a directory is not hidden behind it."""
+    directory = LAB_FIXTURES / "lab-iops-cap-101"
+    device = json.loads((directory / "truth.json").read_text())["device"]
+    lines = (directory / "sar.txt").read_text().splitlines()
+    alone = parse_sar("\n".join(line for line in lines if " vda " not in line) + "\n")
+    merged = merged_by_device([alone, parse_iostat((directory / "iostat.txt").read_text())])
+    assert {key.entity for key in merged if key.source == "diskstats"} <= {device, "all devices"}
+    named = explain_recorded([directory / "iostat.txt", directory / "sar.txt"])
+    assert "all devices" not in {finding.volume for finding in named.findings}
 
 
 @pytest.mark.parametrize(("name", "at_s"), [("cap-begins-1", 15), ("cap-begins-2", 15), ("latency-doubles-1", 17)])

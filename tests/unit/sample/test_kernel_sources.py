@@ -131,6 +131,14 @@ def test_the_cpu_with_least_to_do_is_the_least_of_all(
     assert rates(Cpu, before, after).get(("least_busy_ratio", "")) == least
 
 
+def test_a_cpu_that_the_scheduler_leaves_out_is_not_the_one_with_least_to_do(tmp_path: Path) -> None:
+    (tmp_path / "isolated").write_text("1\n")
+    sampler = Cpu(FIXTURES / "stat.txt", tmp_path / "isolated")
+    before = sampler.read()
+    sampler.close()
+    assert {cpu for _, cpu in before if cpu} == {"cpu0"}
+
+
 def test_cpu_at_the_same_instant_has_no_shares() -> None:
     sampler = Cpu(FIXTURES / "stat.txt")
     same = sampler.read()

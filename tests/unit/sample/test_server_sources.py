@@ -15,7 +15,7 @@ from sampled_rates import FIXTURES, rates
 from volbench.records.series import HistogramRow
 from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Presence, Reading, Unavailable, Values
-from volbench.sample.parsers.innodb import SESSIONS_QUERY, parse_status
+from volbench.sample.parsers.innodb import SESSIONS_QUERY, lock_waits, parse_status
 from volbench.sample.raw import RawWriter
 from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
 from volbench.sample.server.innodb import InnoDb
@@ -113,6 +113,20 @@ def test_sessions_that_make_no_progress_are_asked_what_they_wait_for() -> None:
     source = InnoDb(server)  # type: ignore[arg-type]
     assert ("metadata_lock_current_waits", "") not in source.read(), "nothing is known of progress yet"
     assert source.read()["metadata_lock_current_waits", ""] == 3
+
+
+def test_threads_that_are_no_clients_are_counted_as_running_and_never_as_waiting() -> None:
+    """MySQL's event scheduler is a Daemon, is listed, and is counted in Threads_running."""
+    sessions = [
+        ["5", "event_scheduler", "localhost", "", "Daemon", "9", "Waiting on empty queue"],
+        ["6", "repl", "h", "", "Binlog Dump GTID", "9", "Source has sent all binlog to replica"],
+        ["7", "u", "h", "d", "Sleep", "1", ""],
+        ["8", "u", "h", "d", "Query", "0", "init"],
+        *(["9", "u", "h", "d", "Query", "1", "Waiting for table metadata lock"] for _ in range(4)),
+    ]
+    assert lock_waits(sessions, running=7) == 4
+    assert lock_waits(sessions[2:], running=7) is None
+    assert lock_waits(sessions[:2], running=2) == 0
 
 
 def test_sessions_that_make_progress_are_not_listed() -> None:

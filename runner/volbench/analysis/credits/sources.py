@@ -17,8 +17,8 @@ from volbench.analysis.recorded.cloudwatch import SOURCE as CLOUDWATCH
 from volbench.analysis.recorded.cloudwatch import VOLUME, looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
-from volbench.analysis.recorded.parsed import Recorded, merged
-from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
+from volbench.analysis.recorded.parsed import Recorded
+from volbench.analysis.recorded.sar import looks_like_sar, merged_by_device, parse_sar
 from volbench.analysis.recorded.slow_log import is_slow_log
 from volbench.analysis.recorded.window import DayWindow
 from volbench.base import safe_files
@@ -116,9 +116,7 @@ def _of_recorded(
     with_series = {str(at): recorded for at, (_, recorded) in enumerate(used) if recorded.series}
     one_clock, of_clocks = on_one_clock(with_series, zone)
     notes = tuple(dict.fromkeys([*(note for _, recorded in used for note in recorded.notes), *of_clocks]))
-    series = with_one_device(
-        next(iter(one_clock.values())).series if len(one_clock) == 1 else merged(one_clock.values())
-    )
+    series = merged_by_device(one_clock.values())
     if not clocked:
         _refuse_window(window)
     history = _history(

@@ -21,7 +21,9 @@ class Cause:
 
     A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from another
     cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
-    `decided_by` is the evidence that names it.
+    `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
+    statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
+    descriptor says so (`CauseInfo`).
     """
 
     cause: str
@@ -34,6 +36,8 @@ class Cause:
     recorded: bool = False
     decided_by: Evidence = "level"
     is_second: bool = False
+    of_clients: bool = False
+    explains_fall: bool = False
 
     @property
     def kind(self) -> Kind:

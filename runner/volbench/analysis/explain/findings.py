@@ -58,7 +58,9 @@ def explain_case(case: Case) -> Explanation:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(missing_evidence(case))
     findings = shares_of_latency(case, _with_episode(case, _named(case)))
-    explained = any(finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings) or (
+    explained = any(
+        finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
+    ) or (
         any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
     )
     collapsed = 0 if explained else longest_collapse(case)
@@ -95,10 +97,11 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
     named = [finding for finding in _named(inside) if finding.cause not in CHANGES]
     causes = {finding.cause for finding in whole}
+    falls = EXPLAIN_A_FALL | {_BURST} | {finding.cause for finding in whole if finding.explains_fall}
     added = [
         finding
         for finding in named
-        if finding.cause not in causes and not _was_there_before(finding.cause, causes, outside)
+        if finding.cause not in causes and not _was_there_before(finding.cause, causes, falls, outside)
     ]
     if not named:
         return whole
@@ -124,7 +127,7 @@ def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
     return [] if any(piece.metric == "loss" for piece in finding.evidence) else [*loss_rows(effects)]
 
 
-def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool:
+def _was_there_before(cause: str, named: Collection[str], falls: Collection[str], outside: Case) -> bool:
     """Whether a stretch's cause is no other one.
 
     It is none where it is the level of an empty bucket or of reads that memory had served, what waits for a limit
@@ -134,7 +137,7 @@ def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool
         return True
     if cause == HOST_WAIT and HOST_LIMIT in named:
         return True
-    if cause in _LATENCIES and not (EXPLAIN_A_FALL | {_BURST}).isdisjoint(named):
+    if cause in _LATENCIES and any(name in falls for name in named):
         return True
     if cause == OTHERS:
         return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Floats, Grid, align, interval_s
 from volbench.analysis.explain.evidence.device import device_of
@@ -18,10 +20,10 @@ from volbench.analysis.recorded.clocks import VOLUME_SOURCES, on_one_clock
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_recording
-from volbench.analysis.recorded.parsed import Recorded, merged
+from volbench.analysis.recorded.parsed import Recorded
 from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
 from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
-from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
+from volbench.analysis.recorded.sar import looks_like_sar, merged_by_device, parse_sar
 from volbench.analysis.recorded.slow_log import COMMANDS, is_slow_log
 from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbench
 from volbench.analysis.recorded.window import DayWindow, clock_text
@@ -251,7 +253,7 @@ def _not_recorded(case: Case) -> Iterator[str]:
 
 
 def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None) -> Case:
-    series = with_one_device(merged(used))
+    series = merged_by_device(used)
     grid = align(series, width_s=(width := _width_s(series)), window_s=_edges_s(series, width))
     threads = grid.column("client", "threads_running")
     zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
@@ -270,15 +272,26 @@ def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None)
 
 
 def _width_s(series: Mapping[SeriesKey, Series]) -> float | None:
-    """The coarsest clock of the volume's sources rules: a finer one would only repeat its samples."""
+    """The coarsest clock of the volume's sources rules: a finer one would only repeat its samples.
+
+    A clock is of all metrics of a device together: some waiting times exist only where such operations were.
+    """
     sources = ("diskstats", *VOLUME_SOURCES)
-    intervals = [interval_s(values.t_s) for key, values in series.items() if key.source in sources]
+    intervals = [interval_s(t_s) for (source, _), t_s in _clocks(series).items() if source in sources]
     return max((interval for interval in intervals if interval is not None), default=None)
+
+
+def _clocks(series: Mapping[SeriesKey, Series]) -> dict[tuple[str, str], Floats]:
+    """All times of each entity of a source, ascending."""
+    times: dict[tuple[str, str], list[Floats]] = {}
+    for key, values in series.items():
+        times.setdefault((key.source, key.entity), []).append(values.t_s)
+    return {entity: np.unique(np.concatenate(lists)) for entity, lists in times.items()}
 
 
 def _edges_s(series: Mapping[SeriesKey, Series], width_s: float | None) -> tuple[float, float] | None:
     """Start and end of a grid whose edges are those of the coarsest source; None: of the earliest sample."""
-    of_width = [float(values.t_s[0]) for values in series.values() if interval_s(values.t_s) == width_s]
+    of_width = [float(t_s[0]) for t_s in _clocks(series).values() if interval_s(t_s) == width_s]
     if width_s is None or not of_width:
         return None
     first_s = min(float(values.t_s[0]) for values in series.values())

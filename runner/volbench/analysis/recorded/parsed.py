@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volbench.analysis.explain.evidence.align import Floats, interval_s
+from volbench.analysis.explain.evidence.align import interval_s
 from volbench.records.parse import NUMBER_MAX, parse_finite
 from volbench.store.series import Series, SeriesKey
 
@@ -122,57 +121,86 @@ def scaled(text: str, scale: float) -> float | None:
 def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
     """Series of several files, whatever their order; what two have at different times is joined by time.
 
-    Where two files count the same thing of one device at the same time, the one with more metrics of it counts
-    alone: the intervals of two tools end at different moments, so that operations of one and bytes of the other
-    vary against each other where nothing does.
+    Where two files count the same thing of one device (entity of a source) in times that overlap, one of them
+    counts alone: the intervals of two tools end at different moments, so that operations of one and bytes of the
+    other vary against each other where nothing does. It is the one that lasts clearly longer, else the one with
+    more metrics.
     """
+    groups: dict[tuple[str, str], list[_Part]] = {}
+    for recorded in files:
+        for part in _parts(recorded):
+            groups.setdefault((part.source, part.entity), []).append(part)
     table = Table()
-    parts = [part for recorded in files for part in _parts(recorded)]
-    used: list[_Part] = []
-    for part in sorted(parts, key=lambda part: (-len(part.series), -part.samples, -part.of_file)):
-        rivals = [other for other in used if other.counts_same(part)]
-        for metric, series in part.series.items():
-            kept = ~np.logical_or.reduce([_covered(series.t_s, rival.t_s) for rival in rivals] or [series.t_s < 0])
-            for t_s, value in zip(series.t_s[kept].tolist(), series.value[kept].tolist(), strict=True):
-                table.add(t_s, part.source, metric, part.entity, value)
-        used.append(part)
+    for parts in groups.values():
+        for part in _without_rivals(parts):
+            for metric, series in part.series.items():
+                for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
+                    table.add(t_s, part.source, metric, part.entity, value)
     return table.series()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What one file has of one entity of a source, by metric; `of_file`: how many series the file has in all."""
+    """What one file has of one entity of a source, by metric.
+
+    `of_file`: how many series the file has in all. `t0_s`, `t1_s`: the first and the last time. `width_s`: the
+    typical interval; 0 with one time.
+    """
 
     source: str
     entity: str
     series: Mapping[str, Series]
     of_file: int
+    t0_s: float
+    t1_s: float
+    width_s: float
 
     @property
-    def samples(self) -> int:
-        return sum(len(series.t_s) for series in self.series.values())
+    def rank(self) -> tuple[int, float, int]:
+        """The more, the sooner it counts alone."""
+        return len(self.series), self.t1_s - self.t0_s, self.of_file
 
-    @property
-    def t_s(self) -> Floats:
-        return np.unique(np.concatenate([series.t_s for series in self.series.values()]))
+    def is_rival(self, other: _Part) -> bool:
+        """Whether both have a metric in times that overlap by more than where one file ends and the next begins."""
+        overlap_s = min(self.t1_s, other.t1_s) - max(self.t0_s, other.t0_s)
+        apart = overlap_s < 0 or (overlap_s <= _OVERLAP * min(self.width_s, other.width_s) and self.width_s > 0)
+        return not apart and not self.series.keys().isdisjoint(other.series)
 
-    def counts_same(self, other: _Part) -> bool:
-        """Whether both have a metric of the same entity."""
-        is_same = (self.source, self.entity) == (other.source, other.entity)
-        return is_same and not self.series.keys().isdisjoint(other.series)
+    def is_longer(self, other: _Part) -> bool:
+        """Whether it lasts clearly longer."""
+        return self.t1_s - self.t0_s > _LONGER * (other.t1_s - other.t0_s)
+
+
+_OVERLAP = 2.0
+"""Intervals that files which follow each other may have in common."""
+_LONGER = 1.5
 
 
 def _parts(recorded: Recorded) -> Iterator[_Part]:
     metrics: dict[tuple[str, str], dict[str, Series]] = {}
     for key, series in recorded.series.items():
-        metrics.setdefault((key.source, key.entity), {})[key.metric] = series
+        if len(series.t_s):
+            metrics.setdefault((key.source, key.entity), {})[key.metric] = series
     for (source, entity), series_of in metrics.items():
-        yield _Part(source=source, entity=entity, series=series_of, of_file=len(recorded.series))
+        times = np.unique(np.concatenate([series.t_s for series in series_of.values()]))
+        yield _Part(
+            source=source,
+            entity=entity,
+            series=series_of,
+            of_file=len(recorded.series),
+            t0_s=float(times[0]),
+            t1_s=float(times[-1]),
+            width_s=interval_s(times) or 0.0,
+        )
 
 
-def _covered(t_s: Floats, others_s: Floats) -> NDArray[np.bool_]:
-    """Whether other samples end within the interval that ends at each time, shape as `t_s`."""
-    width_s = interval_s(t_s) or 0.0
-    before, until = (np.searchsorted(others_s, ends_s, side="right") for ends_s in (t_s - width_s, t_s))
-    covered: NDArray[np.bool_] = until > before
-    return covered | np.isin(t_s, others_s)
+def _without_rivals(parts: Sequence[_Part]) -> Iterator[_Part]:
+    """Parts of one entity, less those whose place another one takes."""
+    used: list[_Part] = []
+    for part in sorted(parts, key=lambda part: part.rank, reverse=True):
+        rivals = [other for other in used if other.is_rival(part)]
+        if not rivals:
+            used.append(part)
+        elif all(part.is_longer(rival) for rival in rivals):
+            used = [*(other for other in used if other not in rivals), part]
+    return iter(used)

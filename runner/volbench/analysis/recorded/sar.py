@@ -11,13 +11,13 @@ Source: activity.c and pr_stats.c of sysstat 10.0 to 12.7; every heading of thes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
 
-from volbench.analysis.recorded.parsed import DAY_S, DayClock, Recorded, Table, number, scaled, time_of_day
+from volbench.analysis.recorded.parsed import DAY_S, DayClock, Recorded, Table, merged, number, scaled, time_of_day
 from volbench.store.series import Series, SeriesKey
 
 _SECTORS_PER_MIB, _KIB_PER_MIB = 2048.0, 1024.0
@@ -212,6 +212,16 @@ class _Reader:
             self.table.add(t_s, kind.source, metric, entity, total)
         discarded = scaled(cells.get("dkB/s", "0"), 1.0)
         self._discards = self._discards or (kind.name == "device" and bool(discarded))
+
+
+def merged_by_device(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
+    """Series of several files, with what -b says of all devices given to the one that does all I/O.
+
+    In each file by itself, since another tool's figures may take the place of -d's, and then in all together, since
+    -b and -d may be two files.
+    """
+    each = (replace(recorded, series=with_one_device(recorded.series)) for recorded in files)
+    return with_one_device(merged(each))
 
 
 def with_one_device(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:

@@ -30,7 +30,8 @@ def _of_causes(explained: RunExplanation) -> Iterator[MomentRow]:
     for (volume, step), views in explained.views.items():
         for cell_id, view in views.items():
             for cause in view.explanation.findings:
-                if moment := CAUSES[cause.cause].moment:
+                moment = CAUSES[cause.cause].moment if cause.cause in CAUSES else ""
+                if moment:
                     yield MomentRow(
                         cell_id=cell_id,
                         volume=volume,

@@ -12,11 +12,13 @@ from volbench.sample.change import Change, ratio
 from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Values
-from volbench.sample.parsers.stat import CPU_TIMES, parse_cpus, parse_stat
+from volbench.sample.parsers.stat import CPU_TIMES, parse_cpu_list, parse_cpus, parse_stat
 from volbench.sample.shared import Shared
 
 _BUSY, _TOTAL = "cpu_busy", "cpu_total"
 """Counters of one CPU, whose name is the entity."""
+ISOLATED = Path("/sys/devices/system/cpu/isolated")
+"""CPUs that the scheduler gives no task by itself (isolcpus=): they are idle while tasks wait for the others."""
 
 
 class Cpu(Sampler):
@@ -24,8 +26,9 @@ class Cpu(Sampler):
 
     source: ClassVar[str] = "cpu"
 
-    def __init__(self, path: Path = Path("/proc/stat")) -> None:
+    def __init__(self, path: Path = Path("/proc/stat"), isolated: Path = ISOLATED) -> None:
         self._file = KernelFile(path)
+        self._left_out = _isolated(isolated)
 
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
@@ -39,7 +42,8 @@ class Cpu(Sampler):
             (name, ""): value for name, value in asdict(parse_stat(text)).items()
         }
         for cpu, ticks in parse_cpus(text).items():
-            values[_BUSY, cpu], values[_TOTAL, cpu] = ticks.busy, ticks.total
+            if cpu not in self._left_out:
+                values[_BUSY, cpu], values[_TOTAL, cpu] = ticks.busy, ticks.total
         return values
 
     def close(self) -> None:
@@ -69,6 +73,13 @@ class Cpu(Sampler):
                 ("blocked_threads", change.gauge("procs_blocked")),
             )
         )
+
+
+def _isolated(path: Path) -> frozenset[str]:
+    try:
+        return parse_cpu_list(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return frozenset()
 
 
 def _least_busy(change: Change) -> float | None:

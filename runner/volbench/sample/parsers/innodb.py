@@ -33,7 +33,8 @@ HISTORY_QUERY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME 
 SESSIONS_QUERY = "SHOW PROCESSLIST"
 """Id, User, Host, db, Command, Time, State, Info; without the PROCESS privilege of the account's own sessions."""
 _COMMAND, _STATE = 4, 6
-_IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID", "Slave_IO", "Slave_SQL", "Slave_worker"})
+_NO_CLIENTS = frozenset({"Daemon", "Binlog Dump", "Binlog Dump GTID", "Slave_IO"})
+"""Commands of threads that are no sessions of clients; Threads_running counts some, as MySQL's event scheduler."""
 _WAITS = re.compile(r"Waiting for .*(lock|flush)|User lock")
 """States of waits for the server's locks, not InnoDB's: sql/mdl.cc and sql/mysqld.cc of MySQL and MariaDB."""
 
@@ -45,9 +46,10 @@ def lock_waits(sessions: Iterable[Sequence[str]], running: float) -> int | None:
         sessions: rows of SHOW PROCESSLIST.
         running: sessions that the server itself counts as running.
     """
-    active = [session for session in sessions if session[_COMMAND] not in _IDLE]
-    if len(active) < running:
+    listed = [session for session in sessions if session[_COMMAND] != "Sleep"]
+    if len(listed) < running:
         return None
+    active = (session for session in listed if session[_COMMAND] not in _NO_CLIENTS)
     return sum(_WAITS.fullmatch(session[_STATE]) is not None for session in active)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+CPUS_MAX = 8192
+"""NR_CPUS of the kernel's largest configuration."""
 CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -66,6 +68,20 @@ def parse_cpus(text: str) -> dict[str, CpuTicks]:
             total = sum(times.values())
             cpus[name] = CpuTicks(total=total, busy=total - times.get("idle", 0) - times.get("iowait", 0))
     return cpus
+
+
+def parse_cpu_list(text: str) -> frozenset[str]:
+    """The CPUs of a list such as `1-3,5`, by their names (`cpu1`). Raises ValueError.
+
+    Source: Documentation/admin-guide/cputopology.rst, of /sys/devices/system/cpu/isolated and its neighbours.
+    """
+    names: set[str] = set()
+    for cpu_range in filter(None, text.strip().split(",")):
+        first, _, last = cpu_range.partition("-")
+        if int(last or first) >= CPUS_MAX:
+            raise ValueError(f"more than {CPUS_MAX} CPUs: {cpu_range}")
+        names.update(f"cpu{number}" for number in range(int(first), int(last or first) + 1))
+    return frozenset(names)
 
 
 def parse_vmstat(text: str, names: Collection[str]) -> dict[str, int]:

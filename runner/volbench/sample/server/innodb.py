@@ -109,7 +109,7 @@ class InnoDb(Sampler):
         questions, last = status.get("questions"), self._last
         self._last = None if questions is None else (time.monotonic(), questions)
         running = status.get("threads_running", 0.0)
-        if last is None or self._last is None or running <= 2:  # one of them is this connection
+        if last is None or self._last is None or running <= 1:  # this connection alone
             return None
         elapsed_s, done = (now - before for now, before in zip(self._last, last, strict=True))
         if done > MOVING_PER_S * (running - 1) * elapsed_s:

@@ -10,6 +10,7 @@ import pytest
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.findings import explain_case
+from volbench.analysis.explain.rules import locks
 from volbench.store.series import SeriesKey
 
 SECONDS = 30
@@ -282,3 +283,33 @@ def test_sessions_of_an_observed_server_count_as_far_as_they_run() -> None:
 def test_few_or_short_waits_for_a_lock_are_no_cause(waiting: float, from_s: int) -> None:
     findings = explain_case(standing("metadata_lock_current_waits", waiting, from_s=from_s)).findings
     assert all(finding.cause != "lock.metadata_contention" for finding in findings)
+
+
+def test_gaps_of_the_server_are_no_sessions() -> None:
+    """The server answered for 6 of 30 s, and in all of them both sessions that ran waited."""
+    case = standing("metadata_lock_current_waits", 2.0, from_s=24, threads=None)
+    running = SeriesKey(source="innodb", metric="threads_running")
+    columns = {**case.grid.columns, running: np.where(case.grid.t_s > 24, 3.0, np.nan)}
+    gaps = dataclasses.replace(case, grid=dataclasses.replace(case.grid, columns=columns))
+    (finding,) = locks.lock_findings(gaps)
+    assert finding.share == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("metric", ["metadata_lock_current_waits", "row_lock_current_waits"])
+def test_waiting_sessions_are_a_share_of_the_clients_time_over_a_network_too(metric: str) -> None:
+    """No statement ends meanwhile: those who wait are in statements, and not on the way."""
+    case = standing(metric, 8.0, from_s=12)
+    trips = {"round_trip_ms_min": 0.3, "round_trip_ms": 0.4, "round_trip_ms_max": 0.9, "round_trips_per_s": 10.0}
+    columns = {
+        SeriesKey(source="round_trip", metric=name): np.full(SECONDS, value) for name, value in trips.items()
+    }
+    columns[SeriesKey(source="performance_schema", metric="statements_per_s")] = np.full(SECONDS, 500.0)
+    grid = dataclasses.replace(case.grid, columns={**case.grid.columns, **columns})
+    (first, *_) = explain_case(dataclasses.replace(case, grid=grid, whole=grid)).findings
+    assert first.share == pytest.approx(0.48, abs=0.01)
+
+
+@pytest.mark.parametrize("metric", ["metadata_lock_current_waits", "row_lock_current_waits"])
+def test_a_lock_that_nobody_gets_explains_why_the_load_stands_still(metric: str) -> None:
+    findings = explain_case(standing(metric, 8.0, from_s=18)).findings
+    assert all(row.metric != "unexplained_s" for finding in findings for row in finding.evidence)

@@ -12,7 +12,7 @@ from volbench.sample.parsers.cgroup import CgroupIo, join_blkio, parse_io_stat, 
 from volbench.sample.parsers.diskstats import parse_diskstats
 from volbench.sample.parsers.netstat import parse_netstat
 from volbench.sample.parsers.psi import parse_pressure
-from volbench.sample.parsers.stat import CpuTicks, parse_cpus, parse_stat, parse_vmstat
+from volbench.sample.parsers.stat import CpuTicks, parse_cpu_list, parse_cpus, parse_stat, parse_vmstat
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "sample"
 
@@ -95,6 +95,19 @@ def test_each_cpu_of_stat_has_all_its_ticks_and_those_without_idling() -> None:
     cpus = parse_cpus(fixture("stat.txt"))
     assert set(cpus) == {"cpu0", "cpu1"}
     assert cpus["cpu0"] == CpuTicks(total=325_684, busy=98_269)
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("\n", set()), ("3\n", {"cpu3"}), ("1-3,5\n", {"cpu1", "cpu2", "cpu3", "cpu5"})]
+)
+def test_a_list_of_cpus(text: str, cpus: set[str]) -> None:
+    assert parse_cpu_list(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["x", "1-2-3", "0-99999999"])
+def test_no_list_of_cpus(text: str) -> None:
+    with pytest.raises(ValueError, match=r"CPUs|invalid literal"):
+        parse_cpu_list(text)
 
 
 def test_stat_without_the_line_of_all_cpus_is_refused() -> None:

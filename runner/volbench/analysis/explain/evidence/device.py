@@ -136,12 +136,10 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
 
     reads, writes = column("reads_per_s"), column("writes_per_s")
     total = column("operations_per_s") if source != "emulator" else None
-    iops = total if total is not None else _sum(reads, writes)
+    iops = _either(total, _sum(reads, writes))
     read_mib, write_mib = column("read_mib_per_s"), column("write_mib_per_s")
     r_await, w_await = column("r_await_ms"), column("w_await_ms")
-    waited = column("await_ms")
-    if waited is None:
-        waited = _weighted(reads, r_await, writes, w_await)
+    waited = _either(column("await_ms"), _weighted(reads, r_await, writes, w_await))
     in_flight = column("aqu_sz")
     if in_flight is None and iops is not None and waited is not None:
         in_flight = iops * waited / 1000  # Little's law; mount and volume counters keep no integral of their queue
@@ -164,6 +162,13 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         if source == "diskstats"
         else None,
     )
+
+
+def _either(first: Floats | None, second: Floats | None) -> Floats | None:
+    """The first where it is known, else the second; shape (buckets,)."""
+    if first is None or second is None:
+        return second if first is None else first
+    return np.where(np.isfinite(first), first, second)
 
 
 def flushing_share(grid: Grid, device: Device) -> float | None:

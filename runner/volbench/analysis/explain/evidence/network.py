@@ -49,7 +49,7 @@ class NetworkAccount:
     Args:
         known: the buckets of the grid that are in the account, shape (grid buckets,).
         clients: C.
-        outside: C - S, at least 0.
+        outside: C - S, at least 0; C - N where N sessions, more than S, wait for a lock that they do not get.
         distance: Q * R_min.
         delayed: Q * (R_mean - R_min).
         statements_per_s: Q.
@@ -94,6 +94,7 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
     )
     statements = grid.column("performance_schema", "statements_per_s")
     inside = grid.column("performance_schema", "statement_s_per_s")
+    waiting = _standing(grid)
     clients = _clients(grid, threads, rate)
     if shortest is None or usual is None or longest is None or trips is None:
         return None
@@ -109,7 +110,7 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
     return NetworkAccount(
         known=known,
         clients=clients[known],
-        outside=np.maximum(0.0, clients - inside)[known],
+        outside=np.maximum(0.0, clients - np.maximum(inside, waiting))[known],
         distance=statements[known] * distance_ms / 1000,
         delayed=statements[known] * beyond_s,
         statements_per_s=statements[known],
@@ -133,6 +134,13 @@ def without_peaks(values: Floats, width: int) -> Floats:
 
 def _windows(values: Floats, width: int) -> Floats:
     return sliding_window_view(np.pad(values, width // 2, mode="edge"), width)
+
+
+def _standing(grid: Grid) -> Floats:
+    """Sessions that wait for a lock at the ticks: their statements are in no statement's time until they end."""
+    columns = (grid.column("innodb", f"{kind}_lock_current_waits") for kind in ("row", "metadata"))
+    total: Floats = sum((np.nan_to_num(column) for column in columns if column is not None), np.zeros(len(grid)))
+    return total
 
 
 def _clients(grid: Grid, threads: int | None, rate: float | None) -> Floats | None:

@@ -131,9 +131,12 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     gauge, running = case.at(metric, "innodb"), case.at("threads_running", "innodb")
     if gauge is None or running is None:
         return
-    waiting = np.nan_to_num(gauge)
-    clients = np.full(len(waiting), float(case.threads)) if case.threads else np.nan_to_num(running) - 1
-    share = float(np.minimum(waiting, clients).sum() / clients.sum()) if clients.sum() > 0 else 0.0
+    known = np.isfinite(running)
+    waiting = np.where(known, np.nan_to_num(gauge), 0.0)
+    others = np.maximum(np.where(known, running, 1.0) - 1, waiting)  # of those that run, one asks
+    clients = np.full(len(waiting), float(case.threads)) if case.threads else others
+    whole = float(clients[known].sum())
+    share = float(np.minimum(waiting, clients)[known].sum()) / whole if whole > 0 else 0.0
     during = waiting > 0
     if share < least or int(during.sum()) < STANDING_SAMPLES:
         return
@@ -147,6 +150,8 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     yield Cause(
         cause=cause,
         decided_by="counted",
+        of_clients=True,
+        explains_fall=True,
         window_s=(begin_s, end_s),
         share=share,
         checks=(True, share >= 2 * least or None),

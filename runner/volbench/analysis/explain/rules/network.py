@@ -111,7 +111,7 @@ def shares_of_latency(case: Case, findings: list[Cause]) -> list[Cause]:
     as_they_are = NETWORK if case.cpu_cycle_share is None else NETWORK | _CPUS
     scaled: list[Cause] = []
     for finding in findings:
-        if finding.share is None or finding.cause in as_they_are:
+        if finding.share is None or finding.of_clients or finding.cause in as_they_are:
             scaled.append(finding)
         elif not finding.share * part < limit.SHARE_MIN <= finding.share:
             scaled.append(replace(finding, share=finding.share * part))
