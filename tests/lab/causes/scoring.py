@@ -78,8 +78,8 @@ def names_storage(cause: str) -> bool:
 
 
 def is_storage(run: Run) -> bool:
-    """Whether something with storage was made."""
-    return any(names_storage(cause) for cause in true_causes(run))
+    """Whether something with storage was made: a truth whose every alternative has to do with storage."""
+    return any(all(map(names_storage, alternatives(truth))) for truth in run.truth)
 
 
 def is_acquittal(run: Run) -> bool:

@@ -156,6 +156,9 @@ def test_wrong_and_sure_acquittals_and_accusations() -> None:
     assert scoring.is_wrong_and_sure(wrong)
     assert scoring.is_acquittal(wrong)
     assert not scoring.is_acquittal(run("host.io_limit")), "who says nothing acquits nobody"
+    undecided = run("cpu.server_saturated|storage.sync_latency", finding("cpu.server_saturated"))
+    assert not scoring.is_storage(undecided), "the lab itself leaves open whether storage was the cause"
+    assert scoring.is_acquittal(run(("cpu.steal|none", "storage.stall"), finding("cpu.steal")))
     assert not scoring.is_acquittal(run("host.io_limit", finding("none"), finding("storage.degraded")))
     assert scoring.is_accusation(run("none", finding("cpu.server_saturated")))
     assert not scoring.is_accusation(
