@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from volbench.records.base import Record
+from volbench.records.metric import Better, Metric
 from volbench.records.steps import STEP_KINDS
-from volbench.records.steps.metric import Better, Metric
 
 
 class MetricValue(Record):

@@ -11,8 +11,8 @@ import pytest
 from plain_server import DATASET, PlainServer, run, values
 
 from volbench.errors import StepFailed
+from volbench.records.metric import CPU_SYSTEM, CPU_USER
 from volbench.records.steps.cold_read import ColdReadStep
-from volbench.records.steps.metric import CPU_SYSTEM, CPU_USER
 from volbench.volume.facts.blockstats import device_read_bytes
 from volbench.volume.facts.discovery import discover
 from volbench.workload.files import tree_bytes

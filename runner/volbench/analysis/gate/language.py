@@ -19,8 +19,8 @@ from typing import Literal
 from volbench.analysis.explain.causes import CAUSES
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
+from volbench.records.metric import Metric
 from volbench.records.metrics import CATALOGUE
-from volbench.records.steps.metric import Metric
 
 Operator = Literal["<=", "<", ">=", ">"]
 EXAMPLES = (

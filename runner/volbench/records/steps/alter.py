@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from volbench.records.base import Seconds
+from volbench.records.metric import Metric
 from volbench.records.steps.base import ASSUMED_WRITE_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import Metric
 
 AlterMethod = Literal["instant", "inplace", "copy", "pt-osc"]
 

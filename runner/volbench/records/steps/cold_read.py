@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Bytes, Seconds
+from volbench.records.metric import CPU_SYSTEM, CPU_USER, FIRST_QUERY, SERVER_START, WARM_READ, Metric
 from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind, WarmReads
-from volbench.records.steps.metric import CPU_SYSTEM, CPU_USER, FIRST_QUERY, SERVER_START, WARM_READ, Metric
 
 
 class ColdReadStep(StepBase):

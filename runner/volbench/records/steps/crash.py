@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import AliasChoices, Field
 
 from volbench.records.base import Seconds
+from volbench.records.metric import FIRST_QUERY, Metric
 from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import FIRST_QUERY, Metric
 
 RECOVERY_S = 5.0
 

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Seconds
+from volbench.records.metric import LATENCIES, SERVER_START, Metric
 from volbench.records.steps.base import StepBase, StepCost
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import LATENCIES, SERVER_START, Metric
 
 ASSUMED_DDL_S = 0.05
 """One statement that makes, changes or drops a table's file, with all its syncs."""

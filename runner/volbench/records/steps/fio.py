@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from volbench.records.base import Bytes, Fraction, Seconds
+from volbench.records.metric import LATENCIES, Metric
 from volbench.records.steps.base import (
     ASSUMED_WRITE_MIB_PER_S,
     SERVER_RESTART_S,
@@ -17,7 +18,6 @@ from volbench.records.steps.base import (
     as_tuple,
 )
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import LATENCIES, Metric
 
 FioPattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 _PATTERN = {"type": "string", "enum": list(get_args(FioPattern))}

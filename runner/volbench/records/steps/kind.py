@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from volbench.records.base import Scalar
+from volbench.records.metric import Metric
 from volbench.records.steps.base import StepBase
-from volbench.records.steps.metric import Metric
 
 Explained = Literal["whole", "phases", "points", "no"]
 FileGroup = Literal["one large file", "small files", "MySQL's tables"]

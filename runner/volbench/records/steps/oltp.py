@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag
 
 from volbench.records.base import Scalar, Seconds
+from volbench.records.metric import ERRORS, LATENCIES, QUERIES, Metric
 from volbench.records.steps.alter import AlterStep
 from volbench.records.steps.base import StepBase, StepCost, Threads
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import ERRORS, LATENCIES, QUERIES, Metric
 from volbench.records.steps.purge import PurgeStep
 
 SysbenchTest = Literal[

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.records.base import Fraction, Seconds
+from volbench.records.metric import LATENCIES, QUERIES
 from volbench.records.steps.base import StepBase, StepCost
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import LATENCIES, QUERIES
 
 
 class ReplayStep(StepBase):

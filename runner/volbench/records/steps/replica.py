@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from volbench.records.base import Seconds
+from volbench.records.metric import Metric
 from volbench.records.steps.base import (
     ASSUMED_READ_MIB_PER_S,
     ASSUMED_WRITE_MIB_PER_S,
@@ -15,7 +16,6 @@ from volbench.records.steps.base import (
     StepCost,
 )
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import Metric
 
 ASSUMED_TRANSACTION_BYTES = 8 * 2**10
 """Of one transaction in the relay log and in the replica's own binary log, together."""

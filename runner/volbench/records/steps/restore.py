@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.records.base import Seconds
+from volbench.records.metric import Metric
 from volbench.records.steps.base import StepBase, StepCost
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import Metric
 
 ASSUMED_RESTORE_MIB_PER_S = 15.0
 

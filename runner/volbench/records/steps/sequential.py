@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.records.base import Bytes, Seconds
+from volbench.records.metric import WARM_READ, Metric
 from volbench.records.steps.base import ASSUMED_WRITE_MIB_PER_S, Sizes, StepBase, StepCost
 from volbench.records.steps.kind import StepKind, WarmReads
-from volbench.records.steps.metric import WARM_READ, Metric
 
 SequentialMode = Literal["write", "write_fsync", "write_direct", "read_cold", "read_warm", "read_direct"]
 SEQUENTIAL_MODES: tuple[SequentialMode, ...] = (

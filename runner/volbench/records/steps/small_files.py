@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from volbench.records.base import Bytes, Seconds
+from volbench.records.metric import CPU_SYSTEM, CPU_USER, LATENCIES, WARM_READ, Metric
 from volbench.records.steps.base import ASSUMED_WRITE_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind, WarmReads
-from volbench.records.steps.metric import CPU_SYSTEM, CPU_USER, LATENCIES, WARM_READ, Metric
 
 ASSUMED_FILE_S = 0.003
 """One small file made, read or removed: a few trips to a network file system, next to nothing on a local disk."""
