@@ -126,21 +126,21 @@ def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
     other vary against each other where nothing does. It is the one that lasts clearly longer, else the one with
     more metrics.
     """
-    groups: dict[tuple[str, str], list[_Part]] = {}
+    groups: dict[tuple[str, str], list[_FileSeries]] = {}
     for recorded in files:
-        for part in _parts(recorded):
-            groups.setdefault((part.source, part.entity), []).append(part)
+        for candidate in _file_series(recorded):
+            groups.setdefault((candidate.source, candidate.entity), []).append(candidate)
     table = Table()
-    for parts in groups.values():
-        for part in _without_rivals(parts):
-            for metric, series in part.series.items():
+    for candidates in groups.values():
+        for candidate in _without_rivals(candidates):
+            for metric, series in candidate.series.items():
                 for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
-                    table.add(t_s, part.source, metric, part.entity, value)
+                    table.add(t_s, candidate.source, metric, candidate.entity, value)
     return table.series()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class _FileSeries:
     """What one file has of one entity of a source, by metric.
 
     `of_file`: how many series the file has in all. `t0_s`, `t1_s`: the first and the last time. `width_s`: the
@@ -160,13 +160,13 @@ class _Part:
         """The more, the sooner it counts alone."""
         return len(self.series), self.t1_s - self.t0_s, self.of_file
 
-    def is_rival(self, other: _Part) -> bool:
+    def is_rival(self, other: _FileSeries) -> bool:
         """Whether both have a metric in times that overlap by more than where one file ends and the next begins."""
         overlap_s = min(self.t1_s, other.t1_s) - max(self.t0_s, other.t0_s)
         apart = overlap_s < 0 or (overlap_s <= _OVERLAP * min(self.width_s, other.width_s) and self.width_s > 0)
         return not apart and not self.series.keys().isdisjoint(other.series)
 
-    def is_longer(self, other: _Part) -> bool:
+    def is_longer(self, other: _FileSeries) -> bool:
         """Whether it lasts clearly longer."""
         return self.t1_s - self.t0_s > _LONGER * (other.t1_s - other.t0_s)
 
@@ -176,14 +176,14 @@ _OVERLAP = 2.0
 _LONGER = 1.5
 
 
-def _parts(recorded: Recorded) -> Iterator[_Part]:
+def _file_series(recorded: Recorded) -> Iterator[_FileSeries]:
     metrics: dict[tuple[str, str], dict[str, Series]] = {}
     for key, series in recorded.series.items():
         if len(series.t_s):
             metrics.setdefault((key.source, key.entity), {})[key.metric] = series
     for (source, entity), series_of in metrics.items():
         times = np.unique(np.concatenate([series.t_s for series in series_of.values()]))
-        yield _Part(
+        yield _FileSeries(
             source=source,
             entity=entity,
             series=series_of,
@@ -194,13 +194,13 @@ def _parts(recorded: Recorded) -> Iterator[_Part]:
         )
 
 
-def _without_rivals(parts: Sequence[_Part]) -> Iterator[_Part]:
-    """Parts of one entity, less those whose place another one takes."""
-    used: list[_Part] = []
-    for part in sorted(parts, key=lambda part: part.rank, reverse=True):
-        rivals = [other for other in used if other.is_rival(part)]
+def _without_rivals(candidates: Sequence[_FileSeries]) -> Iterator[_FileSeries]:
+    """What files have of one entity, less the files whose place another one takes."""
+    used: list[_FileSeries] = []
+    for candidate in sorted(candidates, key=lambda candidate: candidate.rank, reverse=True):
+        rivals = [other for other in used if other.is_rival(candidate)]
         if not rivals:
-            used.append(part)
-        elif all(part.is_longer(rival) for rival in rivals):
-            used = [*(other for other in used if other not in rivals), part]
+            used.append(candidate)
+        elif all(candidate.is_longer(rival) for rival in rivals):
+            used = [*(other for other in used if other not in rivals), candidate]
     return iter(used)

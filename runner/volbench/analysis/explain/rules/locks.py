@@ -143,9 +143,8 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     sessions, inside = float(waiting[during].mean()), np.flatnonzero(during)
     begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
     text = (
-        f"from {clock(begin_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
-        f" {number(sessions)} sessions at a time wait for {what}; a wait that has not ended is in no"
-        " statement's time"
+        f"{number(sessions)} sessions at a time wait for {what}, from {clock(begin_s, case.clock_zero_s)} to"
+        f" {clock(end_s, case.clock_zero_s)}; a wait that has not ended is in no statement's time"
     )
     yield Cause(
         cause=cause,
