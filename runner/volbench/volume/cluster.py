@@ -20,7 +20,7 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from websocket import WebSocketException
+from websocket import WebSocketBadStatusException, WebSocketException
 
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.parse import parse_json
@@ -197,9 +197,27 @@ def cluster_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raise _refusal(error, doing) from error
+        raise _refusal(_answer_to_exec(error), doing) from error
     except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
         raise _unreachable(doing, f"{type(error).__name__}: {error}") from error
+
+
+def _answer_to_exec(error: ApiException) -> ApiException:
+    """Return the error with the answer that refused an exec: the client drops it and says status 0.
+
+    The API server answers 404 for a pod that is gone. The kubelet answers 404 too, or 500 where the container has
+    ended (`container not found`). Other answers of 500 tell of a node that does not answer: status 0 stays.
+    """
+    refused = error.__context__
+    if error.status or not isinstance(refused, WebSocketBadStatusException):
+        return error
+    body = bytes(refused.resp_body or b"")
+    status = HTTPStatus.NOT_FOUND if b"container not found" in body else refused.status_code
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error
+    answer = ApiException(status=status, reason=error.reason)
+    answer.body = body
+    return answer
 
 
 def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:

@@ -12,13 +12,14 @@ from node_bench import LOCAL, RUN_ID, ZONE, Bench, preferred, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.cli.targets import measured_nodes
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options, volumes_of
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.pods import Trouble, mount_trouble, waiting_trouble
 from volbench.placement.kubernetes.result import enrich_from_cluster
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import RESULT_FILE
+from volbench.volume.cluster import NotFound
 from volbench.volume.kinds.claim_facts import identity
 
 
@@ -143,6 +144,35 @@ def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monke
     with pytest.raises(EnvironmentLacks, match="occupy") as failed:
         placement._check_waiting(queued)
     assert "queue_timeout" in failed.value.next_step
+
+
+def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_the_watch_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    bench.start_first()
+    placement = bench.target.find(bench.job("01-a", "a"))
+    assert isinstance(placement, KubernetesPlacement)
+    pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
+    ended = {"name": "agent", "state": {"terminated": {"exitCode": 0}}}
+    keeper = {"name": "results", "state": {"running": {}}}
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    status = {"containerStatuses": [ended, keeper], "conditions": [evicted]}
+    bench.cluster.put("pods/first", metadata=pod["metadata"], spec=pod["spec"], status=status)
+
+    def gone(*_: object, **__: object) -> None:
+        raise NotFound("the cluster does not have this object", where="collecting", evidence="pod does not exist")
+
+    monkeypatch.setattr("volbench.placement.kubernetes.placement.collect", gone)
+    assert placement.running()
+    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
+    bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
+    bench.cluster.ask("DELETE", "pods/first", doing="evicting")
+    while placement.running():
+        time.sleep(0.01)
+    cause = placement.termination_cause()
+    assert isinstance(cause, StepFailed)
+    assert cause.cause == "evicted"
 
 
 def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.placement.kubernetes.collect import run_in_pod
 from volbench.profile.spec import parse_volume
 from volbench.records.run import VolumeSpec
 from volbench.volume import cluster
@@ -66,11 +67,25 @@ class Refusing(BaseHTTPRequestHandler):
         "/wrong": (422, "spec.x: Invalid"),
     }
 
+    execs: ClassVar = {
+        "gone": (404, b'{"kind":"Status","status":"Failure","message":"pods \\"gone\\" not found","code":404}'),
+        "ending": (404, b"pod does not exist"),
+        "ended": (500, b'container not found ("results")'),
+        "denied": (403, b'{"kind":"Status","message":"cannot create resource pods/exec","code":403}'),
+        "unreachable": (500, b'{"kind":"Status","message":"error dialing backend: dial tcp: i/o timeout"}'),
+    }
+    """By pod, as API server and kubelet of 1.34 answered; `denied` and `unreachable` after their source."""
+
     def do_GET(self) -> None:
-        code, message = self.answers[self.path]
+        if "/exec" in self.path:
+            code, body = self.execs[self.path.split("/")[-2]]
+        else:
+            code, message = self.answers[self.path]
+            body = json.dumps({"kind": "Status", "message": message}).encode()
         self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(json.dumps({"kind": "Status", "message": message}).encode())
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Tests are quiet."""
@@ -104,6 +119,27 @@ def test_refusals_are_told_by_kind(
         refusing.ask("GET", path, doing="trying")
     assert getattr(told.value, "cause", "") == cause
     assert said in str(told.value)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("pod", "kind", "cause", "evidence"),
+    [
+        ("gone", NotFound, "", 'pods "gone" not found'),
+        ("ending", NotFound, "", "pod does not exist"),
+        ("ended", NotFound, "", "container not found"),
+        ("denied", EnvironmentLacks, "no_permission", "cannot create resource pods/exec"),
+        ("unreachable", EnvironmentLacks, "api_server_away", "error dialing backend"),
+    ],
+)
+def test_refused_commands_in_a_pod_are_told_by_kind(
+    refusing: Cluster, pod: str, kind: type[Exception], cause: str, evidence: str
+) -> None:
+    """The client reports each of them as status 0; only a server that does not answer is asked again."""
+    with pytest.raises(kind) as refusal:
+        run_in_pod(refusing, pod, ["true"], doing="trying")
+    assert getattr(refusal.value, "cause", "") == cause
+    assert evidence in str(refusal.value)
 
 
 def test_an_unknown_context_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,8 +93,7 @@ class KubernetesPlacement:
         if self._on_node is not None and pod["spec"].get("nodeName"):
             self._on_node(pod)
         if has_ended(pod, AGENT) or is_over(pod):
-            self._finish(pod)
-            return False
+            return not self._finish(pod)
         if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
             return True  # terminating: the watch reports its end
         if is_running(pod, AGENT):
@@ -251,8 +250,11 @@ class KubernetesPlacement:
             cause=trouble.cause if trouble else "pod_pending",
         )
 
-    def _finish(self, pod: Object) -> None:
-        """Collect the agent's results, if the keeper still has them."""
+    def _finish(self, pod: Object) -> bool:
+        """Collect the agent's results, if the keeper still has them; return whether the attempt has ended.
+
+        It has not where the pod went meanwhile: the watch will report why.
+        """
         if is_running(pod, KEEPER) and not (self._job.out / RESULT).exists():
 
             def complete(directory: Path) -> None:
@@ -261,8 +263,12 @@ class KubernetesPlacement:
                     directory / RESULT, pod, trouble, self._events(), node=self._node(pod), volume=self._identity()
                 )
 
-            collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
+            try:
+                collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
+            except NotFound:
+                return False
         self._has_ended = True
+        return True
 
     def _node(self, pod: Object) -> Object | None:
         """Return the pod's node; None if this user may not read nodes."""
