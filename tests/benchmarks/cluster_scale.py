@@ -167,7 +167,7 @@ def run_cells(nodes: int, cells: int) -> None:
 def writing_results(result: CellResult) -> type[KubernetesPlacement]:
     """Let placements write what their agent would have left, in place of collecting it by exec."""
 
-    def finish(self: KubernetesPlacement, pod: dict[str, Any]) -> None:
+    def finish(self: KubernetesPlacement, pod: dict[str, Any]) -> bool:
         job: Job = self._job
         if job.kind == "prepare":
             write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=False))
@@ -178,6 +178,7 @@ def writing_results(result: CellResult) -> type[KubernetesPlacement]:
         self._node(pod)
         self._identity()
         self._has_ended = True
+        return True
 
     KubernetesPlacement._finish = finish  # type: ignore[method-assign]
     return KubernetesPlacement
