@@ -58,6 +58,7 @@ def assert_whole(step: StepResult) -> None:
     assert all(cut["log"] for cut in step.details["cuts"]), "the server said nothing of its recovery"
 
 
+@pytest.mark.parametrize("bench", live_run.LOCAL_IF_SLOW, indirect=True)
 @pytest.mark.parametrize("_", [pytest.param(None, marks=emulated)])
 def test_power_cuts_lose_commits_on_an_async_export_and_none_on_a_sync_one(
     bench: live_run.Bench, root: Path, _: None

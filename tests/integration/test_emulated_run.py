@@ -45,6 +45,7 @@ def balance(path: Path, window_s: tuple[float, float]) -> Series:
     return samples[SeriesKey(source="emulator", metric="balance_percent", entity="volume.credits")]
 
 
+@pytest.mark.parametrize("bench", live_run.LOCAL_IF_SLOW, indirect=True)
 def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live_run.Bench, root: Path) -> None:
     """3,000 IOPS while credits last, 150 afterwards; labelled as emulated and scaled in every report."""
     ended = run_on(bench, f"{SPEC}&dir={root}", *LOAD)

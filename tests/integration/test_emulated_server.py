@@ -77,7 +77,7 @@ def check(lived: Lived) -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("profile", "options"), KINDS, ids=["block", "files", "async"])
 def test_a_server_in_a_container_keeps_what_the_volume_promises(
     base: Path, profile: str, options: dict[str, str], flavor: Flavor

@@ -29,6 +29,7 @@ def has_backup_tool() -> bool:
     return len(versions) == 2
 
 
+@pytest.mark.parametrize("bench", live_run.DOCKER_IF_SLOW, indirect=True)
 def test_a_physical_backup_beside_a_load_is_timed_and_judged(bench: live_run.Bench) -> None:
     if bench.target == "local" and not has_backup_tool():
         pytest.skip("needs mariadb-backup: apt-get install mariadb-backup")

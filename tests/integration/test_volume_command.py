@@ -26,7 +26,7 @@ pytestmark = pytest.mark.emulator
 
 COMMAND_S_MAX = 120.0
 PROBE_SECONDS = "10"
-TRIES = 3
+TRIES = 2
 """A probe on a busy machine measures the machine: it is made again, so often."""
 
 
@@ -151,21 +151,17 @@ def near(found: dict[str, float], wanted: dict[str, float], *, share: float) -> 
     return found == pytest.approx(wanted, rel=share)
 
 
-def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(root: Path) -> None:
-    """Nearest is ebs-gp3, IOPS within 5 %; the fitted profile, emulated and probed again, is within 10 %."""
+def test_an_emulated_gp3_is_recognised(root: Path) -> None:
+    """Nearest is ebs-gp3, IOPS within 5 %, and the fitted profile says where its figures come from."""
+    recognised(root, root / "mine.yaml")
+
+
+@pytest.mark.slow
+def test_the_fit_of_a_probed_gp3_is_like_it(root: Path) -> None:
+    """The fitted profile, emulated and probed again, is within 10 %."""
     file = root / "mine.yaml"
-    for _ in range(TRIES):
-        file.unlink(missing_ok=True)
-        first = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}", "--fit", str(file))
-        if near(iops(first), {"read_iops": 3000, "write_iops": 3000}, share=0.05) and not first["held_back"]:
-            break
-    if first["held_back"]:
-        assert not file.exists()
+    if (first := recognised(root, file)) is None:
         return
-    assert iops(first) == pytest.approx({"read_iops": 3000, "write_iops": 3000}, rel=0.05)
-    assert first["nearest"][0]["profile"] == "ebs-gp3"
-    assert first["facts"]["emulated_profile"] == "ebs-gp3"
-    assert "measured by volbench volume probe on" in file.read_text()
     for _ in range(TRIES):
         again = probed(f"emulated:{file}?dir={root}")
         if near(iops(again), iops(first), share=0.1) and not again["held_back"]:
@@ -175,6 +171,23 @@ def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(root: Path) -> Non
     assert iops(again) == pytest.approx(iops(first), rel=0.1)
     assert again["facts"]["emulated_profile"] == "mine"
     assert [path.name for path in root.iterdir()] == ["mine.yaml"]
+
+
+def recognised(root: Path, file: Path) -> dict[str, Any] | None:
+    """Probe an emulated gp3 and fit a profile to it, in `file`; None on a machine that is too busy for it."""
+    for _ in range(TRIES):
+        file.unlink(missing_ok=True)
+        first = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}", "--fit", str(file))
+        if near(iops(first), {"read_iops": 3000, "write_iops": 3000}, share=0.05) and not first["held_back"]:
+            break
+    if first["held_back"]:
+        assert not file.exists()
+        return None
+    assert iops(first) == pytest.approx({"read_iops": 3000, "write_iops": 3000}, rel=0.05)
+    assert first["nearest"][0]["profile"] == "ebs-gp3"
+    assert first["facts"]["emulated_profile"] == "ebs-gp3"
+    assert "measured by volbench volume probe on" in file.read_text()
+    return first
 
 
 def test_a_probe_beside_busy_loops_never_takes_the_machine_for_the_volume(root: Path) -> None:

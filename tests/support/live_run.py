@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import pytest
 
 from volbench.errors import EXIT_OK, EXIT_UNDECIDED
 from volbench.placement.docker.containers import LABEL_RUN
@@ -34,6 +35,16 @@ SMALL = (
     "sampling.interval=500ms", "limits.missed_samples=90%",
 )  # fmt: skip
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
+LOCAL_IF_SLOW = [
+    pytest.param("local", marks=[pytest.mark.mysqld, pytest.mark.slow]),
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+"""For a long run whose assertions are the same on both targets: `make test` makes it in containers."""
+DOCKER_IF_SLOW = [
+    pytest.param("local", marks=pytest.mark.mysqld),
+    pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow]),
+]
+"""The other way round, where other tests of the same file run in containers."""
 BOUND_S = 240.0
 FINISHED = (EXIT_OK, EXIT_UNDECIDED)
 """Exit codes of a run whose cells are done; so few cells often give no verdict."""

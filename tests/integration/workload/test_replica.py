@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from empty_data import directory_in_memory
-from live_run import FINISHED
+from live_run import DOCKER_IF_SLOW, FINISHED
 from live_run import Bench as Run
 from plain_server import Kept, values
 from server_container import sysbench_of_tools_image
@@ -295,6 +295,7 @@ def start(run: Run, suite: str) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.parametrize("bench", DOCKER_IF_SLOW, indirect=True)
 def test_a_run_whose_replica_stops_ends_with_one_message(bench: Run) -> None:
     """Each attempt meets the row; exit code 5, the server's words once a cell, and nothing is left anywhere."""
     process = start(bench, SUITE)
