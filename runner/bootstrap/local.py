@@ -25,7 +25,9 @@ LOCAL_NEEDS: tuple[Need, ...] = (
     program("xz", "xz-utils", reason="reads compressed dumps", optional=True),
     program("mariadb-backup", reason="physical backups of a MariaDB", optional=True),
     program("fio", reason="probes a volume without a server", optional=True),
-    program("pt-summary", "percona-toolkit", reason="the host's facts in a run", optional=True),
+    program(
+        "pt-summary", "percona-toolkit", reason="changes of tables, purges, pages on host and server", optional=True
+    ),
 )
 
 

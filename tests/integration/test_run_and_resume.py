@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -19,9 +20,10 @@ SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 
 def test_a_run_measures_every_cell_and_leaves_only_its_results(bench: Bench) -> None:
     """The report validates, every cell is valid, nothing else is left; a second `resume` has nothing to do."""
-    ended = bench.end(bench.start())
+    ended = bench.end(bench.start("sampling.summaries=true"))
     assert ended.code in FINISHED, ended.output
     bench.assert_all_done_once()
+    assert_has_summaries(bench)
     report = bench.report()
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(report)
     cells = report["cells"]
@@ -35,6 +37,18 @@ def test_a_run_measures_every_cell_and_leaves_only_its_results(bench: Bench) -> 
     assert again.code in FINISHED, again.output
     assert "all 2 cells are done" in again.output
     assert len(bench.directory.events()) == events
+
+
+def assert_has_summaries(bench: Bench) -> None:
+    """The real tools described host and server of each cell, where they are installed: in containers always."""
+    if bench.target == "local" and shutil.which("pt-mysql-summary") is None:
+        return
+    for cell in bench.directory.run.cells:
+        raw = bench.directory.cell_dir(cell.cell_id) / "raw"
+        assert "# Percona Toolkit System Summary Report #" in (raw / "pt-summary.txt").read_text()
+        page = (raw / "pt-mysql-summary.txt").read_text()
+        assert "# Percona Toolkit MySQL Summary Report #" in page
+        assert "Com_commit" in page, "the counters of the load"
 
 
 @pytest.mark.timeout(400)

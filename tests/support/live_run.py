@@ -32,7 +32,7 @@ SMALL = (
     "dataset.tables=1", "dataset.rows=2000", "steps.0.threads=2", "steps.0.warmup=0s", "steps.0.duration=2s",
     "repeats=1", "limits.foreign_iops=1000000", "limits.foreign_cpu=100%",
     "limits.cpu_steal=100%", "replacements=0",
-    "sampling.interval=500ms", "limits.missed_samples=90%",
+    "sampling.interval=500ms", "sampling.summaries=false", "limits.missed_samples=90%",
 )  # fmt: skip
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
 LOCAL_IF_SLOW = [

@@ -66,12 +66,13 @@ def _image(name: str, find: Callable[[], str]) -> Means:
 
 
 _OF_STEPS = ("pt-online-schema-change", "pt-archiver")
+_OF_CELLS = ("pt-summary", "pt-mysql-summary")
 
 
 def _local() -> list[Means]:
-    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", *_OF_STEPS)
+    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", *_OF_STEPS, *_OF_CELLS)
     packages = {"mysqldump": "default-mysql-client", "myloader": "mydumper"}
-    packages |= dict.fromkeys(_OF_STEPS, "percona-toolkit")
+    packages |= dict.fromkeys((*_OF_STEPS, *_OF_CELLS), "percona-toolkit")
     tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
     return [capabilities.database_server(), *tools, *_toolkit()]
 

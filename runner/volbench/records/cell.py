@@ -121,6 +121,9 @@ class SamplingSpec(Record):
 
     interval_s: Seconds = Field(default=1.0, alias="interval", ge=0.1, le=60)
     sources: tuple[str, ...] | None = Field(default=None, description="Sources wanted; absent: all there are.")
+    summaries: bool = Field(
+        default=True, description="The pages of pt-summary and pt-mysql-summary, after the first block's last step."
+    )
 
 
 class ValidityLimits(Record):

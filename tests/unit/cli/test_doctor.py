@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.cli.doctor import _local, _verdict
+from volbench.execute.cell.summaries import SUMMARIES
 from volbench.placement.capabilities import Means
 from volbench.validation.toolkit import PROGRAMS
 from volbench.workload.alter import PT_OSC
@@ -29,6 +30,6 @@ def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...
 
 
 def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
-    """By `validate`, and by the steps `alter` and `purge`."""
+    """By `validate`, by the steps `alter` and `purge`, and by cells for their pages on host and server."""
     shown = {capability.name for capability in _local() if capability.name.startswith("pt-")}
-    assert shown == {*PROGRAMS, PT_OSC, PT_ARCHIVER}
+    assert shown == {*PROGRAMS, PT_OSC, PT_ARCHIVER, *SUMMARIES}

@@ -24,6 +24,7 @@ from volbench.execute.cell.progress import ProgressFile
 from volbench.execute.cell.recorder import CellRecorder, recording
 from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.execute.cell.sampling import sampling
+from volbench.execute.cell.summaries import write_summaries
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
 from volbench.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
@@ -130,6 +131,12 @@ def _run(
             if ended:
                 builder.notes.append(f"no step was run after {step.name}: {ended}")
                 break
+        if cell.sampling.summaries and cell.block == 0 and cell.places is not None and server.alive():
+            with builder.phase("summaries"):
+                progress.report("describing host and server")
+                write_summaries(
+                    out / "raw", option_file=server.option_file, scratch_dir=Path(cell.places.scratch_dir)
+                )
         if cell.places is not None:
             with builder.phase("kill"):
                 server.kill()  # the data is discarded: a clean shutdown would only write the data out once more
