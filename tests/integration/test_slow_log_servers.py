@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,18 +13,20 @@ from typing import Any
 import mysql.connector
 import pytest
 from slow_log_recorder import IMAGES, LOCAL, record, recorded_server, until_alone
-from slow_log_truth import SCHEMAS, paired
+from slow_log_truth import SCHEMAS, Truth, paired
 
 from volbench.engine.connection import Account
 from volbench.placement import capabilities
 from volbench.records.validation.plan import ReplayPlan
 from volbench.validation.replay.evaluation import replay, replay_check
-from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
+from volbench.workload.replay.general_log import OF_ROUTINES, general_log
+from volbench.workload.replay.logged_statement import ADMINISTRATOR, CUT, LoggedStatement
 from volbench.workload.replay.schedule import schedule
 from volbench.workload.replay.slowlog import slow_log
 
 SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
 MOST = 17 << 20
+_TEXT_OF_SERVER = ("prepare", "execute")
 
 
 @pytest.fixture
@@ -41,12 +43,13 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
     ):  # of docker, no more than this is needed
         pytest.skip(f"needs the image {IMAGES[name]} (mend: make images)")
     with recorded_server(name, place) as (connect, log):
-        truth = record(connect, log, name=name, rounds=40, seed=7)
+        truth = record(connect, log, name=name, rounds=40, seed=7, general=True)
         before = place / "before.log"
         shutil.move(log, before)
         with slow_log(before) as found:
             read = list(found)
         _compare(truth.version, paired(truth, read))
+        _compare_general(truth, place / "general.log")
         assert found.skipped.keys() <= {ADMINISTRATOR}
         with connect() as root, root.cursor() as cursor:
             cursor.execute("SET GLOBAL slow_query_log = ON")
@@ -76,6 +79,25 @@ def _compare(version: str, pairs: Iterable[tuple[Any, LoggedStatement]]) -> None
         assert one.schema == expected or (not expected and "MariaDB" not in version), sent
         sql = one.sql.encode("utf-8", "surrogateescape")
         assert sql == (sent.sql.encode("latin-1") or sql), sent
+
+
+def _compare_general(truth: Truth, path: Path) -> None:
+    """Each connection's statements with their schemas, in order; those of routines are left out."""
+    with general_log(path) as log:
+        read = list(log)
+    sent: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for one in truth.sent:
+        if one.kind not in {"routine", "syntax error"}:
+            sent[one.connection].append((one.schema, "" if one.kind in _TEXT_OF_SERVER else one.sql))
+    logged: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for statement in read:
+        sql = statement.sql.encode("utf-8", "surrogateescape").decode("latin-1").rstrip().rstrip(";").rstrip()
+        if not sql.startswith("EXECUTE once"):  # what it executes is an entry of its own
+            text = "" if sql.startswith("PREPARE once") or sql.endswith("name = 'x'") else sql
+            logged[statement.connection].append((statement.schema or "", text))
+    assert {connection: logged[connection] for connection in sent} == sent
+    assert log.skipped.keys() <= {ADMINISTRATOR, CUT, OF_ROUTINES}
+    assert log.skipped[CUT] == sum(one.kind == "syntax error" for one in truth.sent)
 
 
 def _is_logged(version: str, sql: str) -> bool:

@@ -115,12 +115,17 @@ class LoggingServer(Protocol):
 
 
 def record_load(server: LoggingServer, rows_in_rental: int, *, seconds: float, log: Path) -> None:
-    """Put the business load on the schema from four clients, with all statements in the server's slow log."""
+    """Put the business load on the schema from four clients, with all statements in the server's slow log.
+
+    `general.log` beside it has them too.
+    """
     for setting in (
+        f"general_log_file = '{log.with_name('general.log')}'",
         f"slow_query_log_file = '{log}'",
         "long_query_time = 0",
         "log_output = 'FILE'",
         "slow_query_log = 1",
+        "general_log = 1",
     ):
         server.query(f"SET GLOBAL {setting}")
     account = Account(user="root", socket=str(server.socket))
@@ -130,6 +135,7 @@ def record_load(server: LoggingServer, rows_in_rental: int, *, seconds: float, l
     for client in clients:
         client.join()
     server.query("SET GLOBAL slow_query_log = 0")
+    server.query("SET GLOBAL general_log = 0")
 
 
 def _client(account: Account, rows_in_rental: int, seconds: float, seed: int) -> None:

@@ -36,12 +36,15 @@ IMAGES = {"mysql-9.7": "volbench/mysql:9.7", "mariadb-11.8": "volbench/mariadb:1
 LOCAL = "mariadb-10.11"
 
 
-def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, seed: int = 1) -> Truth:
+def record(
+    connect: Callable[..., Any], log: Path, *, name: str, rounds: int, seed: int = 1, general: bool = False
+) -> Truth:
     """Let the clients work while the server writes `log`, which must be its slow_query_log_file.
 
     Args:
         connect: opens a connection as root, with mysql.connector's keywords.
         rounds: statements of each client, about.
+        general: the server writes its general log too, `general.log` beside the other.
     """
     with connect() as root:
         _prepare(root)
@@ -54,9 +57,11 @@ def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, se
             _run(root, "SET GLOBAL log_slow_admin_statements = ON")
         before = _slow_queries(root)
         _run(root, "SET GLOBAL slow_query_log = ON")
+        _run(root, f"SET GLOBAL general_log = {'ON' if general else 'OFF'}")
         sent = _work(connect, rounds // 2, seed, mariadb=mariadb)
         until_alone(root)
         _run(root, "FLUSH SLOW LOGS")  # the banner again, in the middle of the file
+        _run(root, "FLUSH GENERAL LOGS")
         if mariadb:
             _run(root, "SET GLOBAL log_slow_verbosity = 'query_plan,explain,innodb'")
         else:
@@ -64,6 +69,7 @@ def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, se
         sent += _work(connect, rounds - rounds // 2, seed + 1, mariadb=mariadb)
         until_alone(root)
         _run(root, "SET GLOBAL slow_query_log = OFF")
+        _run(root, "SET GLOBAL general_log = OFF")
         counted = _slow_queries(root) - before
     assert log.stat().st_size
     return Truth(server=name, version=version, slow_queries=counted, sent=sent)
@@ -331,6 +337,7 @@ def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
     server = subprocess.Popen(
         [mariadbd or "mysqld", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
          f"--tmpdir={directory}", f"--slow-query-log-file={directory / 'slow.log'}",
+         f"--general-log-file={directory / 'general.log'}",
          *([] if mariadbd else ["--mysqlx=OFF"])],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -362,7 +369,8 @@ def _container(name: str, directory: Path, options: Sequence[str]) -> Iterator[N
     )  # fmt: skip
     serve = (
         f"{create} && exec mysqld --no-defaults {more} --socket=/run/mysql/s "
-        f"--slow-query-log-file=/run/mysql/slow.log{'' if mariadb else ' --mysqlx=OFF'}"
+        "--slow-query-log-file=/run/mysql/slow.log --general-log-file=/run/mysql/general.log"
+        f"{'' if mariadb else ' --mysqlx=OFF'}"
     )
     container = throwaway_container(IMAGES[name], ["-c", serve], entrypoint="sh", network_mode="none")
     container.with_volume_mapping(directory, "/run/mysql", "rw")

@@ -15,6 +15,7 @@ from volbench.validation.queries.classes import only_reads, query_classes
 from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.general_log import general_log
 from volbench.workload.replay.slowlog import slow_log
 
 
@@ -22,6 +23,11 @@ def _slow_log(path: Path) -> None:
     with slow_log(path) as found:
         for one in found:
             only_reads(one.sql)
+
+
+def _general_log(path: Path) -> None:
+    with general_log(path) as log:
+        consume(iter(log))
 
 
 def _slow_log_masked(path: Path) -> None:
@@ -127,6 +133,12 @@ def _pt_upgrade(text: str) -> None:
 READERS: tuple[Reader, ...] = (
     Reader(
         name="slow-log", read=_slow_log, seeds=files("tests/fixtures/slowlog/*/slow.log", bytes_max=2_600), share=40
+    ),
+    Reader(
+        name="general-log",
+        read=_general_log,
+        seeds=files("tests/fixtures/general-log/*/general.log", bytes_max=8_000),
+        share=20,
     ),
     Reader(
         name="slow-log-masked",

@@ -1,4 +1,4 @@
-"""The step `replay`: a slow query log's statements on own data."""
+"""The step `replay`: the statements of a slow query log or of a general log on own data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from volbench.records.steps.kind import StepKind
 
 
 class ReplayStep(StepBase):
-    """The statements of a slow query log again, on their connections, when they came: an open loop on own data.
+    """The statements of a slow or a general query log again, on their connections, when they came: an open loop.
 
     Each of the heaviest classes of statements has a row of its own, named by its verb and table.
     """
 
     kind: Literal["replay"] = "replay"
     log: str = Field(
-        min_length=1, description="Path of the slow query log (long_query_time = 0 for all statements)."
+        min_length=1,
+        description="Path of a slow query log (long_query_time = 0 for all statements), or of a general log.",
     )
     speed: float = Field(default=1.0, ge=0.01, le=100, description="2: twice as fast as they came.")
     connections: int = Field(default=128, ge=1, le=1000, description="Connections at most, at one time.")
@@ -36,7 +37,8 @@ class ReplayStep(StepBase):
         default=5,
         ge=1,
         le=50,
-        description="Statement classes with a row of their own, those with most time in the log.",
+        description="Statement classes with a row of their own: with most time in the log; of one without "
+        "times, with most statements.",
     )
     errors_max: Fraction = Field(default=0.01, description="A larger share of failed statements is invalid.")
     late_max: Fraction = Field(

@@ -114,10 +114,16 @@ def is_utf8(sql: str) -> bool:
     return True
 
 
+def used_schema(sql: str) -> str | None:
+    """Return the schema that a statement `use` names, None for any other statement."""
+    use_statement = _USE.fullmatch(sql)
+    return _unquoted(use_statement[1]) if use_statement else None
+
+
 def keep_used_schema(state: LogState, sql: str) -> None:
     """Take the schema of a statement `use`, which a line `use` would have named had an earlier one been known."""
-    if use_statement := _USE.fullmatch(sql):
-        state.schema = (state.schema or "") + _unquoted(use_statement[1])
+    if (named := used_schema(sql)) is not None:
+        state.schema = (state.schema or "") + named
 
 
 def schema_of_head(named: str | None, more: str) -> str | None:

@@ -56,6 +56,8 @@ class Schedule:
     shared_connections: int
     whole_seconds: bool
     first_at_s: float | None = None
+    notes: tuple[str, ...] = ()
+    """What the log leaves open."""
 
     @property
     def planned_s(self) -> float:

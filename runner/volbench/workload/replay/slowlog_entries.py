@@ -209,9 +209,11 @@ def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner 
     seem to end it. So where that may be, a head that was written when the next one should be is real.
     """
     body, first = segment.body, ahead(0)
-    is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
-    may_be_whole = is_closed or not is_complete(body) or iso_time_s(segment) is None
-    if may_be_whole and (is_closed if first is None else isinstance(first, Segment) and _is_next(segment, first)):
+    may_have_ended = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
+    may_be_whole = may_have_ended or not is_complete(body) or iso_time_s(segment) is None
+    if may_be_whole and (
+        may_have_ended if first is None else isinstance(first, Segment) and _is_next(segment, first)
+    ):
         return segment, 0
     for number in range(_LOOKAHEAD_SEGMENTS):
         following = ahead(number)
@@ -220,7 +222,7 @@ def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner 
         if isinstance(following, Banner):
             break
         body += (following.head[0] if following.head else "") + following.body
-        if is_complete(body) and _is_closed(body):
+        if is_complete(body) and is_closed(body):
             return replace(segment, body=body), number + 1
     return segment, 0
 
@@ -252,14 +254,20 @@ def iso_time_s(segment: Segment) -> float | None:
         return None
 
 
-def _is_closed(text: str) -> bool:
-    """Whether no literal and no comment is open at the end of the text."""
-    return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
+def is_closed(text: str, *, escapes: bool = True) -> bool:
+    """Whether no literal and no comment is open at the end of the text.
+
+    Args:
+        escapes: a backslash takes the next character's meaning; not in a session with NO_BACKSLASH_ESCAPES.
+    """
+    return (
+        _MAY_HIDE.search(text) is None or (_CLOSED if escapes else _CLOSED_WITHOUT_ESCAPES).match(text) is not None
+    )
 
 
 def _is_open(segment: Segment) -> bool:
     """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
-    return segment.head is not None and not segment.is_partial and not _is_closed(segment.body)
+    return segment.head is not None and not segment.is_partial and not is_closed(segment.body)
 
 
 def is_complete(body: str) -> bool:

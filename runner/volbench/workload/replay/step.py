@@ -1,4 +1,4 @@
-"""The replay step: a slow log's statements on the cell's own data, and latencies of each class of statements."""
+"""The replay step: a log's statements on the cell's own data, and latencies of each class of statements."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from volbench.records.series import SeriesRow
 from volbench.records.steps.replay import ReplayStep
 from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+from volbench.workload.replay.general_log import GeneralLog, general_log, is_general_log
 from volbench.workload.replay.schedule import Schedule, schedule
 from volbench.workload.replay.sending import NOT_SENT, Execution, WorkerResult, send
-from volbench.workload.replay.slowlog import slow_log
+from volbench.workload.replay.slowlog import SlowLog, slow_log
 from volbench.workload.state import LAST_WRITE
 
 LATE_S = 0.005
@@ -58,16 +60,36 @@ class Replay(Workload[ReplayStep]):
 def plan_replay(step: ReplayStep, schema: str) -> Schedule:
     """Return what a step sends to a schema. Raises UsageError with what the log has instead."""
     try:
-        with slow_log(Path(step.log)) as log:
+        with query_log(Path(step.log), schema) as log:
             planned = schedule(
                 log, schemas=[schema], writes=True, speed=step.speed,
                 seconds=(step.warmup_s + step.duration_s) * step.speed, connections_max=step.connections,
             )  # fmt: skip
-            return replace(planned, skipped={**log.skipped, **planned.skipped})
+            notes = _notes_on(log) if isinstance(log, GeneralLog) else ()
+            return replace(planned, skipped={**log.skipped, **planned.skipped}, notes=notes)
     except UsageError as error:
         error.where = f"step {step.name or step.kind}: {step.log}"
         error.next_step = error.next_step or f"the log needs statements in the schema {schema}: see dataset.schema"
         raise
+
+
+@contextmanager
+def query_log(path: Path, schema: str) -> Iterator[SlowLog | GeneralLog]:
+    """Yield the log in a file, of the kind that it is. Raises UsageError."""
+    if is_general_log(path):
+        with general_log(path, schema=schema) as of_arrivals:
+            yield of_arrivals
+    else:
+        with slow_log(path) as of_ends:
+            yield of_ends
+
+
+def _notes_on(log: GeneralLog) -> tuple[str, ...]:
+    notes = ["the log is a general log: it has no durations, and does not tell what triggers and routines sent"]
+    if log.of_open_connections:
+        count = log.of_open_connections
+        notes.append(f"the log does not show the schema of {count} statements: taken for {log.schema}")
+    return tuple(notes)
 
 
 def _progress(step: ReplayStep, ctx: StepContext) -> Callable[[str, float], None]:
@@ -125,7 +147,7 @@ class _Replayed:
         by_class: dict[int, list[Execution]] = defaultdict(list)
         for execution in sent:
             by_class[execution.statement.class_index].append(execution)
-        heaviest = sorted(by_class, key=lambda index: -sum(each.statement.logged_s for each in by_class[index]))
+        heaviest = sorted(by_class, key=lambda index: _weight(by_class[index]), reverse=True)
         for index in heaviest[: self.step.classes]:
             succeeded = [execution for execution in by_class[index] if not execution.error]
             if len(succeeded) < STATEMENTS_MIN:
@@ -181,6 +203,7 @@ class _Replayed:
     def _notes(self, details: dict[str, Any]) -> Iterator[str]:
         for reason, count in self.planned.skipped.items():
             yield f"the replay skipped {count} statements {reason}"
+        yield from self.planned.notes
         if self.planned.whole_seconds:
             yield "the log has whole seconds: statements were spread evenly within each"
         if self.planned.shared_connections:
@@ -203,6 +226,11 @@ class _Replayed:
                 values["latency_ms_max"] = latencies[-1]
             for name, value in values.items():
                 yield SeriesRow(t_s=self.start_s + second + 1, source="client", metric=name, value=value)
+
+
+def _weight(executions: Sequence[Execution]) -> tuple[float, int]:
+    """Return a class' time in the log, and its number of statements, which decides for a log without durations."""
+    return sum(each.statement.logged_s for each in executions), len(executions)
 
 
 def class_name(fingerprint: str) -> str:
