@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_classes_counts_and_times_are_those_of_pt_query_digest(server: str) -> N
     `Query_time` in the file sum to 0.000528 s).
     """
     log = LOGS / server / "slow.log"
-    counts, times_s = Counter[str](), Counter[str]()
+    counts, times_s = Counter[str](), defaultdict[str, float](float)
     with slow_log(log) as statements:
         for statement in statements:
             shape = canonical(fingerprint(statement.sql))
