@@ -30,7 +30,7 @@ only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason
 
 def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(cluster: ClusterBench) -> None:
     """The report validates; every cell says on which node it ran and how long its pod took; nothing is left."""
-    ended = cluster.end(cluster.start())
+    ended = cluster.end(cluster.start("sampling.summaries=true"))
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     assert cluster.everything() == set()
@@ -49,7 +49,10 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
         assert result.volume_facts.mount_point == "/volbench/volume"
         present = {source.source for source in result.sources if source.available}
         assert {"diskstats", "innodb", "performance_schema", "cpu"} <= present
-        assert (cluster.directory.cell_dir(result.cell_id) / "series.parquet").stat().st_size > 1000
+        directory = cluster.directory.cell_dir(result.cell_id)
+        assert (directory / "series.parquet").stat().st_size > 1000
+        assert "Com_commit" in (directory / "raw" / "pt-mysql-summary.txt").read_text()
+        assert "System Summary Report" in (directory / "raw" / "pt-summary.txt").read_text()
 
 
 @only_lab

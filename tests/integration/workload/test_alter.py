@@ -56,7 +56,9 @@ def servers(request: pytest.FixtureRequest) -> Iterator[PlainServer | Server]:
 
 
 def columns(server: PlainServer) -> list[str]:
-    sql = "SELECT column_name FROM information_schema.columns WHERE table_name = 'sbtest1'"
+    sql = (
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'sbtest1' ORDER BY ordinal_position"
+    )
     return [str(name) for (name,) in server.query(sql)]
 
 
