@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_server import PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
+from plain_server import DATASET, PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.steps.dump import DumpStep
@@ -93,6 +93,22 @@ class TestOltp:
         assert PASSWORD not in repr(outcome)
         assert list(ctx.scratch_dir.iterdir()) == []
 
+    def test_sessions_whose_transactions_do_not_end_are_said(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """A table is locked from one second on until all is over: what ended before is fast, and not the whole."""
+        with server.connect(DATASET.schema_name) as blocking, blocking.cursor() as cursor:
+            lock = after(1, lambda: cursor.execute("LOCK TABLES sbtest1 WRITE"))
+            release = after(5, lambda: cursor.execute("UNLOCK TABLES"))
+            outcome = run(
+                OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup_s=0, duration_s=3), make_context()
+            )
+            lock.join()
+            release.join()
+        (note,) = [note for note in outcome.notes if "did not end in the measured time" in note]
+        assert 0.7 < float(note.split()[0]) <= 2.0
+        assert values(outcome)["latency_ms_p95"] < 1000
+
     def test_a_frozen_server_is_a_stall_and_not_a_zero(
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
@@ -116,6 +132,7 @@ class TestOltp:
         stalled_s = sum(row.interval_s for row in stalled)
         assert frozen_s - 2.2 <= stalled_s <= frozen_s + 0.2, "whole intervals within it"
         assert values(outcome)["stalled_s"] == pytest.approx(stalled_s, abs=0.2)
+        assert not any("did not end" in note for note in outcome.notes), "all ended after it thawed"
         for row in stalled:
             assert row.t_s not in kept.of("latency_ms_p99")
             assert kept.of("tps")[row.t_s] == 0

@@ -15,6 +15,7 @@ from volbench.workload.oltp.load_meter import (
     load_metrics,
     offered_load,
     series_rows,
+    unfinished_sessions,
 )
 from volbench.workload.oltp.sysbench import Interval, LineParser
 
@@ -72,6 +73,15 @@ def test_nothing_finished_gives_no_latency_metric(intervals: list[Interval]) -> 
     assert metrics["tps"].value == 0
     assert metrics["stalled_s"].value == pytest.approx(2, abs=0.01)
     assert not any(name.startswith("latency") or name == "rate_achieved_ratio" for name in metrics)
+
+
+def test_sessions_in_transactions_that_did_not_end_are_what_the_ended_ones_leave(intervals: list[Interval]) -> None:
+    """By the latencies of 46 transactions in five seconds, two of them without any; in the two alone by nothing."""
+    mean_s = load_metrics(intervals, rate=None)["latency_ms_mean"].value / 1000
+    length_s = sum(interval.interval_s for interval in intervals)
+    assert unfinished_sessions(intervals, threads=100) == pytest.approx(100 - 46 * mean_s / length_s)
+    assert unfinished_sessions(intervals[1:3], threads=8) == 8
+    assert unfinished_sessions(intervals, threads=1) == 0
 
 
 def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[Interval]) -> None:

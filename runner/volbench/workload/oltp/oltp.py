@@ -20,6 +20,8 @@ from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
 from volbench.workload.oltp.load_meter import (
+    UNFINISHED_MIN,
+    UNFINISHED_SHARE_MIN,
     Observed,
     client_cpu,
     concurrency,
@@ -28,6 +30,7 @@ from volbench.workload.oltp.load_meter import (
     losses,
     offered_load,
     series_rows,
+    unfinished_sessions,
 )
 from volbench.workload.oltp.sysbench import (
     LINE_PREFIX,
@@ -236,6 +239,14 @@ class _Run:
         beyond = sum(interval.bins.above for interval in intervals)
         if beyond:
             notes.append(f"{beyond} transactions took longer than the histogram's range (100 s)")
+        threads = self.step.threads[0]
+        if self.step.rate is None:
+            unfinished = unfinished_sessions(intervals, threads=threads)
+            if unfinished >= max(UNFINISHED_MIN, UNFINISHED_SHARE_MIN * threads):
+                notes.append(
+                    f"{unfinished:.1f} of {threads} sessions were in transactions that did not end in the measured "
+                    "time: the latencies are those of the others"
+                )
         if self.step.test.startswith("select_random_"):
             notes.append(f"{self.step.test} reads the first table only")
         for sub_result in sub_results:
