@@ -123,8 +123,25 @@ def test_statements_sent_at_once_are_taken_apart_where_they_end() -> None:
     assert statements_in("SELECT ';' AS a;\n UPDATE b -- x;\n SET c = 1") == [
         "SELECT ';' AS a", "UPDATE b -- x;\n SET c = 1",
     ]  # fmt: skip
-    routine = "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END"
-    assert statements_in(routine) == [routine]
+    for whole in (
+        "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
+        "/* of a client */ create trigger t BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x = 1; END",
+        "/*!50003 CREATE*/ /*!50003 TRIGGER t BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x = 1; END */",
+        "ALTER EVENT e DO BEGIN DELETE FROM a; END",
+        "BEGIN NOT ATOMIC INSERT INTO a VALUES (1); INSERT INTO a VALUES (2); END",
+    ):
+        assert statements_in(whole) == [whole]
+    assert statements_in("BEGIN; DELETE FROM a; COMMIT") == ["BEGIN", "DELETE FROM a", "COMMIT"]
+
+
+def test_a_long_log_in_a_literal_takes_bounded_time() -> None:
+    """Looks at the text do not grow with the square of its lines, and none of them is taken for an entry."""
+    old = "".join(f"2026-11-01T10:00:00.000000Z\t    7 Query\tSELECT {number}\n" for number in range(20_000))
+    log, statements = read(entry(1, 7, f"SELECT '{old}'") + entry(2, 7, "SELECT 2"))
+    assert [one.sql for one in statements] == [f"SELECT '{old}'", "SELECT 2"]
+    log, statements = read(entry(1, 7, f"SELECT '{old}") + entry(2, 7, "SELECT 2"))
+    assert [one.sql for one in statements] == ["SELECT 2"]
+    assert log.skipped == {CUT: 1}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ SUMMARIES = ("pt-summary", "pt-mysql-summary")
 SLEEP_S = 1
 """Between the two readings of their counters; the tools' own default is 5 and 10."""
 TIMEOUT_S = 30.0
+KILL_TIMEOUT_S = 5.0
 
 
 def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) -> None:
@@ -55,16 +56,20 @@ def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) ->
 @contextmanager
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Popen[str]]:
     """Yield the running tool, a shell script; it and its children end with the block."""
-    with Popen(
+    process = Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         errors="replace", env=environment, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            yield process
-        finally:
-            if process.returncode is None:  # afterwards the number may be another group's
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:  # afterwards the number may be another group's
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        if process.stdout is not None:
+            process.stdout.close()
+        with suppress(subprocess.TimeoutExpired):  # a tool that waits for a device that hangs cannot be ended
+            process.wait(KILL_TIMEOUT_S)
 
 
 def _page(process: Popen[str], timeout_s: float) -> str:

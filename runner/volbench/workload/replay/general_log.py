@@ -42,6 +42,8 @@ from volbench.workload.replay.slowlog_entries import BLANK, STATEMENT_CHARACTERS
 OF_ROUTINES = "that triggers or stored routines sent"
 _STATEMENTS = ("Query", "Execute")
 _CLOCK_SLACK_S = 2.0
+_LOOKS_MAX = 1000
+"""After so many lines that look like heads a literal counts as open until a head with a later time."""
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d:.]{8,15}(?:Z|[+-]\d\d:\d\d)|\d{6} [ \d]\d:\d\d:\d\d)\t"
 _COMMAND = r" *(?P<connection>\d{1,20}) (?P<command>[A-Za-z][A-Za-z_ ]{2,39})\t"
 _HEAD = re.compile(rf"(?:{_TIME}|\t\t){_COMMAND}")
@@ -53,7 +55,8 @@ _BANNER = re.compile(
     r"[^\n]*(?:, Version: [^\n]* started with:|^T(?:cp|CP) [Pp]ort: |^Time[ \t]+Id Command[ \t]+Argument)"
 )
 _ON_SCHEMA = re.compile(r"(?P<user>[^@\n]*)@\S*(?: as \S*)? on (?P<schema>.*?)(?: using [\w/ ]+)?\Z")
-_CREATE = re.compile(r"\s*create\b", re.IGNORECASE)
+_COMPOUND = re.compile(r"(?:/\*m?!\??\s*)?(?:create|alter)\b|begin not atomic\b")
+"""Statements that may have others in them; dumps write them in comments that servers execute."""
 _VARIABLES = re.compile(r"\bname_const\s*\(|\A\s*select\b.*\binto\s+(?!@|outfile\b|dumpfile\b)[`\w]")
 _ROW = re.compile(r"\b(?P<name>new|old)\s*\.")
 
@@ -70,6 +73,8 @@ class _Entry:
     is_cut: bool = False
     quotes_log: bool = False
     """Its open literal has lines of an older log."""
+    looks: int = 0
+    """How often it was asked whether its literal is still open; each takes time by the length of its text."""
 
     def add(self, line: str) -> None:
         self.characters += len(line)
@@ -162,14 +167,21 @@ class GeneralLog:
         NO_BACKSLASH_ESCAPES. Entries follow in order of time, and texts quote older logs. So a head with an earlier
         time is text, and so are those after it without a time, and those of connections that the log does not have.
         """
-        if entry.command not in _STATEMENTS or is_closed(text := entry.text()):
+        if entry.command not in _STATEMENTS:
             return False
-        if (timed := head if head["time"] is not None else _TIMED.search(text)) is not None:
+        timed = head if head["time"] is not None else None
+        if entry.looks < _LOOKS_MAX:
+            entry.looks += 1
+            if is_closed(text := entry.text()):
+                return False
+            timed = timed or _TIMED.search(text)
+        if timed is not None:
             time_s = _time_s(timed["time"])
             entry.quotes_log = time_s is None or time_s < (entry.at_s or 0.0) - _CLOCK_SLACK_S
         is_new = int(head["connection"]) not in self._connections and head["command"] != "Connect"
         is_text = entry.quotes_log or (head["time"] is None and is_new)
-        entry.is_cut = not is_text and not is_closed(text, escapes=False)
+        if not is_text:
+            entry.is_cut = not (is_closed(entry.text()) or is_closed(entry.text(), escapes=False))
         return is_text
 
     def _refusal(self, line: str) -> UsageError:
@@ -225,9 +237,9 @@ def is_general_log(path: Path) -> bool:
 def statements_in(sql: str) -> list[str]:
     """Return the statements that a client sent at once: MariaDB writes them as one entry.
 
-    A text that creates a routine is one statement, whatever is in it.
+    A text that creates a routine or is a block is one statement, whatever is in it.
     """
-    if ";" not in sql or _CREATE.match(sql) is not None:
+    if ";" not in sql or _COMPOUND.match(fingerprint(sql)) is not None:
         return [sql]
     plain = TOKEN.sub(lambda token: "x" * len(token[0]), sql)
     ends = [-1, *(number for number, character in enumerate(plain) if character == ";"), len(sql)]
