@@ -197,6 +197,8 @@ def cluster_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
+        if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
+            raise error.__context__ from None  # the client catches what interrupts the handshake of an exec
         raise _refusal(_answer_to_exec(error), doing) from error
     except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
         raise _unreachable(doing, f"{type(error).__name__}: {error}") from error

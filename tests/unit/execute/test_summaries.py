@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volbench.execute.cell import summaries
-from volbench.execute.cell.summaries import write_summaries
+from volbench.execute.cell.summaries import SUMMARIES, write_summaries
 
 
 def program(directory: Path, name: str, script: str) -> None:
@@ -45,15 +45,30 @@ def test_a_tool_that_fails_or_is_not_installed_leaves_no_page(tmp_path: Path, pr
     assert pages(tmp_path) == {}
 
 
+def test_option_files_of_the_machine_are_left_out(tmp_path: Path, programs: Path) -> None:
+    """The measured server does not read them, and they have other servers' secrets."""
+    section = "# Configuration File ####\\nwsrep_sst_auth = sst:s3cret\\n"
+    program(programs, "pt-mysql-summary", f"printf '# Status ###\\na 1\\n{section}# The End ###\\n'")
+    assert pages(tmp_path) == {"pt-mysql-summary.txt": "# Status ###\na 1\n# The End ###\n"}
+
+
+def test_a_tool_that_cannot_be_started_fails_no_cell(tmp_path: Path, programs: Path) -> None:
+    program(programs, "pt-summary", "")
+    (programs / "pt-summary").write_text("#!/nonexistent/bash\n")
+    assert pages(tmp_path) == {}
+
+
+@pytest.mark.parametrize("hanging", SUMMARIES)
 def test_a_tool_that_hangs_ends_with_its_children(
-    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
 ) -> None:
     """As on a volume that stalls; the other tool's page is kept."""
     monkeypatch.setattr(summaries, "TIMEOUT_S", 1.0)
     child = tmp_path / "child"
-    program(programs, "pt-summary", "echo well")
-    program(programs, "pt-mysql-summary", f"sleep 300 & echo $! >{child}; wait")
-    assert pages(tmp_path) == {"pt-summary.txt": "well\n"}
+    (other,) = set(SUMMARIES) - {hanging}
+    program(programs, other, "echo well")
+    program(programs, hanging, f"sleep 300 & echo $! >{child}; wait")
+    assert pages(tmp_path) == {f"{other}.txt": "well\n"}
     status = Path(f"/proc/{child.read_text().strip()}/stat")
     until_s = time.monotonic() + 30
     while status.exists() and status.read_text().split()[2] != "Z":  # its new parent may not have reaped it

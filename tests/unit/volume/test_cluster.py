@@ -142,6 +142,17 @@ def test_refused_commands_in_a_pod_are_told_by_kind(
     assert evidence in str(refusal.value)
 
 
+def test_an_interruption_during_the_handshake_is_one(refusing: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client turns it into an answer with status 0."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kubernetes.stream.ws_client.WSClient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_pod(refusing, "gone", ["true"], doing="trying")
+
+
 def test_an_unknown_context_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = kubeconfig(tmp_path, "http://127.0.0.1:9")
     monkeypatch.setenv("KUBECONFIG", str(file))

@@ -10,6 +10,7 @@ from volbench.errors import UsageError
 from volbench.records.steps.replay import ReplayStep
 from volbench.workload.replay.general_log import (
     OF_ROUTINES,
+    WITHOUT_VALUES,
     GeneralLog,
     general_log,
     is_general_log,
@@ -132,6 +133,36 @@ def test_statements_sent_at_once_are_taken_apart_where_they_end() -> None:
     ):
         assert statements_in(whole) == [whole]
     assert statements_in("BEGIN; DELETE FROM a; COMMIT") == ["BEGIN", "DELETE FROM a", "COMMIT"]
+
+
+def test_several_statements_are_taken_apart_in_logs_of_mariadb_alone() -> None:
+    """MySQL writes each by itself; what has backslashes, which some sessions do not know, is not taken apart."""
+    _, statements = read(entry(1, 7, "SELECT 1; SELECT 2"))
+    assert [one.sql for one in statements] == ["SELECT 1; SELECT 2"]
+    _, statements = read("261123 10:00:00\t     7 Query\tSELECT 1; SELECT 2\n")
+    assert [one.sql for one in statements] == ["SELECT 1", "SELECT 2"]
+    slashed = "INSERT INTO n VALUES ('C:\\', 'x; DELETE FROM t; y')"
+    assert statements_in(slashed) == [slashed]
+
+
+def test_a_bulk_of_rows_without_its_values_is_left_out() -> None:
+    log, statements = read(
+        entry(1, 7, "INSERT INTO t (a) VALUES (?)", "Execute") + entry(2, 7, "SELECT '?'", "Execute")
+    )
+    assert [one.sql for one in statements] == ["SELECT '?'"]
+    assert log.skipped == {WITHOUT_VALUES: 1}
+
+
+def test_each_connection_of_a_log_without_durations_has_one_of_its_own_while_there_are_enough(
+    tmp_path: Path,
+) -> None:
+    """Nobody knows when a statement ended: a second one on the same connection would wait for the first."""
+    log = tmp_path / "general.log"
+    log.write_text("".join(entry(number, 7 + number, "SELECT 1 FROM a") for number in range(20)))
+    planned = plan_replay(ReplayStep(name="r", log=str(log), connections=16), "shop")
+    assert len(planned.connections) == 16
+    assert planned.shared_connections == 4
+    assert max(map(len, planned.connections)) == 2
 
 
 def test_a_long_log_in_a_literal_takes_bounded_time() -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from volbench.base.programs import Popen
 from volbench.base.redact import redact
@@ -23,6 +26,7 @@ _log = logging.getLogger(__name__)
 SUMMARIES = ("pt-summary", "pt-mysql-summary")
 SLEEP_S = 1
 """Between the two readings of their counters; the tools' own default is 5 and 10."""
+_CONFIGURATION = re.compile(r"^# Configuration File #+\n.*?(?=^# )", re.MULTILINE | re.DOTALL)
 TIMEOUT_S = 30.0
 KILL_TIMEOUT_S = 5.0
 
@@ -37,45 +41,56 @@ def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) ->
     """
     options = {"pt-summary": [], "pt-mysql-summary": ["--defaults-file", str(option_file)]}
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(scratch_dir)}
-    directory.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + TIMEOUT_S
-    with ExitStack() as running:
-        processes = {
-            name: running.enter_context(_started([path, *options[name], "--sleep", str(SLEEP_S)], environment))
-            for name in SUMMARIES
-            if (path := shutil.which(name))
-        }
-        for name, process in processes.items():
-            page = _page(process, until_s - time.monotonic())
-            if page:
-                (directory / f"{name}.txt").write_text(redact(page), errors="replace")
-            else:
-                _log.info("%s left no page", name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as running:
+            pages = {
+                name: running.enter_context(
+                    _started([path, *options[name], "--sleep", str(SLEEP_S)], environment, scratch_dir)
+                )
+                for name in SUMMARIES
+                if (path := shutil.which(name))
+            }
+            for name, (process, output) in pages.items():
+                if page := _page(process, output, until_s - time.monotonic()):
+                    (directory / f"{name}.txt").write_text(redact(_without_configuration(page)))
+                else:
+                    _log.info("%s left no page", name)
+    except OSError as error:
+        _log.info("no page on host or server: %s", error)
 
 
 @contextmanager
-def _started(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Popen[str]]:
-    """Yield the running tool, a shell script; it and its children end with the block."""
-    process = Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        errors="replace", env=environment, start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:  # afterwards the number may be another group's
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        if process.stdout is not None:
-            process.stdout.close()
-        with suppress(subprocess.TimeoutExpired):  # a tool that waits for a device that hangs cannot be ended
-            process.wait(KILL_TIMEOUT_S)
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], scratch_dir: Path
+) -> Iterator[tuple[Popen[bytes], IO[bytes]]]:
+    """Yield the running tool, a shell script, and the file that it prints to; its children end with the block."""
+    with tempfile.TemporaryFile(dir=scratch_dir) as output:
+        process = Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield process, output
+        finally:
+            if process.returncode is None:  # afterwards the number may be another group's
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):  # a tool that waits for a device that hangs cannot be ended
+                process.wait(KILL_TIMEOUT_S)
 
 
-def _page(process: Popen[str], timeout_s: float) -> str:
+def _page(process: Popen[bytes], output: IO[bytes], timeout_s: float) -> str:
     """Return what a tool printed; empty if it failed or took longer."""
     try:
-        page, _ = process.communicate(timeout=max(timeout_s, 0.0))
+        process.wait(max(timeout_s, 0.0))
     except subprocess.TimeoutExpired:
         return ""
-    return page if process.returncode == 0 else ""
+    output.seek(0)
+    return output.read().decode(errors="replace") if process.returncode == 0 else ""
+
+
+def _without_configuration(page: str) -> str:
+    """Leave out the section on option files: those of the machine, which the measured server does not read."""
+    return _CONFIGURATION.sub("", page)

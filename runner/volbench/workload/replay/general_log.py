@@ -4,8 +4,9 @@ What the servers write, by their sources (MySQL 5.7 to 9: `File_query_log::write
 `MYSQL_QUERY_LOG::write`), and what of it was seen in logs that were recorded (tests/fixtures/general-log):
 
 - *Entry.* A time, the connection's number, the command's name, a tab, its text, a line feed. The time is that of
-  the arrival: to the microsecond in MySQL from 5.7 on; else local time to the second, and two tabs while the second
-  is the same. The text is not escaped, so it may hold lines that look like an entry.
+  the arrival, but for `Execute` in MariaDB, which is written after its end if it succeeded: to the microsecond in
+  MySQL from 5.7 on; else local time to the second, and two tabs while the second is the same. The text is not
+  escaped, so it may hold lines that look like an entry.
 - *Schema.* It is the connection's own: of `Connect` (`USER@HOST on SCHEMA using ...`), `Change user`, `Init DB`, or
   a statement `USE`.
 - *Statement.* `Query`, and `Execute` with the values in place of the placeholders. What a trigger or a stored
@@ -39,9 +40,11 @@ from volbench.workload.replay.logged_statement import (
 from volbench.workload.replay.slowlog import decoded
 from volbench.workload.replay.slowlog_entries import BLANK, STATEMENT_CHARACTERS_MAX, is_closed
 
+WITHOUT_VALUES = "that were executed in bulk, without their values"
 OF_ROUTINES = "that triggers or stored routines sent"
 _STATEMENTS = ("Query", "Execute")
-_CLOCK_SLACK_S = 2.0
+_CLOCK_SLACK_S = 0.5
+"""Entries of threads may be so much out of order."""
 _LOOKS_MAX = 1000
 """After so many lines that look like heads a literal counts as open until a head with a later time."""
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d:.]{8,15}(?:Z|[+-]\d\d:\d\d)|\d{6} [ \d]\d:\d\d:\d\d)\t"
@@ -55,8 +58,12 @@ _BANNER = re.compile(
     r"[^\n]*(?:, Version: [^\n]* started with:|^T(?:cp|CP) [Pp]ort: |^Time[ \t]+Id Command[ \t]+Argument)"
 )
 _ON_SCHEMA = re.compile(r"(?P<user>[^@\n]*)@\S*(?: as \S*)? on (?P<schema>.*?)(?: using [\w/ ]+)?\Z")
-_COMPOUND = re.compile(r"(?:/\*m?!\??\s*)?(?:create|alter)\b|begin not atomic\b")
+_COMPOUND = re.compile(
+    r"\b(?:procedure|function|trigger|event|package)\b|\bbegin not atomic\b|/\*m?!"
+    r"|(?:\A|;)\s*(?:if|loop|while|repeat|case|for)\b"
+)
 """Statements that may have others in them; dumps write them in comments that servers execute."""
+_SPLIT_MAX = 1 << 20
 _VARIABLES = re.compile(r"\bname_const\s*\(|\A\s*select\b.*\binto\s+(?!@|outfile\b|dumpfile\b)[`\w]")
 _ROW = re.compile(r"\b(?P<name>new|old)\s*\.")
 
@@ -122,6 +129,8 @@ class GeneralLog:
     """Statements of connections whose schema the log does not show."""
     skipped: Counter[str] = field(default_factory=Counter)
     _connections: dict[int, _Connection] = field(default_factory=dict)
+    _is_iso: bool = False
+    """The times are those of MySQL from 5.7 on, which writes each of several statements by itself."""
 
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Yield the statements. Raises UsageError naming the file when the text is no general log."""
@@ -130,8 +139,11 @@ class GeneralLog:
             if entry.command not in _STATEMENTS:
                 if not connection.follow(entry.command, entry.text()):
                     self.skipped[ADMINISTRATOR] += 1
+                if entry.command == "Quit":
+                    del self._connections[entry.connection]
                 continue
-            for sql in statements_in(entry.text()) or [""]:
+            text = entry.text()
+            for sql in (text,) if self._is_iso else statements_in(text) or ("",):
                 connection.schema = used if (used := used_schema(sql)) is not None else connection.schema
                 if reason := _why_skipped(entry, sql):
                     self.skipped[reason] += 1
@@ -152,7 +164,8 @@ class GeneralLog:
             elif head is not None:
                 if entry is not None:
                     yield entry
-                last_s = _time_s(head["time"]) if head["time"] is not None else last_s
+                if head["time"] is not None:
+                    last_s, self._is_iso = _time_s(head["time"]), "T" in head["time"]
                 entry = _Entry(last_s, int(head["connection"]), head["command"].strip())
                 entry.add(line[head.end() :])
         if entry is not None:
@@ -177,7 +190,8 @@ class GeneralLog:
             timed = timed or _TIMED.search(text)
         if timed is not None:
             time_s = _time_s(timed["time"])
-            entry.quotes_log = time_s is None or time_s < (entry.at_s or 0.0) - _CLOCK_SLACK_S
+            is_other_log = ("T" in timed["time"]) != self._is_iso
+            entry.quotes_log = is_other_log or time_s is None or time_s < (entry.at_s or 0.0) - _CLOCK_SLACK_S
         is_new = int(head["connection"]) not in self._connections and head["command"] != "Connect"
         is_text = entry.quotes_log or (head["time"] is None and is_new)
         if not is_text:
@@ -210,6 +224,8 @@ def _why_skipped(entry: _Entry, sql: str) -> str:
         return TOO_LONG
     if entry.is_cut or not sql:
         return CUT
+    if entry.command == "Execute" and len(sql) <= _SPLIT_MAX and "?" in TOKEN.sub("", sql):
+        return WITHOUT_VALUES
     return OF_ROUTINES if is_of_routine(sql) else ""
 
 
@@ -237,9 +253,10 @@ def is_general_log(path: Path) -> bool:
 def statements_in(sql: str) -> list[str]:
     """Return the statements that a client sent at once: MariaDB writes them as one entry.
 
-    A text that creates a routine or is a block is one statement, whatever is in it.
+    A text that may have a block in it is one statement, and so is one that is long or has backslashes, which mean
+    nothing in some sessions: as a whole it is never sent.
     """
-    if ";" not in sql or _COMPOUND.match(fingerprint(sql)) is not None:
+    if ";" not in sql or "\\" in sql or len(sql) > _SPLIT_MAX or _COMPOUND.search(fingerprint(sql)) is not None:
         return [sql]
     plain = TOKEN.sub(lambda token: "x" * len(token[0]), sql)
     ends = [-1, *(number for number, character in enumerate(plain) if character == ";"), len(sql)]

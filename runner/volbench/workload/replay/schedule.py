@@ -214,8 +214,10 @@ def _assign_connections(
 ) -> tuple[tuple[tuple[ScheduledStatement, ...], ...], int]:
     """Return the statements of each connection to open, and how many of the log's connections share one.
 
-    A connection takes over the next one of the log when the previous one of the log has ended.
+    A connection takes over the next one of the log when the previous one of the log has ended. A log without
+    durations does not tell when that was: then only when there are as many as may be, that which is idle longest.
     """
+    has_durations = any(statement.logged_s > 0 for statement in statements)
     by_connection: dict[int, list[ScheduledStatement]] = defaultdict(list)
     for statement in statements:
         by_connection[statement.connection].append(statement)
@@ -223,9 +225,10 @@ def _assign_connections(
     free_at: list[tuple[float, int]] = []
     shared_count = 0
     for group in by_connection.values():  # by the first statement of each, since `due` is by time
-        if free_at and (free_at[0][0] <= group[0].at_s or len(assigned) >= connections_max):
+        is_free = has_durations and bool(free_at) and free_at[0][0] <= group[0].at_s
+        if free_at and (is_free or len(assigned) >= connections_max):
             free_s, number = heapq.heappop(free_at)
-            shared_count += free_s > group[0].at_s
+            shared_count += not is_free
         else:
             free_s, number = 0.0, len(assigned)
             assigned.append([])
