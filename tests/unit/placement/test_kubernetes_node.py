@@ -146,9 +146,11 @@ def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monke
     assert "queue_timeout" in failed.value.next_step
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["before", "meanwhile"])
 def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_the_watch_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
+    """Gone before the command in it, or killed with it; a command that fails in a pod that stays is a failure."""
     bench = Bench(tmp_path)
     bench.start_first()
     placement = bench.target.find(bench.job("01-a", "a"))
@@ -161,9 +163,16 @@ def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_th
     bench.cluster.put("pods/first", metadata=pod["metadata"], spec=pod["spec"], status=status)
 
     def gone(*_: object, **__: object) -> None:
+        if is_killed:
+            raise StepFailed("a command in the pod failed", where="collecting", evidence="exit code 137: ")
         raise NotFound("the cluster does not have this object", where="collecting", evidence="pod does not exist")
 
     monkeypatch.setattr("volbench.placement.kubernetes.placement.collect", gone)
+    with pytest.raises(StepFailed):
+        while placement.running():  # until the watch has the agent's end
+            time.sleep(0.01)
+    pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert placement.running()
     (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
     bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]

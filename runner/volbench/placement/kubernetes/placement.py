@@ -265,10 +265,20 @@ class KubernetesPlacement:
 
             try:
                 collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
-            except NotFound:
+            except StepFailed:  # a command that runs in a pod that goes is killed
+                if not self._is_going(pod["metadata"]["name"]):
+                    raise
                 return False
         self._has_ended = True
         return True
+
+    def _is_going(self, name: str) -> bool:
+        """Return whether the pod is gone, or on its way: its results can no longer be collected."""
+        try:
+            pod = self._cluster.ask("GET", f"pods/{name}", doing=f"looking for the pod of {self.name}")
+        except NotFound:
+            return True
+        return "deletionTimestamp" in pod["metadata"] or not is_running(pod, KEEPER)
 
     def _node(self, pod: Object) -> Object | None:
         """Return the pod's node; None if this user may not read nodes."""
