@@ -146,6 +146,12 @@ def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monke
     assert "queue_timeout" in failed.value.next_step
 
 
+def run_to_end(placement: KubernetesPlacement) -> None:
+    """Until the watch has reported the end."""
+    while placement.running():
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("is_killed", [False, True], ids=["before", "meanwhile"])
 def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_the_watch_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
@@ -169,16 +175,14 @@ def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_th
 
     monkeypatch.setattr("volbench.placement.kubernetes.placement.collect", gone)
     with pytest.raises(StepFailed):
-        while placement.running():  # until the watch has the agent's end
-            time.sleep(0.01)
+        run_to_end(placement)
     pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert placement.running()
     (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
     bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
     bench.cluster.ask("DELETE", "pods/first", doing="evicting")
-    while placement.running():
-        time.sleep(0.01)
+    run_to_end(placement)
     cause = placement.termination_cause()
     assert isinstance(cause, StepFailed)
     assert cause.cause == "evicted"
