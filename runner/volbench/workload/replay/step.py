@@ -88,7 +88,7 @@ def _notes_on(log: GeneralLog) -> tuple[str, ...]:
     notes = ["the log is a general log: it has no durations, and does not tell what triggers and routines sent"]
     if log.of_open_connections:
         count = log.of_open_connections
-        notes.append(f"the log does not show the schema of {count} statements: taken for {log.schema}")
+        notes.append(f"{count} statements of the log are of connections older than it: taken for {log.schema}")
     return tuple(notes)
 
 
