@@ -11,12 +11,9 @@ from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text
 from volbench.observe.report import (
     IncidentReport,
     ObservationReport,
-    Statement,
     clock_of,
-    count_text,
-    textless_note,
-    top_by,
 )
+from volbench.observe.statements import Statement, count_text, textless_note, top_by
 from volbench.records.report import FindingRow
 from volbench.report.views.causes import cause_view
 

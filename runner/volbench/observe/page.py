@@ -17,10 +17,8 @@ from volbench.observe.report import (
     IncidentReport,
     ObservationReport,
     clock_of,
-    count_text,
-    textless_note,
-    top_by,
 )
+from volbench.observe.statements import count_text, textless_note, top_by
 from volbench.records.report import TimeDifferenceRow
 from volbench.report.formats.signed_page import signed_page
 from volbench.report.views.causes import cause_view

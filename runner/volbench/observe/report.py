@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import Association, associations
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.rules.acquittal import NONE
-from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
 from volbench.errors import RunUnreadable, UsageError
 from volbench.observe.budget import ExtraTime, StatementTime, statement_time
@@ -25,40 +21,15 @@ from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
+from volbench.observe.statements import Statement, StatementRates
 from volbench.records.report import FindingRow
 from volbench.sample.raw import SourcePresence, Tick, read_raw
 from volbench.store.series import Series, SeriesKey
 
-STATEMENTS_SHOWN = 10
 ASSOCIATIONS_SHOWN = 5
-TEXTLESS_MIN = 0.1
-"""Less than this of the statements' time without a text is not mentioned: digests are read every ten seconds."""
 NOT_OBSERVED = frozenset({"round_trip", "tcp", "ebs_csi"})
 """Sources of a run alone: an observation sends no statements of its own for them, and has no option for them."""
 LATENCY = SeriesKey(source=LATENCY_SOURCE, metric="latency_ms_p95")
-_PS = "performance_schema"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Statement:
-    """What one text of a statement cost over some time; None: not kept by this server."""
-
-    text: str
-    statements: float
-    time_s: float
-    share: float
-    mean_ms: float
-    cpu_s: float | None
-    lock_s: float | None
-    rows_examined: float | None
-    rows_sent: float | None
-    rows_affected: float | None
-    tmp_disk_tables: float | None
-
-    @property
-    def waited_s(self) -> float | None:
-        """Neither CPU nor table locks: files, commits, rows, and a CPU; None without CPU times."""
-        return None if self.cpu_s is None else max(0.0, self.time_s - self.cpu_s - (self.lock_s or 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +75,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
     """
     observation = read_observation(directory)
     incidents = read_incidents(directory)
-    window, sources = _read(directory)
+    window, rates, sources = _read(directory)
     series = window.series()
     if not series:
         raise RunUnreadable("the observation has no readings", where=str(directory))
@@ -122,21 +93,24 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
         findings=finding_rows(volume, STEP, {STEP: explained}),
         notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.notes))),
         time=statement_time(case),
-        statements=tuple(statements_of(case.grid)),
+        statements=tuple(rates.statements()),
         associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
             :ASSOCIATIONS_SHOWN
         ],
-        incidents=tuple(_incident(case, incident, volume) for incident in incidents),
+        incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
         episode=episode,
         sources=sources,
         case=case,
     )
 
 
-def _read(directory: Path) -> tuple[Window, dict[str, str]]:
-    """All readings that are left, and why sources are absent. Over a hole in the ring there is no difference."""
+def _read(directory: Path) -> tuple[Window, StatementRates, dict[str, str]]:
+    """All readings that are left, their statements, and why sources are absent.
+
+    Over a hole in the ring there is no difference.
+    """
     directories = sorted((directory / INCIDENTS).glob("*/"))
-    window, readings, sources = Window(), Readings(), dict[str, str]()
+    window, readings, rates, sources = Window(), Readings(), StatementRates(), dict[str, str]()
     before: Segment | None = None
     for segment in segments_in(directory / RING, *directories):
         if before is not None and segment.number != before.number + 1:
@@ -146,11 +120,13 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
             continue
         for record in read_raw(segment.path):
             if isinstance(record, Tick):
-                for _, _, rows in readings.rows_of(record):
+                for _, begin_s, rows in readings.rows_of(record):
                     window.add(rows)
+                    rates.add(begin_s, rows)
             elif isinstance(record, SourcePresence):
                 sources[record.source] = record.presence.reason
-    return window, {name: reason for name, reason in sorted(sources.items()) if reason and name not in NOT_OBSERVED}
+    absent = {name: reason for name, reason in sorted(sources.items()) if reason and name not in NOT_OBSERVED}
+    return window, rates, absent
 
 
 def _recorded(
@@ -177,7 +153,7 @@ def _recorded(
 def _episode(case: Case) -> Episode | None:
     """The stretch that was slower than the rest: by what users wait for, else by what the volume takes."""
     waits = None if case.device is None else case.device.await_ms
-    columns = (case.at("latency_ms_p95"), case.at("statement_ms", _PS), waits)
+    columns = (case.at("latency_ms_p95"), case.at("statement_ms", "performance_schema"), waits)
     return next((episode for column in columns if (episode := find_episode(case.grid, column)) is not None), None)
 
 
@@ -190,7 +166,7 @@ def _as_incident(episode: Episode, case: Case) -> Incident:
     )  # fmt: skip
 
 
-def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
+def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str) -> IncidentReport:
     end_s = incident.end_s if incident.end_s is not None else case.window_s[1]
     around = case.whole.within(*incident.window_s)
     incident_case = dataclasses.replace(case, grid=around, whole=around)
@@ -211,7 +187,7 @@ def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
         findings=finding_rows(volume, STEP, {incident.name: explained}),
         also_before=compared.causes_before - {NONE},
         levels=compared.levels,
-        statements=tuple(statements_of(case.whole.within(incident.onset_s - 1, end_s + 1))),
+        statements=tuple(rates.statements(incident.onset_s - 1, end_s + 1)),
         notes=tuple(notes),
         extra=compared.extra,
     )
@@ -223,63 +199,6 @@ def _which(compared: Compared) -> Explanation:
     causes = [finding for cause, finding in by_cause.items() if cause != NONE] or list(by_cause.values())
     fresh = sorted(causes, key=lambda finding: (finding.cause in compared.causes_before, -(finding.share or 0.0)))
     return Explanation(findings=tuple(fresh), notes=compared.around.notes)
-
-
-def statements_of(grid: Grid) -> Iterator[Statement]:
-    """Texts of statements in a stretch of time, the one with most time first; shares are of all statements."""
-
-    def total(metric: str, text: str) -> float | None:
-        column = grid.column(_PS, metric, text)
-        return None if column is None else float(np.nansum(column)) * grid.width_s
-
-    rates, means_ms = grid.column(_PS, "statements_per_s", ""), grid.column(_PS, "statement_ms", "")
-    of_all = 0.0 if rates is None or means_ms is None else float(np.nansum(rates * means_ms)) / 1000 * grid.width_s
-    texts = grid.entities(_PS, "query_s_per_s")
-    times = {text: total("query_s_per_s", text) or 0.0 for text in texts}
-    together = max(of_all, sum(times.values()))
-    for text in sorted(times, key=lambda text: -times[text]):
-        count = total("query_per_s", text) or 0.0
-        if count <= 0 or together <= 0:
-            continue
-        yield Statement(
-            text=text,
-            statements=count,
-            time_s=times[text],
-            share=times[text] / together,
-            mean_ms=1000 * times[text] / count,
-            cpu_s=total("query_cpu_s_per_s", text),
-            lock_s=total("query_lock_s_per_s", text),
-            rows_examined=total("query_rows_examined_per_s", text),
-            rows_sent=total("query_rows_sent_per_s", text),
-            rows_affected=total("query_rows_affected_per_s", text),
-            tmp_disk_tables=total("query_tmp_disk_tables_per_s", text),
-        )
-
-
-def textless_note(statements: Sequence[Statement]) -> str:
-    """Return how much of all statements' time has no text; empty where it is little.
-
-    Args:
-        statements: all of a stretch of time.
-    """
-    share = 1 - sum(statement.share for statement in statements)
-    if not statements or share < TEXTLESS_MIN:
-        return ""
-    return (
-        f"{percent(share)} of the time of all statements is of statements without a text: the server keeps no"
-        " digest of them (MariaDB keeps none of prepared statements), or its table of digests is full."
-    )
-
-
-def count_text(statement: Statement) -> str:
-    """Return how often it ran; the counters are read every ten seconds, so a stretch cuts through counts."""
-    return number(round(statement.statements)) if statement.statements >= 0.5 else "under 1"
-
-
-def top_by(statements: Sequence[Statement], name: str) -> list[Statement]:
-    """Those with most of a figure; without those that have none."""
-    statements_with_figure = [statement for statement in statements if getattr(statement, name)]
-    return sorted(statements_with_figure, key=lambda statement: -getattr(statement, name))[:STATEMENTS_SHOWN]
 
 
 def _volume_name(observation: Observation) -> str:
