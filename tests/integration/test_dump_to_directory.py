@@ -1,18 +1,22 @@
-"""Dumps to another volume: written there, restored from there, and removed with the cell, also a killed one."""
+"""Dumps to another volume or a bucket: written there, restored, and removed with the cell, also a killed one."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import live_run
 import pytest
 from live_run import FINISHED, SMALL, SUITE, Bench
+from s3_server import NAME, credentials, s3, s3_address
 from scratch_server import scratch_server
 
 from volbench.cli.runs.plan import make_plan
-from volbench.errors import UsageError
+from volbench.errors import EXIT_ENVIRONMENT, UsageError
+
+__all__ = ["credentials", "s3", "s3_address"]
 
 STEPS = (
     "steps=[{{kind: dump, to: directory, directory: {place}}}, {{kind: restore}},"
@@ -84,6 +88,26 @@ def test_an_attached_server_is_dumped_to_a_directory(tmp_path: Path, run_cache: 
         (cell,) = bench.directory.results()
         assert cell.steps[0].metrics["dump_s"].value > 0
     assert names(backup) == ["theirs"]
+
+
+@pytest.mark.mysqld
+def test_a_run_dumps_to_a_bucket_and_removes_its_object(
+    local: Bench, s3_address: str, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{s3_address}")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    steps = f"steps=[{{kind: dump, to: s3, url: s3://{NAME}/night}}]"
+    ended = local.end(local.start(steps, *settings(Path("/"))[1:]))
+    assert ended.code in FINISHED, ended.output
+    (cell,) = local.directory.results()
+    assert cell.steps[0].metrics["dump_bytes"].value > 2000 * 180
+    assert "Contents" not in s3.list_objects_v2(Bucket=NAME)
+    steps = "steps=[{kind: dump, to: s3, url: s3://no-such-bucket/night}]"
+    refused = local.end(local.start(steps, *settings(Path("/"))[1:]))
+    assert refused.code == EXIT_ENVIRONMENT
+    assert "the bucket does not take the dump" in refused.output
+    with pytest.raises(UsageError, match="needs cells that run on this machine"):
+        make_plan(SUITE, ["a=path:/tmp"], target="docker", settings=[steps])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ NAME = "bucket-of-tests"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def s3_address() -> Iterator[str]:
     """Where it listens, on loopback only."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -35,9 +35,9 @@ def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def s3(server: str) -> Iterator[Any]:
+def s3(s3_address: str) -> Iterator[Any]:
     """Another client of the server; the bucket is empty."""
-    client = boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1")
+    client = boto3.client("s3", endpoint_url=f"http://{s3_address}", region_name="us-east-1")
     client.create_bucket(Bucket=NAME)
     yield client
     for one in client.list_objects_v2(Bucket=NAME).get("Contents", []):

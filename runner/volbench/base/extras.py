@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from volbench.errors import EnvironmentLacks
 
 PURPOSES = {
-    "aws": "reading metrics from CloudWatch, and IAM tokens of RDS",
+    "aws": "reading metrics from CloudWatch, IAM tokens of RDS, and dumps to S3",
     "kubernetes": "--target kubernetes, storage classes and `volbench k8s`",
     "plot": "`volbench credits --plot`",
     "pytest": "the pytest plugin",

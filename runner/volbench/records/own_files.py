@@ -24,15 +24,19 @@ def own_directories(cell: CellSpec) -> list[Path]:
     return list(dict.fromkeys(path if path.is_dir() else path.parent for path in own_files(cell)))
 
 
-def dump_parents(steps: Iterable[Step]) -> list[Path]:
-    """Return the directories of other volumes that steps dump to, those that run concurrently with a load too."""
+def dump_steps(steps: Iterable[Step]) -> list[DumpStep]:
+    """Return the backups, those that run concurrently with a load too."""
     every = [each for step in steps for each in (step, *(step.concurrent if isinstance(step, OltpStep) else ()))]
-    texts = [step.directory for step in every if isinstance(step, DumpStep) and step.directory]
-    return [Path(text) for text in dict.fromkeys(texts)]
+    return [step for step in every if isinstance(step, DumpStep)]
+
+
+def dump_parents(steps: Iterable[Step]) -> list[Path]:
+    """Return the directories of other volumes that steps dump to."""
+    return [Path(text) for text in dict.fromkeys(step.directory for step in dump_steps(steps) if step.directory)]
 
 
 def dump_folder(cell: CellSpec) -> str:
-    """Return the name of the directory that a cell has for its dumps on other volumes."""
+    """Return the name of the directory that a cell has for its dumps on other volumes, and in a bucket."""
     return f"volbench-{cell.run_id.rsplit('-', 1)[-1]}-{cell.cell_id}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyarrow.fs import LocalFileSystem
-from s3_server import NAME, credentials, s3, server
+from s3_server import NAME, credentials, s3, s3_address
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
@@ -21,7 +21,7 @@ from volbench.execute.run import CellState
 from volbench.store.bucket import SUMS_FILE, Bucket, Copied
 
 SUITES = Path(__file__).parents[3] / "suites"
-__all__ = ["credentials", "s3", "server"]
+__all__ = ["credentials", "s3", "s3_address"]
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def run(tmp_path: Path) -> Path:
     return directory
 
 
-def address(server: str, bucket: str = NAME) -> str:
-    return f"s3://{bucket}/team/a?region=us-east-1&scheme=http&endpoint_override={server}"
+def address(s3_address: str, bucket: str = NAME) -> str:
+    return f"s3://{bucket}/team/a?region=us-east-1&scheme=http&endpoint_override={s3_address}"
 
 
 def stored(s3: Any) -> dict[str, bytes]:
@@ -45,9 +45,9 @@ def stored(s3: Any) -> dict[str, bytes]:
     return {one["Key"]: s3.get_object(Bucket=NAME, Key=one["Key"])["Body"].read() for one in listed}
 
 
-def test_a_copy_has_every_file_and_its_checksum(server: str, s3: Any, run: Path) -> None:
+def test_a_copy_has_every_file_and_its_checksum(s3_address: str, s3: Any, run: Path) -> None:
     """Another client finds the same bytes; the list is what sha256sum reads. Locks are not for others."""
-    done = Bucket(address(server)).copy(run)
+    done = Bucket(address(s3_address)).copy(run)
     assert (done.destination, done.files, done.unchanged) == (f"s3://{NAME}/team/a/{run.name}", 3, 0)
     found = stored(s3)
     base = f"team/a/{run.name}"
@@ -60,8 +60,8 @@ def test_a_copy_has_every_file_and_its_checksum(server: str, s3: Any, run: Path)
     ]
 
 
-def test_a_second_copy_sends_what_has_changed_or_is_not_there(server: str, s3: Any, run: Path) -> None:
-    bucket = Bucket(address(server))
+def test_a_second_copy_sends_what_has_changed_or_is_not_there(s3_address: str, s3: Any, run: Path) -> None:
+    bucket = Bucket(address(s3_address))
     bucket.copy(run)
     (run / "run.json").write_text('{"more": 1}')
     s3.delete_object(Bucket=NAME, Key=f"team/a/{run.name}/cells/01-a/series.parquet")
@@ -71,9 +71,9 @@ def test_a_second_copy_sends_what_has_changed_or_is_not_there(server: str, s3: A
     assert bucket.copy(run).files == 0
 
 
-def test_a_bucket_that_is_not_there_is_told_with_what_to_do(server: str, run: Path) -> None:
+def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3_address: str, run: Path) -> None:
     with pytest.raises(EnvironmentLacks, match="does not exist") as raised:
-        Bucket(address(server, "no-such-bucket")).copy(run)
+        Bucket(address(s3_address, "no-such-bucket")).copy(run)
     assert "resume RUN --results-to" in raised.value.next_step
 
 
@@ -116,12 +116,12 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked(given: str,
 
 
 def test_a_finished_run_is_copied_by_resume(
-    server: str, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_address: str, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the report that it leaves; the address may come from the environment, as in a cluster."""
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=1))
     directory.journal.append("run_finished", failed=[])
-    monkeypatch.setenv("VOLBENCH_RESULTS_TO", address(server))
+    monkeypatch.setenv("VOLBENCH_RESULTS_TO", address(s3_address))
     ran = CliRunner().invoke(app, ["resume", str(directory.path)], catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     assert "each read back and compared" in ran.output
@@ -130,11 +130,11 @@ def test_a_finished_run_is_copied_by_resume(
 
 
 def test_a_bucket_that_takes_nothing_is_told_before_anything_runs(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_command, "execute", lambda *_, **__: pytest.fail("it ran"))
     words = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
-    words += ["--out", str(tmp_path / "results"), "--results-to", address(server, "no-such-bucket")]
+    words += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
     with pytest.raises(EnvironmentLacks, match="could not be copied"):
         CliRunner().invoke(app, words, catch_exceptions=False)
 

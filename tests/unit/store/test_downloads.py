@@ -13,13 +13,13 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from s3_server import NAME, credentials, s3, server
+from s3_server import NAME, credentials, s3, s3_address
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.store import downloads
 from volbench.store.downloads import download, download_path
 
-__all__ = ["credentials", "s3", "server"]
+__all__ = ["credentials", "s3", "s3_address"]
 DUMP = b"CREATE TABLE t (id INT);\n" * 200_000
 
 
@@ -172,15 +172,15 @@ def test_progress_says_how_much_has_come(site: Site, tmp_path: Path, monkeypatch
     assert lines[-1] == "downloaded 4.77 MiB of 4.77 MiB"
 
 
-def of_bucket(server: str, key: str) -> str:
-    return f"s3://{NAME}/{key}?region=us-east-1&scheme=http&endpoint_override={server}"
+def of_bucket(s3_address: str, key: str) -> str:
+    return f"s3://{NAME}/{key}?region=us-east-1&scheme=http&endpoint_override={s3_address}"
 
 
-def test_an_object_and_a_directory_of_a_bucket(server: str, s3: Any, tmp_path: Path) -> None:
+def test_an_object_and_a_directory_of_a_bucket(s3_address: str, s3: Any, tmp_path: Path) -> None:
     for name in ("metadata", "shop.t.00000.sql", "deep/shop.u.sql"):
         s3.put_object(Bucket=NAME, Key=f"dumps/shop/{name}", Body=name.encode())
     s3.put_object(Bucket=NAME, Key="dumps/shopping", Body=b"another")
-    url = of_bucket(server, "dumps/shop/")
+    url = of_bucket(s3_address, "dumps/shop/")
     path = download_path(url, tmp_path)
     assert download(url, path, progress=quiet)
     files = {str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()}
@@ -189,12 +189,12 @@ def test_an_object_and_a_directory_of_a_bucket(server: str, s3: Any, tmp_path: P
     s3.delete_object(Bucket=NAME, Key="dumps/shop/shop.t.00000.sql")
     assert download(url, path, progress=quiet)
     assert names(path) == {"metadata", "deep"}
-    assert download(of_bucket(server, "dumps/shopping"), tmp_path / "one.sql", progress=quiet)
+    assert download(of_bucket(s3_address, "dumps/shopping"), tmp_path / "one.sql", progress=quiet)
     assert (tmp_path / "one.sql").read_bytes() == b"another"
 
 
 @pytest.mark.parametrize("key", ["none.sql", "none/"])
-def test_an_object_that_does_not_exist(server: str, s3: Any, tmp_path: Path, key: str) -> None:
+def test_an_object_that_does_not_exist(s3_address: str, s3: Any, tmp_path: Path, key: str) -> None:
     with pytest.raises(EnvironmentLacks, match="could not be downloaded"):
-        download(of_bucket(server, key), tmp_path / "x.sql", progress=quiet)
+        download(of_bucket(s3_address, key), tmp_path / "x.sql", progress=quiet)
     assert s3.list_objects_v2(Bucket=NAME).get("Contents", []) == []

@@ -41,6 +41,17 @@ def test_the_exit_code_and_last_words_are_kept(tmp_path: Path) -> None:
         assert tool.error_output() == "why"
 
 
+def test_a_read_returns_as_many_bytes_as_asked_for(tmp_path: Path) -> None:
+    """A pipe gives 64 KiB at a time; whoever uploads parts takes a short read for the end."""
+    argv = ["head", "-c", "1000000", "/dev/zero"]
+    with run_tool(argv, timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool:
+        assert [len(tool.read(size)) for size in (300_000, 0, 600_000, 300_000, 300_000)] == [
+            300_000, 0, 600_000, 100_000, 0,
+        ]  # fmt: skip
+    with run_tool(argv, timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool:
+        assert len(tool.read()) == 1_000_000
+
+
 def test_a_tool_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     """The failure tells the bound; nothing is left running."""
     with (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from volbench.base.extras import require
 from volbench.cli import console
 from volbench.errors import UsageError
 from volbench.placement.workspace import default_cache
 from volbench.records.cell import DatasetSpec
-from volbench.records.own_files import dump_parents
+from volbench.records.own_files import dump_parents, dump_steps
 from volbench.records.run import TargetName
 from volbench.records.steps.replay import ReplayStep
 from volbench.store.downloads import download, download_directory, download_path
@@ -59,7 +60,7 @@ def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
             "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
             next_step="choose another target for own data; volbench loads it into servers of its own",
         )  # fmt: skip
-    _check_dump_directories(suite, path, target)
+    _check_dump_places(suite, path, target)
     if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
         raise UsageError(
             "pods have no files of this machine",
@@ -78,14 +79,18 @@ def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
             )  # fmt: skip
 
 
-def _check_dump_directories(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for a dump to a directory that is missing or that the target does not have."""
-    for directory in dump_parents(suite.steps):
-        if target not in ("local", "attach"):
+def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for a dump to a place that is missing or that the target does not have."""
+    for step in dump_steps(suite.steps):
+        destination = step.directory or step.url
+        if destination and target not in ("local", "attach"):
             raise UsageError(
-                f"a dump to {directory} needs cells that run on this machine itself", where=f"{path}: steps",
+                f"a dump to {destination} needs cells that run on this machine itself", where=f"{path}: steps",
                 next_step="choose --target local, or `to: scratch`",
             )  # fmt: skip
+        if step.url:
+            require("boto3")
+    for directory in dump_parents(suite.steps):
         if not directory.is_dir():
             raise UsageError(
                 f"there is no directory {directory}", where=f"{path}: steps",

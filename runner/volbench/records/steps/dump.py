@@ -26,16 +26,22 @@ class DumpStep(StepBase):
     threads: int = Field(
         default=4, ge=1, le=256, description="Threads of mydumper and mariadb-backup; mysqldump has one."
     )
-    to: Literal["volume", "scratch", "directory", "nowhere"] = Field(
+    to: Literal["volume", "scratch", "directory", "s3", "nowhere"] = Field(
         default="volume",
-        description="Where the dump is written: to the volume, to the agent's disk, to `directory`, or nowhere "
-        "(discarded).",
+        description="Where the dump is written: to the volume, to the agent's disk, to `directory`, to an object "
+        "below `url`, or nowhere (discarded).",
     )
     directory: str = Field(
         default="",
         pattern=r"^(/[^\x00\n]*)?$",
         description="With `to: directory`: where another volume is mounted, such as /mnt/backup. The cell "
         "removes its dump. For the targets local and attach.",
+    )
+    url: str = Field(
+        default="",
+        pattern=r"^(s3://[^/?#@\s]+(/[^?#\s]*)?)?$",
+        description="With `to: s3`: the prefix below which mysqldump's output is stored, s3://BUCKET/PREFIX. The "
+        "step removes its object. For the targets local and attach; needs the extra aws.",
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
     start_after_s: Seconds = Field(
@@ -61,6 +67,14 @@ class DumpStep(StepBase):
     def _a_directory_is_named(self) -> DumpStep:
         if (self.to == "directory") != bool(self.directory):
             raise ValueError("`to: directory` and `directory: /mnt/backup` belong together")
+        return self
+
+    @model_validator(mode="after")
+    def _a_bucket_is_named(self) -> DumpStep:
+        if (self.to == "s3") != bool(self.url):
+            raise ValueError("`to: s3` and `url: s3://BUCKET/PREFIX` belong together")
+        if self.to == "s3" and self.tool != "mysqldump":
+            raise ValueError(f"`to: s3` is for mysqldump; {self.tool} writes files: dump to a directory")
         return self
 
     def cost(self, data_bytes: int) -> StepCost:

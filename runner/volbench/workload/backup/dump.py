@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from volbench.base.units import MIB
-from volbench.errors import StepFailed, UsageError
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.metrics import metric
 from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.workload.backup.physical import BACKUP_TOOL, backup_argv, check_physical, clone
+from volbench.workload.backup.to_s3 import NOT_UPLOADED, CountedStream, S3Object
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_step_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome, Workload
@@ -40,7 +41,9 @@ class Dump(Workload[DumpStep]):
         else:
             installed(step.tool)
         directory = _target_directory(step, ctx)
-        if directory is not None:
+        if step.to == "s3":
+            _s3_object(step, ctx).check()
+        elif directory is not None:
             required_bytes = _expected_bytes(step, ctx) * _SPACE_FACTOR
             require_step_space(directory, required_bytes, purpose=f"the dump of step {step.name}")
         elif step.tool == "mydumper":
@@ -51,7 +54,7 @@ class Dump(Workload[DumpStep]):
             )
 
     def run(self, step: DumpStep, ctx: StepContext) -> StepOutcome:
-        """Dump; the time ends when all files are synced. Raises StepFailed."""
+        """Dump; the time ends when all files are synced, or the bucket has the object. Raises StepFailed."""
         tool = _tool(step, ctx)
         parent = _target_directory(step, ctx)
         directory = (
@@ -71,12 +74,18 @@ class Dump(Workload[DumpStep]):
             argv, written = clone(step, ctx, directory, report), 0
         else:
             argv = _argv(step, ctx, tool, directory)
-            written = _dump(step, ctx, argv, directory, report)
+            written = (
+                _dump_to_s3(step, ctx, argv, expected, report)
+                if step.to == "s3"
+                else _dump(step, ctx, argv, directory, report)
+            )
         dumped_s = ctx.clock.now_s()
         if directory is not None:
             sync_tree(directory)
             written = tree_bytes(directory)
         ended_s = ctx.clock.now_s()
+        if step.to == "s3":
+            _s3_object(step, ctx).remove()
         if directory is not None and step.tool != "physical":
             ctx.state[LAST_DUMP] = DumpFiles(
                 tool=step.tool,
@@ -91,6 +100,8 @@ class Dump(Workload[DumpStep]):
             "dump_mib_per_s": metric("dump_mib_per_s", written / MIB / (ended_s - begun_s)),
         }
         note = f"the dump was killed after {ended_s - begun_s:.1f} s" if killed else "the dump was discarded"
+        if step.to == "s3":
+            note = "dump_s ends when the bucket has the whole object, which volbench then removed"
         return StepOutcome(
             window_s=(begun_s, ended_s),
             metrics={"dump_bytes": metric("dump_bytes", written)} | ({} if killed else finished),
@@ -144,6 +155,34 @@ def _dump(
     return dropped
 
 
+def _dump_to_s3(
+    step: DumpStep, ctx: StepContext, argv: list[str], expected: int, report: Callable[[int], None]
+) -> int:
+    """Stream the dump into an object; return its bytes. Raise StepFailed or EnvironmentLacks, without an object."""
+    s3_object = _s3_object(step, ctx)
+    with run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir) as tool:
+        output = CountedStream(tool, report)
+        try:
+            stored = s3_object.upload(output, expected)
+            if (code := tool.wait()) != 0:
+                raise tool_failure(tool, code, ctx, where=f"step {step.name}")
+            if stored != output.size_bytes:
+                raise StepFailed(
+                    "the object has another size than the dump", where=f"step {step.name}", cause=NOT_UPLOADED,
+                    evidence=f"{stored} bytes instead of {output.size_bytes} in {s3_object.address}",
+                )  # fmt: skip
+        except BaseException:
+            with contextlib.suppress(EnvironmentLacks):
+                s3_object.remove()
+            raise
+    return stored
+
+
+def _s3_object(step: DumpStep, ctx: StepContext) -> S3Object:
+    name = f"{ctx.dump_folder}/{step.name or step.tool}.sql"
+    return S3Object(url=step.url, name=name, where=f"step {step.name}")
+
+
 def _tool(step: DumpStep, ctx: StepContext) -> InstalledTool | None:
     """Return the program for the dump; None: the server copies its files itself."""
     if step.tool != "physical":
@@ -177,7 +216,7 @@ def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path
 def _target_directory(step: DumpStep, ctx: StepContext) -> Path | None:
     if step.to == "directory":
         return Path(step.directory) / ctx.dump_folder
-    return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir, "nowhere": None}[step.to]
+    return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir}.get(step.to)
 
 
 def _empty_directory(directory: Path, *, make: bool) -> Path:
