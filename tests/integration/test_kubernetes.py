@@ -348,6 +348,7 @@ def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(clust
     cluster_run.lab("node", "heal", str(cut))
     ended = cluster.end(process)
     assert ended.code in live_run.FINISHED, ended.output
+    cluster.quote("the network of a node is cut off for a while under its cell", ended)
     cluster.assert_all_done_once()
     results = cluster.directory.results()
     on = {result.cell_id[-1]: result.host.hostname for result in results}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,9 +14,8 @@ import cluster_run
 import live_run
 import pytest
 from cluster_run import ClusterBench, kubectl
-from cluster_volumes import POD_USER, emulated_directory
+from cluster_volumes import POD_USER, emulated_directory, shared_claims
 
-CLASS = "lab-shared-by-nodes"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="the nodes share one machine")
 
@@ -94,33 +93,6 @@ def comparisons(cluster: ClusterBench) -> list[dict[str, Any]]:
     return rows
 
 
-@contextmanager
-def shared(cluster: ClusterBench, directories: dict[str, Path]) -> Iterator[dict[str, str]]:
-    """Claims on directories that each node can mount, as with a file system in the network; the volumes' SPECs."""
-    size, common = {"storage": "4Gi"}, {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS}
-    names, objects = {name: f"{cluster.namespace}-{name}" for name in directories}, []
-    for name, directory in directories.items():
-        volume: dict[str, Any] = {
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": names[name]},
-            "spec": {
-                **common, "capacity": size, "persistentVolumeReclaimPolicy": "Retain",
-                "hostPath": {"path": str(directory), "type": "Directory"},
-            },
-        }  # fmt: skip
-        claim = {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": cluster.namespace},
-            "spec": {**common, "volumeName": names[name], "resources": {"requests": size}},
-        }  # fmt: skip
-        objects += [volume, claim]
-    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    try:
-        yield {name: f"pvc:{name}" for name in names}
-    finally:
-        kubectl("delete", "pvc", *names, "-n", cluster.namespace, "--ignore-not-found", "--wait=false")
-        kubectl("delete", "pv", *names.values(), "--ignore-not-found", "--wait=false")
-
-
 @only_lab
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -131,7 +103,7 @@ def test_each_node_measures_whole_repeats_of_all_volumes(cluster: ClusterBench) 
     for directory in directories.values():
         directory.mkdir()
         os.chown(directory, POD_USER, POD_USER)
-    with shared(cluster, directories) as volumes:
+    with shared_claims(cluster, directories) as volumes:
         ended = cluster.end(cluster.start("repeats=4", options=["nodes=2"], volumes=volumes))
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
@@ -193,6 +165,9 @@ def test_equal_volumes_on_nodes_of_different_speed_are_not_told_apart(cluster: C
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     record(f"equal, run {run}", cluster)
+    cluster.quote(
+        "two volumes of one class over three nodes of which each is twice as fast as the one before", ended
+    )
     speeds = medians(cluster)
     assert len(speeds) == 3
     assert max(speeds.values()) > 1.3 * min(speeds.values()), speeds
@@ -212,11 +187,12 @@ def test_a_difference_holds_over_three_nodes_of_different_speed(cluster: Cluster
     with ExitStack() as stack:
         directories = {name: stack.enter_context(emulated_directory(cluster, root, *of)) for name, *of in
                        ((name, name, spec) for name, spec in specs.items())}  # fmt: skip
-        volumes = stack.enter_context(shared(cluster, directories))
+        volumes = stack.enter_context(shared_claims(cluster, directories))
         process = cluster.start("repeats=6", "steps.0.duration=4s", *small, options=["nodes=3"], volumes=volumes)
         ended = cluster.end(process, RUN_S_MAX)
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     record("different", cluster)
+    cluster.quote("a fast and a slow volume over the same three nodes", ended)
     (tps,) = [row for row in comparisons(cluster) if row["metric"] == "tps"]
     assert (tps["verdict"], tps["nodes"]) == ("worse", 3), ended.output

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cluster_run import LAB_STATE, ClusterBench, kubectl, lab
 
@@ -14,6 +15,7 @@ from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.kinds.claim import EMULATED, EMULATOR
 
 CLASS = "lab-local"
+SHARED_CLASS = "lab-shared-by-nodes"
 POD_USER = 999
 
 
@@ -79,3 +81,30 @@ def _claim(name: str, volume: str, annotations: dict[str, str]) -> dict[str, obj
             "resources": {"requests": {"storage": "4Gi"}},
         },
     }
+
+
+@contextmanager
+def shared_claims(cluster: ClusterBench, directories: dict[str, Path]) -> Iterator[dict[str, str]]:
+    """Claims on directories that each node can mount, as with a file system in the network; the volumes' SPECs."""
+    size, common = {"storage": "4Gi"}, {"accessModes": ["ReadWriteOnce"], "storageClassName": SHARED_CLASS}
+    names, objects = {name: f"{cluster.namespace}-{name}" for name in directories}, []
+    for name, directory in directories.items():
+        volume: dict[str, Any] = {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": names[name]},
+            "spec": {
+                **common, "capacity": size, "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": str(directory), "type": "Directory"},
+            },
+        }  # fmt: skip
+        claim = {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": cluster.namespace},
+            "spec": {**common, "volumeName": names[name], "resources": {"requests": size}},
+        }  # fmt: skip
+        objects += [volume, claim]
+    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    try:
+        yield {name: f"pvc:{name}" for name in names}
+    finally:
+        kubectl("delete", "pvc", *names, "-n", cluster.namespace, "--ignore-not-found", "--wait=false")
+        kubectl("delete", "pv", *names.values(), "--ignore-not-found", "--wait=false")

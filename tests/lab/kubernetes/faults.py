@@ -1,10 +1,11 @@
 """Writes the page of faults made on a real cluster, with what volbench said of each.
 
     VOLBENCH_FAULTS=/tmp/faults.jsonl make test-kubernetes
-    python3 tests/lab/kubernetes/faults.py /tmp/faults.jsonl results/examples/kubernetes/faults.md VERSION
+    PYTHONPATH=runner python3 tests/lab/kubernetes/faults.py /tmp/faults.jsonl \
+      results/examples/kubernetes/faults.md VERSION
 
 The tests append a line for each fault whose outcome they have checked (`ClusterBench.quote`). VERSION is that of
-the cluster.
+the cluster. Pods that cannot start were brought to that state by `troubles.py`, which recorded the cluster's words.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from volbench.placement.kubernetes.pods import waiting_trouble
+
 LINES_MAX = 14
+CLAIM = "PersistentVolumeClaim"
+RECORDED = Path(__file__).parents[2] / "fixtures" / "kubernetes" / "events"
 _NOISE = re.compile(
     r"^(suite |target |  volume |  step |\d+ cells|at most|space:|cost:|results:|report:)|\[\d+/\d+\]"
 )
@@ -56,6 +61,18 @@ def page(faults: list[dict[str, Any]], version: str) -> Iterator[str]:
         yield "```"
         yield from quoted(fault["output"])
         yield "```"
+    yield ""
+    yield "## Pods that cannot start"
+    yield "Each state was made with objects of the API, without a run (`tests/lab/kubernetes/troubles.py`)."
+    yield ""
+    yield "| made | volbench says | the cluster says |"
+    yield "|---|---|---|"
+    conditions = json.loads((RECORDED / f"{version}.json").read_bytes())["conditions"]
+    for condition, recorded in sorted(conditions.items()):
+        claims = [event for event in recorded["events"] if event["involvedObject"]["kind"] == CLAIM]
+        trouble = waiting_trouble(recorded["pod"], claims)
+        if trouble is not None:
+            yield f"| {condition.replace('-', ' ')} | {trouble.what} | {trouble.evidence.partition('. ')[0]} |"
 
 
 def main() -> None:

@@ -188,6 +188,38 @@ def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_th
     assert cause.cause == "evicted"
 
 
+def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path) -> None:
+    """As the provider's controller and the collector of pods without a node leave it: no node, a condition."""
+    bench = Bench(tmp_path)
+    bench.start_first()
+    node = bench.cluster.objects["/api/v1/nodes/node2"]
+    node["metadata"].setdefault("labels", {})["eks.amazonaws.com/capacityType"] = "SPOT"
+    placement = bench.target.find(bench.job("01-a", "a"))
+    assert isinstance(placement, KubernetesPlacement)
+    assert placement.running()
+    del bench.cluster.objects["/api/v1/nodes/node2"]
+    pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
+    condition = {
+        "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+    }  # fmt: skip
+    bench.cluster.put(
+        "pods/first",
+        metadata=pod["metadata"],
+        spec=pod["spec"],
+        status={"phase": "Failed", "conditions": [condition]},
+    )
+    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
+    bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
+    bench.cluster.ask("DELETE", "pods/first", doing="collecting pods without a node")
+    run_to_end(placement)
+    cause = placement.termination_cause()
+    assert isinstance(cause, StepFailed)
+    assert cause.cause == "spot_interruption"
+    assert "node node2 was a spot instance (eks.amazonaws.com/capacityType=SPOT) and is removed" in cause.evidence
+    assert "node no longer exists" in cause.evidence
+
+
 def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes: 1 Insufficient cpu"}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node2"]}]}

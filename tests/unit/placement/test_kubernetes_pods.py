@@ -112,6 +112,8 @@ def test_a_spot_interruption_needs_a_notice_or_a_spot_node_that_goes() -> None:
     assert spot_interruption(node(labels=spot)) == "", "somebody evicted the pod: the node stays"
     assert spot_interruption(node(["karpenter.sh/disrupted"])) == "", "an on-demand node that is consolidated"
     assert spot_interruption(None) == ""
+    assert "was a spot instance" in spot_interruption(node(labels=spot), is_removed=True)
+    assert spot_interruption(node(), is_removed=True) == "", "somebody removed an on-demand node"
 
 
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"])

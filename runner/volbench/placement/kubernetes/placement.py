@@ -74,6 +74,7 @@ class KubernetesPlacement:
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
+        self._first_node: tuple[Object | None] | None = None
 
     def wait_for_end(self, seconds: float) -> None:
         """Wait so long: `running` reads what the watch reported."""
@@ -90,8 +91,10 @@ class KubernetesPlacement:
         pod = self._refresh()
         if pod is None:
             return self._without_pod()
-        if self._on_node is not None and pod["spec"].get("nodeName"):
-            self._on_node(pod)
+        if pod["spec"].get("nodeName"):
+            if self._on_node is not None:
+                self._on_node(pod)
+            self._first_node = self._first_node or (self._node(pod),)  # a provider removes it with its instance
         if has_ended(pod, AGENT) or is_over(pod):
             return not self._finish(pod)
         if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
@@ -137,7 +140,7 @@ class KubernetesPlacement:
             return None
         if trouble.cause == "pod_deleted" and (evidence := self._preemption(pod)):
             trouble = replace(trouble, cause="evicted", what="the queue preempted the cell", evidence=evidence)
-        if trouble.cause in {"evicted", "node_lost"} and (notice := spot_interruption(self._node(pod))):
+        if trouble.cause in {"evicted", "node_lost"} and (notice := self._spot_interruption(pod)):
             what = "the cloud provider took back the spot instance that the pod ran on"
             trouble = replace(
                 trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
@@ -286,6 +289,11 @@ class KubernetesPlacement:
             f"/api/v1/nodes/{pod['spec'].get('nodeName', '')}", doing=f"reading the node of {self.name}"
         )
         return node
+
+    def _spot_interruption(self, pod: Object) -> str:
+        """Return evidence that the provider took the pod's node; empty without any."""
+        node, (before,) = self._node(pod), self._first_node or (None,)
+        return spot_interruption(node or before, is_removed=node is None)
 
     def _identity(self) -> dict[str, str | None]:
         """Return which volume the cell was on; it was bound by the pod at the latest."""

@@ -178,7 +178,7 @@ def ended_trouble(pod: Object) -> Trouble | None:
         )  # fmt: skip
     for condition in status.get("conditions", []):
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
-            lost = condition.get("reason") == "DeletionByTaintManager"
+            lost = condition.get("reason") in {"DeletionByTaintManager", "DeletionByPodGC"}
             return Trouble(
                 cause="node_lost" if lost else "evicted", what="the cluster ended the pod",
                 evidence=f"{condition.get('reason')}: {condition.get('message', '')}", final=True,

@@ -116,6 +116,7 @@ def suspension(job: Object, *, after: str = "") -> str:
 
 _SPOT_TAINTS = ("aws-node-termination-handler/spot-itn", "cloud.google.com/impending-node-termination")
 """Of AWS' Node Termination Handler, and of GKE."""
+_GOING_TAINTS = {"node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
 _SPOT_LABELS = {
     "karpenter.sh/capacity-type": "spot",
     "eks.amazonaws.com/capacityType": "SPOT",
@@ -124,21 +125,21 @@ _SPOT_LABELS = {
 }
 
 
-def spot_interruption(node: Object | None) -> str:
-    """Return evidence that the provider takes the node back; empty if there is none, or the node is not known."""
+def spot_interruption(node: Object | None, *, is_removed: bool = False) -> str:
+    """Return evidence that the provider takes the node back; empty if there is none, or the node is not known.
+
+    Args:
+        is_removed: the cluster has this node no more, which a provider's controller removes with its instance.
+    """
     if node is None:
         return ""
-    labels = node["metadata"].get("labels", {})
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
     label = next((f"{key}={value}" for key, value in _SPOT_LABELS.items() if labels.get(key) == value), "")
     taints = [taint["key"] for taint in node["spec"].get("taints", [])]
     notice = next((f"taint {key}" for key in _SPOT_TAINTS if key in taints), "")
     if notice:
-        return f"{notice} on node {node['metadata']['name']}"
-    gone = bool(
-        {"node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"} & {*taints}
-    )
-    return (
-        f"node {node['metadata']['name']} is a spot instance ({label}) and is being removed"
-        if label and gone
-        else ""
-    )
+        return f"{notice} on node {name}"
+    if label and is_removed:
+        return f"node {name} was a spot instance ({label}) and is removed"
+    is_going = bool(_GOING_TAINTS & {*taints})
+    return f"node {name} is a spot instance ({label}) and is being removed" if label and is_going else ""
