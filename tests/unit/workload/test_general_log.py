@@ -86,6 +86,16 @@ def test_a_part_of_a_log_begins_within_a_statement_and_with_open_connections() -
     assert log.of_open_connections == 1
 
 
+def test_a_comment_before_use_changes_nothing() -> None:
+    """An application's trace id, say; a comment that servers execute is a statement."""
+    _, statements = read(
+        entry(1, 7, "/* trace 1 */ -- x\n USE other") + entry(2, 7, "SELECT 1") + entry(3, 7, "/*! USE third */")
+        + entry(4, 7, "SELECT 2"), "shop",
+    )  # fmt: skip
+    schemas = {statement.sql: statement.schema for statement in statements}
+    assert schemas["SELECT 1"] == schemas["SELECT 2"] == "other"
+
+
 def test_the_banner_of_a_log_that_was_opened_again_belongs_to_no_statement() -> None:
     banner = (LOGS / "mysql-9.7" / "general.log").read_text().split("\n2026")[0] + "\n"
     _, statements = read(entry(1, 7, "SELECT\n 1") + banner + entry(2, 7, "SELECT 2"))
@@ -185,6 +195,8 @@ def test_a_long_log_in_a_literal_takes_bounded_time() -> None:
         ("SELECT a INTO @b FROM c", False),
         ("SELECT new.id FROM orders AS new", False),
         ("SELECT 'NEW.id'", False),
+        ("SELECT * FROM `new`.orders JOIN old.orders o ON o.id = 1", False),
+        ("INSERT INTO new.t (a) VALUES (OLD.a)", True),
         ("CREATE TRIGGER t AFTER UPDATE ON a FOR EACH ROW SET @x = NEW.id", False),
         ("INSERT INTO a SELECT * FROM b", False),
     ],

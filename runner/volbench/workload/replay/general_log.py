@@ -66,6 +66,9 @@ _COMPOUND = re.compile(
 _SPLIT_MAX = 1 << 20
 _VARIABLES = re.compile(r"\bname_const\s*\(|\A\s*select\b.*\binto\s+(?!@|outfile\b|dumpfile\b)[`\w]")
 _ROW = re.compile(r"\b(?P<name>new|old)\s*\.")
+_NO_ROW = r"(?:\b{name}\b(?!\s*\.)|\b(?:from|join|into|update|table)\s+{name}\s*\.)"
+"""An alias of the name, or a schema of the name before a table's."""
+_COMMENTS_BEFORE = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*(?:\n|\Z))*", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -144,7 +147,8 @@ class GeneralLog:
                 continue
             text = entry.text()
             for sql in (text,) if self._is_iso else statements_in(text) or ("",):
-                connection.schema = used if (used := used_schema(sql)) is not None else connection.schema
+                if (named := used_schema(_COMMENTS_BEFORE.sub("", sql, count=1))) is not None:
+                    connection.schema = named
                 if reason := _why_skipped(entry, sql):
                     self.skipped[reason] += 1
                 else:
@@ -267,13 +271,15 @@ def statements_in(sql: str) -> list[str]:
 def is_of_routine(sql: str) -> bool:
     """Return whether a statement refers to variables that only exist within a trigger or a stored routine.
 
-    `NEW.` and `OLD.` are rows of a trigger, unless the statement has an alias of that name.
+    `NEW.` and `OLD.` are rows of a trigger, unless the statement has an alias or a schema of that name.
     """
     shape = fingerprint(sql)
     if shape.startswith("create"):
         return False
     rows = {row["name"] for row in _ROW.finditer(shape)}
-    return bool(_VARIABLES.search(shape)) or any(re.search(rf"\b{name}\b(?!\s*\.)", shape) is None for name in rows)
+    return bool(_VARIABLES.search(shape)) or any(
+        re.search(_NO_ROW.format(name=name), shape) is None for name in rows
+    )
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:
