@@ -55,6 +55,9 @@ class _Intervals:
     end_s: array[float] = field(default_factory=lambda: array("d"))
     per_s: array[float] = field(default_factory=lambda: array("d"))
 
+    def touch(self, t0_s: float, t1_s: float) -> bool:
+        return bool(np.any((np.asarray(self.end_s) > t0_s) & (np.asarray(self.begin_s) < t1_s)))
+
     def total(self, t0_s: float, t1_s: float) -> float:
         overlap_s = np.minimum(self.end_s, t1_s) - np.maximum(self.begin_s, t0_s)
         return float(np.sum(np.clip(overlap_s, 0.0, None) * np.asarray(self.per_s)))
@@ -114,7 +117,7 @@ class StatementRates:
 
     def _total(self, metric: str, text: str, t0_s: float, t1_s: float) -> float | None:
         intervals = self._intervals.get((metric, text))
-        return None if intervals is None else intervals.total(t0_s, t1_s)
+        return None if intervals is None or not intervals.touch(t0_s, t1_s) else intervals.total(t0_s, t1_s)
 
 
 def textless_note(statements: Sequence[Statement]) -> str:

@@ -51,7 +51,7 @@ class Tool:
         descriptor = self.process.stdout.fileno()
         partial_line = b""
         while True:
-            self._check_limits()
+            self.check_limits()
             if not select.select([descriptor], [], [], _POLL_S)[0]:
                 continue
             read = os.read(descriptor, 1 << 16)
@@ -76,7 +76,7 @@ class Tool:
             fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _SPLICE_BYTES)
         with Path(os.devnull).open("wb") as nowhere:
             while True:
-                self._check_limits()
+                self.check_limits()
                 if not select.select([source], [], [], _POLL_S)[0]:
                     continue
                 moved = os.splice(source, nowhere.fileno(), _SPLICE_BYTES)
@@ -92,7 +92,7 @@ class Tool:
         assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
         source, chunks, missing = self.process.stdout.fileno(), list[bytes](), size
         while missing:
-            self._check_limits()
+            self.check_limits()
             if not select.select([source], [], [], _POLL_S)[0]:
                 continue
             chunk = os.read(source, _SPLICE_BYTES if missing < 0 else min(missing, _SPLICE_BYTES))
@@ -111,7 +111,7 @@ class Tool:
         ended = os.pidfd_open(self.pid)  # readable at the exit: Popen.wait polls, up to 50 ms too late
         try:
             while not select.select([ended], [], [], _POLL_S)[0]:
-                self._check_limits()
+                self.check_limits()
                 while_running()
         finally:
             os.close(ended)
@@ -134,7 +134,8 @@ class Tool:
         messages = b"".join(line + b"\n" for line in lines if not (prefix and line.startswith(prefix)))
         self._stdout_tail = (self._stdout_tail + messages)[-_TAIL_BYTES:]
 
-    def _check_limits(self) -> None:
+    def check_limits(self) -> None:
+        """Raise StepFailed where the step is cancelled, or at the timeout."""
         if self.cancelled.is_set():
             raise StepFailed(f"the step was cancelled, so volbench ended {self.name}")
         if time.monotonic() > self.deadline_monotonic_s:

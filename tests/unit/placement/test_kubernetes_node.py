@@ -188,7 +188,8 @@ def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_th
     assert cause.cause == "evicted"
 
 
-def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path, is_replaced: bool) -> None:
     """As the provider's controller and the collector of pods without a node leave it: no node, a condition."""
     bench = Bench(tmp_path)
     bench.start_first()
@@ -198,6 +199,8 @@ def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path) -> N
     assert isinstance(placement, KubernetesPlacement)
     assert placement.running()
     del bench.cluster.objects["/api/v1/nodes/node2"]
+    if is_replaced:  # under the same name, as a group of instances does
+        bench.cluster.put(f"{NODES}/node2", metadata={"uid": "another"})
     pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
     condition = {
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",

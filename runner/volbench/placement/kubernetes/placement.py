@@ -140,7 +140,7 @@ class KubernetesPlacement:
             return None
         if trouble.cause == "pod_deleted" and (evidence := self._preemption(pod)):
             trouble = replace(trouble, cause="evicted", what="the queue preempted the cell", evidence=evidence)
-        if trouble.cause in {"evicted", "node_lost"} and (notice := self._spot_interruption(pod)):
+        if trouble.cause in {"evicted", "node_lost"} and (notice := self._spot_interruption(pod, trouble.cause)):
             what = "the cloud provider took back the spot instance that the pod ran on"
             trouble = replace(
                 trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
@@ -290,10 +290,14 @@ class KubernetesPlacement:
         )
         return node
 
-    def _spot_interruption(self, pod: Object) -> str:
-        """Return evidence that the provider took the pod's node; empty without any."""
-        node, (before,) = self._node(pod), self._first_node or (None,)
-        return spot_interruption(node or before, is_removed=node is None)
+    def _spot_interruption(self, pod: Object, cause: str) -> str:
+        """Return evidence that the provider took the pod's node; empty without any.
+
+        A provider may give the next instance the same name, so a node is told by its uid.
+        """
+        node, (first,) = self._node(pod), self._first_node or (None,)
+        same = node is not None and (first is None or node["metadata"].get("uid") == first["metadata"].get("uid"))
+        return spot_interruption(node if same else first, is_removed=not same and cause == "node_lost")
 
     def _identity(self) -> dict[str, str | None]:
         """Return which volume the cell was on; it was bound by the pod at the latest."""

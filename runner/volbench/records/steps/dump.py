@@ -6,12 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.records.base import Seconds
+from volbench.records.base import Scalar, Seconds
 from volbench.records.metric import Metric
 from volbench.records.steps.base import StepBase, StepCost
 from volbench.records.steps.kind import StepKind
 
 ASSUMED_DUMP_MIB_PER_S = 60.0
+_PLACES = frozenset({"directory", "url"})
 
 
 class DumpStep(StepBase):
@@ -39,7 +40,7 @@ class DumpStep(StepBase):
     )
     url: str = Field(
         default="",
-        pattern=r"^(s3://[^/?#@\s]+(/[^?#\s]*)?)?$",
+        pattern=r"^(s3://[A-Za-z0-9._-]+(/[^?#\s]*)?)?$",
         description="With `to: s3`: the prefix below which mysqldump's output is stored, s3://BUCKET/PREFIX. The "
         "step removes its object. For the targets local and attach; needs the extra aws.",
     )
@@ -77,9 +78,15 @@ class DumpStep(StepBase):
             raise ValueError(f"`to: s3` is for mysqldump; {self.tool} writes files: dump to a directory")
         return self
 
+    def parameters(self) -> dict[str, Scalar]:
+        """Return them without a place that is not used: older runs do not have it, and are the same step."""
+        values = super().parameters()
+        return {name: value for name, value in values.items() if value != "" or name not in _PLACES}
+
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
-        return StepCost(measured_s=data_bytes / 2**20 / ASSUMED_DUMP_MIB_PER_S, kept_bytes=data_bytes)
+        kept = data_bytes if self.to in ("volume", "scratch") else 0
+        return StepCost(measured_s=data_bytes / 2**20 / ASSUMED_DUMP_MIB_PER_S, kept_bytes=kept)
 
 
 KIND = StepKind(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import signal
 import subprocess
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import IO
 
 from volbench.base.units import MIB
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import StepFailed, UsageError
 from volbench.records.metrics import metric
 from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.workload.backup.physical import BACKUP_TOOL, backup_argv, check_physical, clone
-from volbench.workload.backup.to_s3 import NOT_UPLOADED, CountedStream, S3Object
+from volbench.workload.backup.to_s3 import CountedStream, S3Object, Stored
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_step_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome, Workload
@@ -68,24 +69,23 @@ class Dump(Workload[DumpStep]):
             name = tool.name if tool else "clone"
             ctx.progress(f"{name}: {written / MIB:.0f} MiB", min(0.99, written / expected))
 
+        s3_object, stored = _s3_object(step, ctx) if step.to == "s3" else None, None
         begun_s = ctx.clock.now_s()
         if tool is None:
             assert directory is not None  # noqa: S101 - checked before
             argv, written = clone(step, ctx, directory, report), 0
         else:
             argv = _argv(step, ctx, tool, directory)
-            written = (
-                _dump_to_s3(step, ctx, argv, expected, report)
-                if step.to == "s3"
-                else _dump(step, ctx, argv, directory, report)
-            )
+            if s3_object is not None:
+                stored = _dump_to_s3(step, ctx, argv, s3_object, report)
+                written = stored.size_bytes
+            else:
+                written = _dump(step, ctx, argv, directory, report)
         dumped_s = ctx.clock.now_s()
         if directory is not None:
             sync_tree(directory)
             written = tree_bytes(directory)
         ended_s = ctx.clock.now_s()
-        if step.to == "s3":
-            _s3_object(step, ctx).remove()
         if directory is not None and step.tool != "physical":
             ctx.state[LAST_DUMP] = DumpFiles(
                 tool=step.tool,
@@ -100,8 +100,8 @@ class Dump(Workload[DumpStep]):
             "dump_mib_per_s": metric("dump_mib_per_s", written / MIB / (ended_s - begun_s)),
         }
         note = f"the dump was killed after {ended_s - begun_s:.1f} s" if killed else "the dump was discarded"
-        if step.to == "s3":
-            note = "dump_s ends when the bucket has the whole object, which volbench then removed"
+        if s3_object is not None and stored is not None:
+            note = _removal_note(s3_object, stored)
         return StepOutcome(
             window_s=(begun_s, ended_s),
             metrics={"dump_bytes": metric("dump_bytes", written)} | ({} if killed else finished),
@@ -156,30 +156,36 @@ def _dump(
 
 
 def _dump_to_s3(
-    step: DumpStep, ctx: StepContext, argv: list[str], expected: int, report: Callable[[int], None]
-) -> int:
-    """Stream the dump into an object; return its bytes. Raise StepFailed or EnvironmentLacks, without an object."""
-    s3_object = _s3_object(step, ctx)
+    step: DumpStep, ctx: StepContext, argv: list[str], s3_object: S3Object, report: Callable[[int], None]
+) -> Stored:
+    """Stream the dump into an object. Raise StepFailed, without an object."""
+    expected = _expected_bytes(step, ctx)
     with run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir) as tool:
         output = CountedStream(tool, report)
         try:
             stored = s3_object.upload(output, expected)
-            if (code := tool.wait()) != 0:
-                raise tool_failure(tool, code, ctx, where=f"step {step.name}")
-            if stored != output.size_bytes:
-                raise StepFailed(
-                    "the object has another size than the dump", where=f"step {step.name}", cause=NOT_UPLOADED,
-                    evidence=f"{stored} bytes instead of {output.size_bytes} in {s3_object.address}",
-                )  # fmt: skip
-        except BaseException:
-            with contextlib.suppress(EnvironmentLacks):
-                s3_object.remove()
-            raise
+            code = tool.wait()
+        except StepFailed as failure:
+            raise with_server_cause(failure, ctx) from failure
+        if code != 0:
+            with contextlib.suppress(StepFailed):  # what the tool says is the cause
+                s3_object.remove(stored)
+            raise tool_failure(tool, code, ctx, where=f"step {step.name}")
     return stored
 
 
+def _removal_note(s3_object: S3Object, stored: Stored) -> str:
+    """Remove the measured dump; return what became of it."""
+    try:
+        s3_object.remove(stored)
+    except StepFailed as failure:
+        return f"{failure.what}: {failure.evidence}"
+    return "dump_s ends when the bucket has the whole object, which volbench then removed"
+
+
 def _s3_object(step: DumpStep, ctx: StepContext) -> S3Object:
-    name = f"{ctx.dump_folder}/{step.name or step.tool}.sql"
+    """Return an object of this dump's own: two may run at a time."""
+    name = f"{ctx.dump_folder}/{step.name or step.tool}-{secrets.token_hex(4)}.sql"
     return S3Object(url=step.url, name=name, where=f"step {step.name}")
 
 
