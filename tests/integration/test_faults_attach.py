@@ -33,10 +33,12 @@ def attached(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
         yield opened
 
 
-def start(bench: Bench, server: ScratchServer, schema: str, option_file: Path) -> subprocess.Popen[bytes]:
+def start(
+    bench: Bench, server: ScratchServer, schema: str, option_file: Path, *settings: str
+) -> subprocess.Popen[bytes]:
     """`volbench run --target attach`."""
     dsn = f"mysql://bench@localhost/{schema}?socket={server.socket}"
-    chosen = [word for one in SMALL for word in ("--set", one)]
+    chosen = [word for one in (*SMALL, *settings) for word in ("--set", one)]
     return bench.volbench(
         "run", str(SUITE), "--server", dsn, "--option-file", str(option_file), *chosen, "--out", str(bench.results),
         "--yes",
@@ -104,7 +106,7 @@ def test_a_wrong_password_is_told_without_showing_it(attached: Bench, server: Sc
 
 def test_a_killed_run_on_an_attached_server_is_resumed(attached: Bench, server: ScratchServer) -> None:
     """Runner and agent are killed in mid-step: `resume` makes the tables anew and removes them in the end."""
-    process = start(attached, server, "bench_new", server.option_file)
+    process = start(attached, server, "bench_new", server.option_file, live_run.LONG_ENOUGH)
     attached.until(attached.in_step, process)
     live_run.send(process, signal.SIGKILL)
     process.wait()

@@ -73,7 +73,7 @@ def test_a_runner_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(benc
 
 def test_an_agent_that_went_on_is_taken_over(bench: Bench) -> None:
     """The cell that ran while its runner was killed is not begun anew; one that ended meanwhile is put down."""
-    process = bench.start()
+    process = bench.start(LONG_ENOUGH)
     bench.until(bench.in_step, process)
     cell = bench.current_cell()
     live_run.send(process, signal.SIGKILL)
@@ -94,7 +94,7 @@ def test_an_agent_that_went_on_is_taken_over(bench: Bench) -> None:
 
 def test_an_interrupted_run_keeps_what_is_done_and_cleans_up(bench: Bench) -> None:
     """Exit code 130, no container, process or directory left; `resume` runs what is not done, and only that."""
-    process = bench.start()
+    process = bench.start(LONG_ENOUGH)
     bench.until(lambda: len(bench.events("cell_finished")) == 1, process)
     bench.until(bench.in_step, process)
     live_run.send(process, signal.SIGINT)
@@ -114,7 +114,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_cleans_up(bench: Bench) -> No
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_end_a_run_like_ctrl_c(local: Bench, number: signal.Signals) -> None:
     """A service manager's SIGTERM and a closed terminal."""
-    process = local.start()
+    process = local.start(UNTIL_ENDED)
     local.until(local.in_step, process)
     live_run.send(process, number)
     ended = local.end(process)
@@ -139,7 +139,7 @@ def test_ctrl_c_before_the_first_cell_leaves_nothing(local: Bench) -> None:
 @pytest.mark.mysqld
 def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(local: Bench) -> None:
     """The agent is stopped (SIGSTOP), so that it cannot end in good order; the second signal has it killed."""
-    process = local.start()
+    process = local.start(UNTIL_ENDED)
     local.until(local.in_step, process)
     agent = local.agent()
     assert agent is not None
@@ -155,7 +155,7 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(local: Bench) -> 
 @pytest.mark.mysqld
 def test_only_one_runner_works_on_a_run(local: Bench) -> None:
     """A second one is refused and disturbs nothing."""
-    process = local.start("steps.0.duration=60s")  # goes on until it is told to end
+    process = local.start(UNTIL_ENDED)
     local.until(local.in_step, process)
     second = local.end(local.resume())
     assert second.code == 4
@@ -169,7 +169,7 @@ def test_only_one_runner_works_on_a_run(local: Bench) -> None:
 @pytest.mark.mysqld
 def test_agents_without_a_runner_end_by_themselves_and_remove_their_data(local: Bench) -> None:
     """Neither server nor data outlive the cell, although nobody ever resumes the run."""
-    process = local.start()
+    process = local.start(LONG_ENOUGH)
     local.until(local.in_step, process)
     live_run.send(process, signal.SIGKILL)
     process.wait()

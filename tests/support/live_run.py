@@ -35,6 +35,11 @@ SMALL = (
     "sampling.interval=500ms", "sampling.summaries=false", "limits.missed_samples=90%",
 )  # fmt: skip
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
+LONG_ENOUGH = "steps.0.duration=6s"
+"""For a test that acts within a step of a cell that must end by itself afterwards: two seconds are over too soon on a
+busy machine."""
+UNTIL_ENDED = "steps.0.duration=60s"
+"""For a test that ends the cell."""
 LOCAL_IF_SLOW = [
     pytest.param("local", marks=[pytest.mark.mysqld, pytest.mark.slow]),
     pytest.param("docker", marks=pytest.mark.docker),

@@ -146,10 +146,9 @@ class S3Object:
                     _wait_for_room(sent, parallel, stream)
                     sent.append(pool.submit(client.upload_part, **upload, PartNumber=len(sent) + 1, Body=data))
                 _wait_for_room(sent, 1, stream)
-                parts = [
-                    {"PartNumber": number, "ETag": part.result()["ETag"]} for number, part in enumerate(sent, 1)
-                ]
-                done = client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+                tags = [future.result()["ETag"] for future in sent]
+                stored = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
+                done = client.complete_multipart_upload(**upload, MultipartUpload={"Parts": stored})
             except BaseException as error:
                 pool.shutdown(cancel_futures=True)  # a part that arrives after the end of its upload would stay
                 self._abort(client, upload_id, error)
