@@ -20,13 +20,13 @@ from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.rules.stretch import collapsed as collapsed_intervals
-from volbench.analysis.explain.rules.volume.storage import is_much, storage_findings
+from volbench.analysis.explain.rules.volume.storage import SYNC_LATENCY, is_much, storage_findings
 from volbench.analysis.explain.wording import number, row
 from volbench.records.report import EvidenceRow, FindingRow
 
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
+_LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
 _BURST = "storage.burst_exhausted"
 _MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
 """Causes because of which a limit is met: the level of an empty bucket, reads that memory had served."""
@@ -80,7 +80,8 @@ def explain_case(case: Case) -> Explanation:
 
 def _named(case: Case) -> list[Cause]:
     storage = storage_findings(case)
-    server = server_findings(case, volume_named=any(is_much(finding) for finding in storage))
+    reads_named = any(is_much(finding) for finding in storage if finding.cause != SYNC_LATENCY)
+    server = server_findings(case, reads_named=reads_named)
     return [*storage, *server, *(finding for rule in RULES for finding in rule(case))]
 
 

@@ -129,3 +129,11 @@ def test_no_pressure_on_memory_is_no_reclaim() -> None:
     quiet = {**case.grid.columns, **{key: 0.0 * case.grid.columns[key] for key in keys}}
     calm = replace(case, grid=replace(case.grid, columns=quiet))
     assert "memory.reclaim" not in {cause.cause for cause in explain_case(calm).findings}
+
+
+def test_reads_are_named_beside_slow_syncs_that_have_a_smaller_share() -> None:
+    """Three quarters of the time are reads that are fast each, one sixth syncs: one does not hide the other."""
+    (first, second) = explain_case(case_of("reads-and-slow-syncs")).findings
+    assert (first.cause, second.cause) == ("memory.buffer_pool_small", "storage.sync_latency")
+    assert first.share == pytest.approx(0.76, abs=0.02)
+    assert second.share == pytest.approx(0.16, abs=0.02)

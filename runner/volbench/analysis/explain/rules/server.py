@@ -82,12 +82,12 @@ CAUSES = (
 )
 
 
-def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
+def server_findings(case: Case, *, reads_named: bool) -> list[Cause]:
     """What acts beside the volume.
 
     Args:
         case: the step.
-        volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
+        reads_named: a storage cause may be why reads take long, so that they are not the pool's fault alone.
     """
     held = [] if case.is_served else held_findings(case)
     bound = [*_client(case)] or [one for one in held if one.cause == CLIENT_SATURATED and not one.one_of_two]
@@ -97,7 +97,7 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
         cpu = [replace(finding, one_of_two=True) for finding in cpu]
     findings = [*bound, *cpu, *network, *_checkpoint(case), *_interference(case)]
-    return findings if volume_named else [*findings, *_pool(case)]
+    return findings if reads_named else [*findings, *_pool(case)]
 
 
 def _client(case: Case) -> Iterator[Cause]:

@@ -43,7 +43,8 @@ _SECOND = 0.9
 """Of the share of what loads the device from outside: a limit that is met with it comes after it."""
 _OF_OPERATIONS = frozenset({"storage.iops_limit", "storage.burst_exhausted", "instance.storage_limit"})
 """Limits that each piece of an operation counts for."""
-_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
+SYNC_LATENCY = "storage.sync_latency"
+_LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
 
 CAUSES = (
     CauseInfo(
@@ -241,7 +242,7 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     if sync_by_volume_ms(case) is not None:  # the rules of the server name it
         return
     if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
-        yield _perhaps_above(case, _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS))
+        yield _perhaps_above(case, _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS))
 
 
 def _perhaps_above(case: Case, finding: Cause) -> Cause:
