@@ -137,3 +137,23 @@ def test_reads_are_named_beside_slow_syncs_that_have_a_smaller_share() -> None:
     assert (first.cause, second.cause) == ("memory.buffer_pool_small", "storage.sync_latency")
     assert first.share == pytest.approx(0.76, abs=0.02)
     assert second.share == pytest.approx(0.16, abs=0.02)
+
+
+def test_a_limit_that_is_met_in_bursts_is_not_the_mean_of_its_intervals() -> None:
+    """The volume gives 3,000 IOPS; a load at an even rate sends 1,600 in bursts, and meets that now and then."""
+    (first, *_) = explain_case(case_of("limit-in-bursts", "replica/load")).findings
+    assert first.cause == "storage.iops_limit"
+    assert "1,601 IOPS (32.8 MiB/s) on average, and meets its limit, which is higher, in 26 % of the time" in text(
+        first
+    )
+    assert "and no more" not in text(first)
+    assert "more than 1" not in first.advice
+    assert first.advice.startswith("Provision more IOPS than the volume has")
+
+
+def test_a_limit_that_is_met_all_the_time_is_the_level() -> None:
+    (first, *_) = storage_causes("device-read-800")
+    assert "and no more" in text(first)
+    assert (
+        "more than 79" in first.advice or "more than 80" in first.advice or "provisioned would lift" in first.advice
+    )

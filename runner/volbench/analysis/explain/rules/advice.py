@@ -279,10 +279,20 @@ def redo_text(written_mib_per_s: Sequence[float], minutes: float) -> str:
     )
 
 
-def more_of(case: Case, resource: Resource, level: float) -> str:
-    """Advice for a limit of operations or bytes."""
+def more_of(case: Case, resource: Resource, level: float | None) -> str:
+    """Advice for a limit of operations or bytes.
+
+    Args:
+        case: the step.
+        resource: what is limited.
+        level: of the limit; None: not known, since it is met only now and then.
+    """
     lever = "buffer pool" if _reads_rule(case) else "writes per transaction"
     alternative = f"; or fewer operations: look at the {lever}"
+    if level is None:
+        unit = "IOPS" if resource == "iops" else "MiB/s"
+        more = f"Provision more {unit} than the volume has, or move to a volume that gives more{alternative}."
+        return more + p95_text(case, resource)
     lifted = lift(case, resource)
     if lifted is None:
         more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{alternative}."

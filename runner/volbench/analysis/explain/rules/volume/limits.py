@@ -144,8 +144,19 @@ def _limits(case: Case) -> Iterator[Cause]:
             one_of_two=bool(either),
             decided_by=_decided_by(plateau),
             evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
-            advice=more_of(case, resource, plateau.level),
+            advice=more_of(case, resource, None if _met_in_bursts(plateau) is not None else plateau.level),
         )
+
+
+def _met_in_bursts(plateau: Plateau) -> float | None:
+    """Return the share of the time at the limit that the volume counts, where its intervals are a mean of bursts.
+
+    The limit is then higher than the plateau's level, which is the load's own rate. None for any other plateau.
+    """
+    held = {check.name: check.value for check in plateau.checks if check.holds}
+    counted = held.get("exceeded")
+    is_metered = bool(held.keys() & {"regularity", "evenness"})
+    return counted if counted is not None and counted < COUNTED_FULL and not is_metered else None
 
 
 def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
@@ -221,9 +232,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice=f"More {'IOPS' if resource == 'iops' else 'MiB/s'} provisioned, or fewer of them wanted."
-        if level is None
-        else more_of(case, resource, level),
+        advice=more_of(case, resource, level),
     )
 
 
@@ -354,7 +363,10 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     size_kib = None if device is None else device.size_kib
     if plateau.resource == "iops" and size_kib is not None:
         level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
-    text = f"the volume gives {level}{which} and no more, with {plateau.in_flight:.0f} operations in flight{waited}"
+    met = "and no more"
+    if (counted := _met_in_bursts(plateau)) is not None:
+        met = f"on average, and meets its limit, which is higher, in {percent(counted)} of the time"
+    text = f"the volume gives {level}{which} {met}, with {plateau.in_flight:.0f} operations in flight{waited}"
     yield row(plateau.resource, plateau.level, plateau.unit, text)
     for check in plateau.checks:
         if check.holds:
