@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import live_run
 import pytest
-from live_run import FINISHED, Bench
+from live_run import FINISHED, LONG_ENOUGH, UNTIL_ENDED, Bench
 
 SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 
