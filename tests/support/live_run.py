@@ -36,7 +36,7 @@ SMALL = (
 )  # fmt: skip
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
 LONG_ENOUGH = "steps.0.duration=6s"
-"""For a test that acts within a step of a cell that ends by itself: two seconds are over too soon on a busy machine."""
+"""For a test that acts within a step of a cell that ends by itself: two seconds are over too soon at times."""
 UNTIL_ENDED = "steps.0.duration=60s"
 """For a test that ends the cell."""
 LOCAL_IF_SLOW = [
