@@ -53,7 +53,13 @@ def as_it_is() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("fault", "made", "option", "message", "evidence"),
     [
-        ("the only node has a taint", tainted, "", "nodes have taints that the pod does not tolerate", "dedicated"),
+        (
+            "the only node has a taint",
+            tainted,
+            "",
+            "nodes have taints that the pod does not tolerate",
+            "untolerated",
+        ),
         ("the only node is cordoned", cordoned, "", "nodes are cordoned", "unschedulable"),
         (
             "the pod asks for more CPUs than a node has",

@@ -54,7 +54,7 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     (
         r"untolerated taint|had taints? that the pod didn't tolerate",
         Reason(OTHER, "nodes have taints that the pod does not tolerate",
-            "--target-option tolerations=key=value:Effect"),
+            "`kubectl describe nodes` lists them; --target-option tolerations=key=value:Effect"),
     ),
     (
         r"Insufficient [\w./-]+",
