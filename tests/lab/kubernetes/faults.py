@@ -23,7 +23,8 @@ LINES_MAX = 14
 CLAIM = "PersistentVolumeClaim"
 RECORDED = Path(__file__).parents[2] / "fixtures" / "kubernetes" / "events"
 _NOISE = re.compile(
-    r"^(suite |target |  volume |  step |\d+ cells|at most|space:|cost:|results:|report:)|\[\d+/\d+\]"
+    r"^(suite |target |  volume |  step |\d+ cells|at most|space:|cost:|results:|report:|preparing |cell \d)"
+    r"|\[\d+/\d+\]"
 )
 _ERROR = re.compile(
     r"^(volbench: |  evidence:|  next step:|interrupted|claim |Volume |volume |fix the problem|retry)"

@@ -232,6 +232,29 @@ def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:
     assert "node node2, on which this run measures" in trouble.what
 
 
+@pytest.mark.parametrize(
+    ("message", "is_gone"),
+    [
+        (
+            "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to"
+            " deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+            True,
+        ),
+        ("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].", False),
+    ],
+    ids=["recorded", "others"],
+)
+def test_a_pinned_node_that_is_gone_is_told_from_one_that_is_full(message: str, is_gone: bool) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node2"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    trouble = waiting_trouble({"spec": {"affinity": affinity}, "status": {"conditions": [condition]}})
+    assert trouble is not None
+    assert trouble.what.startswith("node node2, on which this run measures, cannot run the pod: ")
+    assert ("no such node any more" in trouble.what) == is_gone
+    assert ("measures on another node" in trouble.next_step) == is_gone
+
+
 def test_a_volume_that_the_node_cannot_mount_is_named() -> None:
     events = [{"reason": "FailedMount", "message": "mount.nfs4: access denied"}, {"reason": "Pulled"}]
     trouble = mount_trouble(events)

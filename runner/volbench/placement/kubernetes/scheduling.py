@@ -1,7 +1,8 @@
 """Why a pod has no node yet: from the scheduler's message and the events of the pod's claim.
 
 Texts are those of the scheduler's plugins and of the volume controllers, recorded from Kubernetes 1.34 in the
-tests; `had volume node affinity conflict` is that of earlier versions.
+tests. All nodes fail NodeAffinity where the one that a pod names does not exist.
+`had volume node affinity conflict` is that of earlier versions.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
         r"Insufficient [\w./-]+",
         Reason(OTHER, "nodes lack free capacity",
             "request less, such as --target-option server_memory=2Gi, or add nodes"),
+    ),
+    (
+        r"^0/(\d+) nodes are available: \1 node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\]",
+        Reason(OTHER, "the cluster has no such node any more", "`volbench resume` measures on another node"),
     ),
     (r"didn't match Pod's node affinity/selector", Reason(OTHER, "nodes lack the labels of `selector` or `node`")),
     (r"were unschedulable", Reason(OTHER, "nodes are cordoned")),
