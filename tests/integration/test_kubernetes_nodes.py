@@ -116,8 +116,8 @@ def test_each_node_measures_whole_repeats_of_all_volumes(cluster: ClusterBench) 
 
 
 SPEEDS = {1: 0.5, 2: 0.9, 3: 1.6}
-"""Node -> CPUs of its quota. Half a CPU is the limit of a pod's smallest container, and a control group of version 1
-refuses more than the one above it has. With 0.5, 0.75 and 1.2 a busy machine hid the difference once in three runs."""
+"""Node -> CPUs of its quota. The smallest container of a pod has a limit of half a CPU, and a control group of
+version 1 refuses more than the one above it has. With 0.75 in the middle, a busy machine once hid it."""
 RUN_S_MAX = 1200.0
 SHARED = "limits.device_against_client=100%"
 """The nodes share one disk with all else on this machine."""
