@@ -16,7 +16,7 @@ _OWN = re.compile(
         explain_json_format_version|information_schema_stats_expiry)`?\s*=\ |
     SET\ SESSION\ TRANSACTION\ |
     START\ TRANSACTION\ WITH\ CONSISTENT\ SNAPSHOT$ |
-    SHOW\ (GLOBAL\ |BINARY\ LOG\ |MASTER\ )?(STATUS|VARIABLES)\b |
+    SHOW\ (GLOBAL\ |BINARY\ LOG\ |MASTER\ |REPLICA\ |SLAVE\ )?(STATUS|VARIABLES)\b |
     UPDATE\ .*\bperformance_schema\b |
     SELECT\ (\?|[0-9]+)\ *$ |
     SELECT\ @@ |
@@ -24,7 +24,7 @@ _OWN = re.compile(
     SELECT\ (TABLE_NAME|\?|COUNT)\ FROM\ information_schema\b |
     KILL\ |
     USE\ .*|
-    (.*\b(AS\ volbench|volbench_others|volbench_programs|volbench_owned)\b)
+    (.*\b(AS\ volbench|volbench_others|volbench_programs|volbench_owned|volbench_heartbeat)\b)
     """,
     re.IGNORECASE | re.VERBOSE,
 )

@@ -170,6 +170,7 @@ def test_another_connection_begins_anew() -> None:
         "SET NAMES ? COLLATE ?", "SET @@SESSION . `autocommit` = ON", "SET `autocommit` = ?",
         "SET SESSION `group_concat_max_len` = ?", "SET SESSION `information_schema_stats_expiry` = ?",
         "SHOW GLOBAL STATUS WHERE `Variable_name` IN (...)",
+        "SELECT MAX ( `n` ) FROM `volbench_heartbeat` . `beat`", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS",
         "SHOW GLOBAL STATUS LIKE ?", "SELECT ?", "SELECT @@GLOBAL . `log_bin`",
         "UPDATE `performance_schema` . `threads` SET `INSTRUMENTED` = ? WHERE `PROCESSLIST_ID` = `CONNECTION_ID`",
         "SELECT ( SELECT GROUP_CONCAT ( `BUCKET_NUMBER` , ? SEPARATOR ? ) FROM `performance_schema` . `events_stat",
@@ -186,7 +187,7 @@ def test_texts_of_our_own_are_known(text: str) -> None:
     "text",
     [
         "SELECT `c` FROM `sbtest1` WHERE `id` = ?", "COMMIT", "BEGIN", "SHOW CREATE TABLE `t`",
-        "SHOW TABLE STATUS LIKE ?",
+        "SHOW TABLE STATUS LIKE ?", "SHOW REPLICAS",
         "SELECT ? FROM `t`", "UPDATE `t` SET `a` = ?", "SET SQL_QUOTE_SHOW_CREATE = ?", "EXECUTE SELECT c FROM t",
         "SELECT SQL_NO_CACHE * FROM `t`", "SELECT * FROM `volbench` . `sbtest1`",
         "CREATE TABLE `volbench` . `t` ( `id` INTEGER )",
