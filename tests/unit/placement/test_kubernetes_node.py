@@ -252,7 +252,7 @@ def test_a_pinned_node_that_is_gone_is_told_from_one_that_is_full(message: str, 
     assert trouble is not None
     assert trouble.what.startswith("node node2, on which this run measures, cannot run the pod: ")
     assert ("no such node any more" in trouble.what) == is_gone
-    assert ("measures on another node" in trouble.next_step) == is_gone
+    assert ("add a node" in trouble.next_step) == is_gone
 
 
 def test_a_volume_that_the_node_cannot_mount_is_named() -> None:

@@ -64,7 +64,7 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     ),
     (
         r"^0/(\d+) nodes are available: \1 node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\]",
-        Reason(OTHER, "the cluster has no such node any more", "`volbench resume` measures on another node"),
+        Reason(OTHER, "the cluster has no such node any more", "add a node if none is left"),
     ),
     (r"didn't match Pod's node affinity/selector", Reason(OTHER, "nodes lack the labels of `selector` or `node`")),
     (r"were unschedulable", Reason(OTHER, "nodes are cordoned")),
