@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.slow,
     pytest.mark.usefixtures("lab_images"),
-    pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="nodes are tainted, cut off and removed"),
+    pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="the nodes share one machine"),
 ]
 CLAIM = f"storage-class:{cluster_run.STORAGE_CLASS}"
 NODE = "node1"
