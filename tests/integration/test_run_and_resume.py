@@ -144,6 +144,7 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(local: Bench) -> 
     agent = local.agent()
     assert agent is not None
     os.kill(agent, signal.SIGSTOP)
+    local.until(lambda: _is_stopped(agent), process)  # else it may take SIGTERM, the lower number, first
     live_run.send(process, signal.SIGINT)
     local.until(lambda: _pending_stop(agent), process)
     live_run.send(process, signal.SIGINT)
@@ -176,6 +177,10 @@ def test_agents_without_a_runner_end_by_themselves_and_remove_their_data(local: 
     local.until(lambda: local.processes() == {})
     data = [entry.name for path in local.volumes.values() for entry in path.glob("volbench-*/*")]
     assert [name for name in data if name != ".volbench-owned.json"] == []
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def _pending_stop(pid: int) -> bool:
