@@ -6,8 +6,8 @@ import io
 import struct
 import subprocess
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import cluster_run
@@ -72,11 +72,16 @@ def as_it_is() -> Iterator[None]:
     ids=["taint", "cordon", "capacity"],
 )
 def test_a_node_that_takes_no_pod_is_named(
-    cluster: ClusterBench, fault: str, made: object, option: str, message: str, evidence: str
+    cluster: ClusterBench,
+    fault: str,
+    made: Callable[[], AbstractContextManager[None]],
+    option: str,
+    message: str,
+    evidence: str,
 ) -> None:
     """The scheduler's own words are the evidence; nothing is left in the namespace."""
     options = ["start_timeout=8s", *([option] if option else [])]
-    with made():  # type: ignore[operator]
+    with made():
         ended = cluster.end(cluster.start(options=options, volumes={"a": CLAIM}))
     assert ended.code == 3, ended.output
     assert message in ended.output

@@ -87,19 +87,23 @@ class Tool:
                     on_progress(drained)
                     next_report_s = time.monotonic() + _POLL_S
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Return `size` bytes of stdout, fewer only at its end; negative: all. Raise StepFailed as `wait`."""
+    def read(self, size: int, /, on_poll: Callable[[], None] = lambda: None) -> bytes:
+        """Return `size` bytes of stdout, fewer only at its end. Raise StepFailed as `wait`.
+
+        `on_poll` is called at least five times a second; what it raises ends the read.
+        """
         assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
         source, chunks, missing = self.process.stdout.fileno(), list[bytes](), size
         while missing:
             self.check_limits()
+            on_poll()
             if not select.select([source], [], [], _POLL_S)[0]:
                 continue
-            chunk = os.read(source, _SPLICE_BYTES if missing < 0 else min(missing, _SPLICE_BYTES))
+            chunk = os.read(source, min(missing, _SPLICE_BYTES))
             if not chunk:
                 break
             chunks.append(chunk)
-            missing -= len(chunk) if size >= 0 else 0
+            missing -= len(chunk)
         return b"".join(chunks)
 
     def wait(self, while_running: Callable[[], None] = lambda: None) -> int:

@@ -74,7 +74,8 @@ class KubernetesPlacement:
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
-        self._first_node: tuple[Object | None] | None = None
+        self._first_node: Object | None = None
+        self._node_was_read = False
 
     def wait_for_end(self, seconds: float) -> None:
         """Wait so long: `running` reads what the watch reported."""
@@ -94,7 +95,8 @@ class KubernetesPlacement:
         if pod["spec"].get("nodeName"):
             if self._on_node is not None:
                 self._on_node(pod)
-            self._first_node = self._first_node or (self._node(pod),)  # a provider removes it with its instance
+            if not self._node_was_read:  # a provider removes it with its instance
+                self._first_node, self._node_was_read = self._node(pod), True
         if has_ended(pod, AGENT) or is_over(pod):
             return not self._finish(pod)
         if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
@@ -295,7 +297,7 @@ class KubernetesPlacement:
 
         A provider may give the next instance the same name, so a node is told by its uid.
         """
-        node, (first,) = self._node(pod), self._first_node or (None,)
+        node, first = self._node(pod), self._first_node
         same = node is not None and (first is None or node["metadata"].get("uid") == first["metadata"].get("uid"))
         return spot_interruption(node if same else first, is_removed=not same and cause == "node_lost")
 

@@ -18,7 +18,7 @@ from volbench.records.metrics import metric
 from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.workload.backup.physical import BACKUP_TOOL, backup_argv, check_physical, clone
-from volbench.workload.backup.to_s3 import CountedStream, S3Object, Stored
+from volbench.workload.backup.to_s3 import S3Object, Stored
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_step_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome, Workload
@@ -161,9 +161,8 @@ def _dump_to_s3(
     """Stream the dump into an object. Raise StepFailed, without an object."""
     expected = _expected_bytes(step, ctx)
     with run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir) as tool:
-        output = CountedStream(tool, report)
         try:
-            stored = s3_object.upload(output, expected)
+            stored = s3_object.upload(tool, expected, report)
             code = tool.wait()
         except StepFailed as failure:
             raise with_server_cause(failure, ctx) from failure

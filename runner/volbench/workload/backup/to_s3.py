@@ -7,7 +7,6 @@ where AWS' own tools look for them: environment, ~/.aws, a role.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -40,43 +39,25 @@ _RIGHTS = (
 class Stream(Protocol):
     """Bytes of the dump, and whether more may be waited for."""
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Return exactly `size` bytes, fewer at the end only; negative: all. Raise StepFailed."""
+    def read(self, size: int, /, on_poll: Callable[[], None]) -> bytes:
+        """Return `size` bytes, fewer at the end only. Raise StepFailed, and what `on_poll` raises meanwhile."""
 
     def check_limits(self) -> None:
         """Raise StepFailed at the time limit, or where the step is cancelled."""
 
 
-class CountedStream:
-    """A stream that reports how many of its bytes were read.
+class _Trial:
+    """A stream of one line."""
 
-    Args:
-        stream: of the dump.
-        report: called with the bytes so far.
-    """
+    def __init__(self) -> None:
+        self._unread = b"volbench\n"
 
-    def __init__(self, stream: Stream, report: Callable[[int], None]) -> None:
-        self._stream = stream
-        self._report = report
-        self.size_bytes = 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return what the stream returns."""
-        data = self._stream.read(size)
-        self.size_bytes += len(data)
-        self._report(self.size_bytes)
+    def read(self, _size: int, /, on_poll: Callable[[], None]) -> bytes:  # noqa: ARG002 - nothing is waited for
+        data, self._unread = self._unread, b""
         return data
 
     def check_limits(self) -> None:
-        """Raise what the stream raises."""
-        self._stream.check_limits()
-
-
-class _Text(io.BytesIO):
-    """A few bytes as a stream."""
-
-    def check_limits(self) -> None:
-        """Take as long as it takes."""
+        """Take as long as boto3 takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,31 +90,32 @@ class S3Object:
     def check(self) -> None:
         """Do in small what the dump will do: store, remove, abort. Raise EnvironmentLacks for what is missing."""
         with self._client(EnvironmentLacks, "the bucket does not take the dump") as client:
-            stored = self._upload(client, _Text(b"volbench\n"), PART_BYTES_MIN)
+            stored = self._upload(client, _Trial(), PART_BYTES_MIN, lambda _: None)
         with self._client(EnvironmentLacks, f"volbench cannot remove its object {self.address}") as client:
             self._remove(client, stored)
             unfinished = client.create_multipart_upload(**self._names)
             client.abort_multipart_upload(**self._names, UploadId=unfinished["UploadId"])
 
-    def upload(self, stream: Stream, expected_bytes: int) -> Stored:
+    def upload(self, stream: Stream, expected_bytes: int, report: Callable[[int], None]) -> Stored:
         """Store the stream's bytes, all or none.
 
         Args:
             stream: what it raises comes out of here.
             expected_bytes: about; the size of the parts depends on it.
+            report: called with the bytes so far.
 
-        Raises StepFailed.
+        Raises StepFailed, also while the stream has no more bytes yet.
         """
         part_bytes = max(PART_BYTES_MIN, math.ceil(_EXPECTED_FACTOR * expected_bytes / PARTS_MAX))
         with self._client(StepFailed, "the bucket did not take the dump") as client:
-            return self._upload(client, stream, part_bytes)
+            return self._upload(client, stream, part_bytes, report)
 
     def remove(self, stored: Stored) -> None:
         """Remove the object, and not only hide it in a bucket with versions. Raise StepFailed."""
         with self._client(StepFailed, f"volbench cannot remove its object {self.address}") as client:
             self._remove(client, stored)
 
-    def _upload(self, client: Any, stream: Stream, part_bytes: int) -> Stored:
+    def _upload(self, client: Any, stream: Stream, part_bytes: int, report: Callable[[int], None]) -> Stored:
         upload_id = client.create_multipart_upload(**self._names)["UploadId"]
         upload = {**self._names, "UploadId": upload_id}
         parallel = max(1, min(_PARALLEL_MAX, _MEMORY_BYTES // part_bytes))
@@ -141,8 +123,9 @@ class S3Object:
         size = 0
         with ThreadPoolExecutor(parallel) as pool:
             try:
-                while data := stream.read(part_bytes):
+                while data := stream.read(part_bytes, on_poll=lambda: _raise_failed(sent)):
                     size += len(data)
+                    report(size)
                     _wait_for_room(sent, parallel, stream)
                     sent.append(pool.submit(client.upload_part, **upload, PartNumber=len(sent) + 1, Body=data))
                 _wait_for_room(sent, 1, stream)
@@ -219,12 +202,17 @@ def _faults() -> tuple[type[Exception], ...]:
     return (Boto3Error, BotoCoreError, ClientError, ValueError)
 
 
+def _raise_failed(sent: list[Future[Any]]) -> None:
+    """Raise what a part raised that did not arrive."""
+    for future in sent:
+        if future.done():
+            future.result()
+
+
 def _wait_for_room(sent: list[Future[Any]], parallel: int, stream: Stream) -> None:
     """Wait until fewer than `parallel` parts are on their way. Raise what a part or the stream raises."""
     while True:
-        for future in sent:
-            if future.done():
-                future.result()
+        _raise_failed(sent)
         under_way = [future for future in sent if not future.done()]
         if len(under_way) < parallel:
             return

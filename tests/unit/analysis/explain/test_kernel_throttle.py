@@ -143,8 +143,9 @@ def test_a_limit_that_is_met_in_bursts_is_not_the_mean_of_its_intervals() -> Non
     """The volume gives 3,000 IOPS; a load at an even rate sends 1,600 in bursts, and meets that now and then."""
     (first, *_) = explain_case(case_of("limit-in-bursts", "replica/load")).findings
     assert first.cause == "storage.iops_limit"
-    assert "1,601 IOPS (32.8 MiB/s) on average, and meets its limit, which is higher, in 26 % of the time" in text(
-        first
+    assert (
+        "1,601 IOPS (32.8 MiB/s) on average, in bursts that meet its limit, which is higher, with 15 operations"
+        in text(first)
     )
     assert "and no more" not in text(first)
     assert "more than 1" not in first.advice

@@ -144,19 +144,22 @@ def _limits(case: Case) -> Iterator[Cause]:
             one_of_two=bool(either),
             decided_by=_decided_by(plateau),
             evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
-            advice=more_of(case, resource, None if _met_in_bursts(plateau) is not None else plateau.level),
+            advice=more_of(case, resource, None if _is_mean_of_bursts(case, plateau) else plateau.level),
         )
 
 
-def _met_in_bursts(plateau: Plateau) -> float | None:
-    """Return the share of the time at the limit that the volume counts, where its intervals are a mean of bursts.
+def _is_mean_of_bursts(case: Case, plateau: Plateau) -> bool:
+    """Whether most intervals are at the volume's limit for a part of their time only, by its own counter.
 
-    The limit is then higher than the plateau's level, which is the load's own rate. None for any other plateau.
+    The limit is then higher than the plateau's level, which is the load's own rate. A meter's even rate is a limit.
     """
-    held = {check.name: check.value for check in plateau.checks if check.holds}
-    counted = held.get("exceeded")
-    is_metered = bool(held.keys() & {"regularity", "evenness"})
-    return counted if counted is not None and counted < COUNTED_FULL and not is_metered else None
+    if _decided_by(plateau) != "counted" or {"regularity", "evenness"} & {
+        check.name for check in plateau.checks if check.holds
+    }:
+        return False
+    counted = case.exceeded.of(plateau.resource)
+    share = None if counted is None else median(counted[plateau.first : plateau.last])
+    return share is not None and share < COUNTED_FULL
 
 
 def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
@@ -354,7 +357,7 @@ def _decided_by(plateau: Plateau) -> Evidence:
 
 
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
-    level = amount(plateau.level, plateau.resource)
+    level, in_bursts = amount(plateau.level, plateau.resource), _is_mean_of_bursts(case, plateau)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
     which = "" if plateau.direction is None else f" of {plateau.direction}s"
     device = case.device
@@ -363,10 +366,8 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     size_kib = None if device is None else device.size_kib
     if plateau.resource == "iops" and size_kib is not None:
         level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
-    met = "and no more"
-    if (counted := _met_in_bursts(plateau)) is not None:
-        met = f"on average, and meets its limit, which is higher, in {percent(counted)} of the time"
-    text = f"the volume gives {level}{which} {met}, with {plateau.in_flight:.0f} operations in flight{waited}"
+    met = "on average, in bursts that meet its limit, which is higher," if in_bursts else "and no more,"
+    text = f"the volume gives {level}{which} {met} with {plateau.in_flight:.0f} operations in flight{waited}"
     yield row(plateau.resource, plateau.level, plateau.unit, text)
     for check in plateau.checks:
         if check.holds:
