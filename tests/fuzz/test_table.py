@@ -24,6 +24,7 @@ UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/logge
 OWN = {
     "cli/cell.py": "the cell that the agent was given",
     "execute/budget.py": "times of the journal, which the row journal has read",
+    "execute/cell/snapshots.py": "what the orchestrator wrote into the control directory",
     "execute/run.py": "the result of a template, as the row result.json",
     "analysis/explain/calibration.py": "a file of the package",
     "cli/compose.py": "its own document",
@@ -31,7 +32,7 @@ OWN = {
     "engine/template.py": "the cache's own record, below a marked directory",
     "engine/tls.py": "one byte is read: whether the file can be",
     "observe/process.py": "the observer's own configuration",
-    "placement/snapshots/measure.py": "times of the API server and of the pod that reads the volume",
+    "placement/kubernetes/snapshots/measure.py": "times of the API server and of the pod that reads the volume",
     "records/parse.py": "the parsers themselves",
     "report/views/charts.py": "files of the package",
     "sample/config.py": "the agent's own configuration",

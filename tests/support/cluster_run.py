@@ -41,9 +41,9 @@ def with_lab() -> bool:
     return os.environ.get("KUBECONFIG") == str(LAB_KUBECONFIG)
 
 
-def lab(*words: str) -> None:
+def lab(*words: str, timeout_s: float = 300.0) -> None:
     """A command of the lab."""
-    subprocess.run([sys.executable, str(LAB), *words], check=True, capture_output=True, timeout=300)
+    subprocess.run([sys.executable, str(LAB), *words], check=True, capture_output=True, timeout=timeout_s)
 
 
 def kubectl(*words: str, stdin: str | None = None) -> str:
@@ -63,9 +63,13 @@ class ClusterBench(Bench):
     namespace: str
 
     def start(
-        self, *settings: str, options: Sequence[str] = (), volumes: dict[str, str] | None = None
+        self,
+        *settings: str,
+        options: Sequence[str] = (),
+        volumes: dict[str, str] | None = None,
+        suite: Path = SUITE,
     ) -> subprocess.Popen[bytes]:
-        """`volbench run` with the small suite on two claims of the storage class, or on these SPECs."""
+        """`volbench run` with a suite made small on two claims of the storage class, or on these SPECs."""
         specs = volumes or dict.fromkeys(("a", "b"), f"storage-class:{STORAGE_CLASS}?size=1Gi")
         given = [word for name, spec in specs.items() for word in ("--volume", f"{name}={spec}")]
         server = pick_server_image(local_images(), "mysql")
@@ -73,7 +77,7 @@ class ClusterBench(Bench):
         chosen = [word for one in (*SMALL, *image, *settings) for word in ("--set", one)]
         asked = [f"namespace={self.namespace}", *options]
         return self.volbench(
-            "run", str(SUITE), "--target", "kubernetes", *given, *chosen, "--out", str(self.results), "--yes",
+            "run", str(suite), "--target", "kubernetes", *given, *chosen, "--out", str(self.results), "--yes",
             *(word for one in asked for word in ("--target-option", one)),
         )  # fmt: skip
 

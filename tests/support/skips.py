@@ -30,6 +30,12 @@ LACKS = (
         remedy="make test-kubernetes (makes one where none answers)",
     ),
     Lack(
+        means="a CSI driver's sources",
+        pattern=r"VOLBENCH_CSI names no checkouts",
+        why="snapshots are tried with a real driver",
+        remedy="VOLBENCH_CSI=DIR with checkouts of kubernetes-csi (tests/lab/kubernetes/README.md)",
+    ),
+    Lack(
         means="an NFS client in the kernel",
         pattern=r"needs nfs:|mountstats is not there",
         why="exports are mounted by the kernel",

@@ -34,7 +34,7 @@ from volbench.volume.interface import OpenVolume
 
 if TYPE_CHECKING:
     from volbench.placement.kubernetes.leftovers import RunObjects
-    from volbench.placement.snapshots.measure import SnapshotTimes
+    from volbench.records.snapshots import SnapshotTimes
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
@@ -130,8 +130,8 @@ def snapshot(
 
     The data is as after a power cut: a server that starts on it recovers first.
     """
-    from volbench.placement.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
-    from volbench.placement.snapshots.measure import measure_snapshot  # noqa: PLC0415
+    from volbench.placement.kubernetes.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
+    from volbench.placement.kubernetes.snapshots.measure import measure_snapshot  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
     from volbench.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
 
@@ -144,9 +144,15 @@ def snapshot(
     )  # fmt: skip
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
-        times = measure_snapshot(cluster, plan, owner, timeout_s=timeout_s, keep=keep, say=console.say)
+        try:
+            times = measure_snapshot(
+                cluster, plan, owner.references, timeout_s=timeout_s, keep=keep, say=console.say
+            )
+        finally:
+            if not keep:
+                owner.end(objects_stay=False)
     if json:
-        console.show_json(asdict(times))
+        console.show_json(times.model_dump())
         return
     for line in _snapshot_lines(times):
         console.out.print(line, markup=False)
@@ -163,12 +169,16 @@ def parse_duration_option(text: str, option: str) -> float:
 def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
     moment = "" if times.cut_s is None else f"; its data is of {times.cut_s:.0f} s after the request"
     yield f"snapshot of claim {times.claim}: ready to be restored after {times.ready_s:.0f} s{moment}"
-    yield f"restored: a pod with the new volume runs after {times.restore_s:.0f} s"
-    for noun, seconds in (("first", times.first_read_s), ("second", times.second_read_s)):
-        rate = times.bytes / MIB / max(seconds, 1e-9)
-        yield f"{noun} read of its {times.files} files ({size(times.bytes)}): {seconds:.1f} s, {rate:.0f} MiB/s"
-    if times.unreadable:
-        yield f"{times.unreadable} files could not be read: --user names a user that may"
+    restored = times.restored
+    if restored is None:
+        return
+    yield f"restored: a pod with the new volume runs after {restored.restore_s:.0f} s"
+    for noun, seconds in (("first", restored.first_read_s), ("second", restored.second_read_s)):
+        rate = restored.bytes / MIB / max(seconds, 1e-9)
+        files = f"{restored.files} files ({size(restored.bytes)})"
+        yield f"{noun} read of its {files}: {seconds:.1f} s, {rate:.0f} MiB/s"
+    if restored.unreadable:
+        yield f"{restored.unreadable} files could not be read: --user names a user that may"
 
 
 def _described(run: RunObjects) -> str:

@@ -18,6 +18,7 @@ from volbench.placement.local import LocalTarget
 from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.base import Scalar
 from volbench.records.cell import CellResult, ServerSpec
+from volbench.records.own_files import snapshot_steps
 from volbench.records.run import RunRecord, TargetName
 from volbench.volume.factory import make_volume
 from volbench.volume.interface import Volume
@@ -128,6 +129,7 @@ def _kubernetes(
         blocks=len({cell.block for cell in run.cells}),
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )  # fmt: skip
+    target.with_snapshots = bool(snapshot_steps(run.suite.steps))
     volumes = {
         volume_key(spec.name, lane): make_volume(
             spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep, lane=lane

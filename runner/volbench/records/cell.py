@@ -174,6 +174,7 @@ class CellPlaces(Record):
     emulator_socket: str = Field(default="", description="Control socket of an emulated volume, for its counters.")
     server_data_dir: str = Field(default="", description="data_dir as the server sees it, when it differs.")
     server_control_dir: str = Field(default="", description="control_dir as the server sees it, when it differs.")
+    snapshots: bool = Field(default=False, description="The orchestrator takes snapshots of the volume on request.")
 
 
 class EmulatedSpec(Record):

@@ -8,8 +8,9 @@ from pathlib import Path
 from volbench.records.cell import CellSpec
 from volbench.records.steps import Step
 from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.oltp import OltpStep
+from volbench.records.steps.oltp import OltpStep, all_steps
 from volbench.records.steps.replay import ReplayStep
+from volbench.records.steps.snapshot import SnapshotStep
 
 
 def own_files(cell: CellSpec) -> list[Path]:
@@ -26,8 +27,12 @@ def own_directories(cell: CellSpec) -> list[Path]:
 
 def dump_steps(steps: Iterable[Step]) -> list[DumpStep]:
     """Return the backups, those that run concurrently with a load too."""
-    every = [each for step in steps for each in (step, *(step.concurrent if isinstance(step, OltpStep) else ()))]
-    return [step for step in every if isinstance(step, DumpStep)]
+    return [step for step in all_steps(steps) if isinstance(step, DumpStep)]
+
+
+def snapshot_steps(steps: Iterable[Step]) -> list[SnapshotStep]:
+    """Return the backups by the snapshot API of a cluster, those that run concurrently with a load too."""
+    return [step for step in all_steps(steps) if isinstance(step, SnapshotStep)]
 
 
 def dump_parents(steps: Iterable[Step]) -> list[Path]:

@@ -16,7 +16,9 @@ from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.series import HistogramRow, SeriesRow
+from volbench.records.snapshots import SnapshotTimes
 from volbench.records.steps.base import StepBase
+from volbench.records.steps.snapshot import SnapshotStep
 
 
 class ServerHandle(Protocol):
@@ -107,6 +109,7 @@ class StepContext:
         cancelled: set if the step has to end early; its child processes are then ended.
         emulator_socket: control socket of an emulated volume, as this process sees it.
         outage: a block in which the step itself causes trouble of the volume, so that it cancels nothing.
+        take_snapshot: takes a snapshot of the server's volume; the event cancels it. None: nobody can here.
         is_last: no step follows, and server and data are discarded: a load need not end its transactions.
     """
 
@@ -126,6 +129,7 @@ class StepContext:
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
     is_last: bool = False
     dump_folder: str = ""
+    take_snapshot: Callable[[SnapshotStep, threading.Event], SnapshotTimes] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ python3 tests/lab/kubernetes volume NAME DIR SIZE   a directory of this machine 
 python3 tests/lab/kubernetes volume add|remove NAME [DIRECTORY] [SIZE]
 python3 tests/lab/kubernetes images             brings newly built images to the nodes
 python3 tests/lab/kubernetes helm               compiles helm once, prints where it is
+python3 tests/lab/kubernetes csi add|remove SOURCES   a CSI driver with snapshots, from checkouts of kubernetes-csi
 python3 tests/lab/kubernetes api stop|start     for tests of an API server that is away
 """
 
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "runner"))
 
 from binaries import build, build_helm
 from control_plane import start_api_server, start_controllers, start_etcd, stop_api_server, stop_control_plane
+from csi import add_csi, remove_csi
 from daemons import LabFailed, is_mounted, run
 from images import PROVISIONER, SHELL, import_docker_images
 from layout import HERE, NODES_MAX, Layout, NodePlaces, find_layout
@@ -69,6 +71,7 @@ def up(layout: Layout, nodes: int) -> None:
 
 def down(layout: Layout) -> None:
     """End everything of this lab, and nothing else."""
+    remove_csi(layout)
     for number in numbers(layout):
         remove_node(layout, number)
     stop_control_plane(layout)
@@ -120,6 +123,11 @@ def _arguments() -> argparse.Namespace:
     volume.add_argument("name")
     volume.add_argument("directory", nargs="?", default="", help="of this machine; only to add")
     volume.add_argument("size", nargs="?", default="1Gi")
+    csi = words.add_parser("csi")
+    csi.add_argument("what", choices=["add", "remove"])
+    csi.add_argument(
+        "sources", nargs="?", type=Path, default=Path(), help="a directory with the checkouts; only to add"
+    )
     words.add_parser("api").add_argument("what", choices=["stop", "start"])
     return parser.parse_args()
 
@@ -136,6 +144,20 @@ def _node(layout: Layout, what: str, number: int, cpus: float) -> None:
             limit_speed(layout, number, cpus)
         case _:
             heal(layout, number)
+
+
+def _volume(layout: Layout, what: str, name: str, directory: str, size: str) -> None:
+    if what == "add":
+        add_volume(layout, name, Path(directory), size)
+    else:
+        remove_volume(layout, name)
+
+
+def _csi(layout: Layout, what: str, sources: Path) -> None:
+    if what == "add":
+        add_csi(layout, sources)
+    else:
+        remove_csi(layout)
 
 
 def _do(layout: Layout, arguments: argparse.Namespace) -> None:
@@ -157,10 +179,9 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
         case "node":
             _node(layout, arguments.what, arguments.number, arguments.cpus)
         case "volume":
-            if arguments.what == "add":
-                add_volume(layout, arguments.name, Path(arguments.directory), arguments.size)
-            else:
-                remove_volume(layout, arguments.name)
+            _volume(layout, arguments.what, arguments.name, arguments.directory, arguments.size)
+        case "csi":
+            _csi(layout, arguments.what, arguments.sources)
         case _:
             (stop_api_server if arguments.what == "stop" else start_api_server)(layout)
 

@@ -10,63 +10,34 @@ import jsonschema
 import kubernetes_schemas
 import pytest
 from command_line import volbench
-from fake_cluster import FakeCluster
 from ruamel.yaml import YAML
+from snapshot_cluster import NAME, RUN_ID, SOURCE, SnapshotCluster
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolumeUnavailable
 from volbench.placement.kubernetes.options import KubernetesOptions
-from volbench.placement.snapshots import measure
-from volbench.placement.snapshots.manifests import SnapshotPlan, reader_job, restored_claim, volume_snapshot
-from volbench.placement.snapshots.measure import SnapshotTimes, measure_snapshot
+from volbench.placement.kubernetes.snapshots import measure
+from volbench.placement.kubernetes.snapshots.manifests import (
+    SnapshotPlan,
+    reader_job,
+    restored_claim,
+    volume_snapshot,
+)
+from volbench.placement.kubernetes.snapshots.measure import measure_snapshot
+from volbench.records.snapshots import RestoreTimes, SnapshotTimes
 from volbench.volume.kinds.run_owner import RunOwner
 from volbench.workload.cold.first_touch import read_twice
 
 ROOT = Path(__file__).parents[3]
-RUN_ID = "20260101T000000Z-snapshot-abcdef"
-NAME = "volbench-abcdef-snapshot"
 PLAN = SnapshotPlan(run_id=RUN_ID, claim="data", image="r/tools:1", options=KubernetesOptions())
-SOURCE = {
-    "spec": {"storageClassName": "gp3", "volumeName": "pv-1", "resources": {"requests": {"storage": "10Gi"}}},
-    "status": {"capacity": {"storage": "12Gi"}},
-}
-READ = {"files": 3, "bytes": 3 << 20, "unreadable": 0, "first_s": 2.0, "second_s": 0.5}
-
-
-class SnapshotCluster(FakeCluster):
-    """Does at once what controllers, a CSI driver and a kubelet would do, as their documentation says."""
-
-    def __init__(self, *, snapshot_status: dict[str, Any] | None = None, log: str = json.dumps(READ)) -> None:
-        super().__init__()
-        self.log, self.deleted = log, list[str]()
-        self.snapshot_status = {"readyToUse": True, "creationTime": "2026-01-01T00:00:03Z", "restoreSize": "11Gi"}
-        if snapshot_status is not None:
-            self.snapshot_status = snapshot_status
-        self.put("persistentvolumeclaims/data", **SOURCE)
-
-    def _create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        made = super()._create(path, body)
-        if body["kind"] == "VolumeSnapshot":
-            made["status"] = self.snapshot_status
-        if body["kind"] == "Job" and path.endswith(NAME):
-            ended = {"terminated": {"exitCode": 0, "startedAt": "2026-01-01T00:00:07Z"}}
-            self.put(
-                f"pods/{NAME}-x", metadata={"labels": {"job-name": NAME}},
-                status={"phase": "Succeeded", "containerStatuses": [{"name": "agent", "state": ended}]},
-            )  # fmt: skip
-        return made
-
-    def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
-        if method == "DELETE":
-            self.deleted.append(path.rpartition("/namespaces/bench/")[2] or path)
-        return super()._request(method, path, body, query)
-
-    def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
-        return self.log.encode() if path.endswith("/log") else super()._raw(method, path, body, query)
 
 
 def measured(cluster: SnapshotCluster, *, keep: bool = False, timeout_s: float = 0.0) -> SnapshotTimes:
     owner = RunOwner(cluster, RUN_ID, ttl_s=3600, image="r/tools:1")
-    return measure_snapshot(cluster, PLAN, owner, timeout_s=timeout_s, keep=keep, say=lambda _: None)
+    try:
+        return measure_snapshot(cluster, PLAN, owner.references, timeout_s=timeout_s, keep=keep)
+    finally:
+        if not keep:
+            owner.end(objects_stay=False)
 
 
 @pytest.fixture(autouse=True)
@@ -77,8 +48,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_snapshot_is_taken_restored_and_read_and_nothing_of_it_stays() -> None:
     cluster = SnapshotCluster()
     times = measured(cluster)
-    assert (times.cut_s, times.restore_s, times.bytes, times.files) == (3.0, 7.0, 3 << 20, 3)
-    assert (times.first_read_s, times.second_read_s) == (2.0, 0.5)
+    assert times.cut_s == 3.0
+    assert times.restored == RestoreTimes(
+        restore_s=7.0, files=3, bytes=3 << 20, unreadable=0, first_read_s=2.0, second_read_s=0.5
+    )
     left = {path.rpartition("/namespaces/bench/")[2] for path in cluster.objects}
     assert left == {"persistentvolumeclaims/data", f"pods/{NAME}-x"}, "the cluster deletes the Job's pod"
     order = [path.rpartition("/")[0].rpartition("/")[2] for path in cluster.deleted]

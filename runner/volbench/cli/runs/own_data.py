@@ -10,7 +10,7 @@ from volbench.cli import console
 from volbench.errors import UsageError
 from volbench.placement.workspace import default_cache
 from volbench.records.cell import DatasetSpec
-from volbench.records.own_files import dump_parents, dump_steps
+from volbench.records.own_files import dump_parents, dump_steps, snapshot_steps
 from volbench.records.run import TargetName
 from volbench.records.steps.replay import ReplayStep
 from volbench.store.downloads import download, download_directory, download_path
@@ -80,7 +80,7 @@ def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
 
 
 def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for a dump to a place that is missing or that the target does not have."""
+    """Raise UsageError for a backup to a place that is missing, or that the target does not have."""
     for step in dump_steps(suite.steps):
         destination = step.directory or step.url
         if destination and target not in ("local", "attach"):
@@ -90,6 +90,12 @@ def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None
             )  # fmt: skip
         if step.url:
             require("boto3")
+    if target != "kubernetes" and (snapshots := snapshot_steps(suite.steps)):
+        raise UsageError(
+            "a snapshot needs volumes of a Kubernetes cluster", where=f"{path}: steps",
+            evidence=f"step {snapshots[0].name or snapshots[0].kind}, target {target}",
+            next_step="choose --target kubernetes, or a `dump` in its place",
+        )  # fmt: skip
     for directory in dump_parents(suite.steps):
         if not directory.is_dir():
             raise UsageError(

@@ -24,6 +24,7 @@ from volbench.execute.cell.progress import ProgressFile
 from volbench.execute.cell.recorder import CellRecorder, recording
 from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.execute.cell.sampling import sampling
+from volbench.execute.cell.snapshots import SnapshotRequests
 from volbench.execute.cell.summaries import write_summaries
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
 from volbench.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
@@ -229,6 +230,7 @@ def _context(
     watch: VolumeWatch | None,
 ) -> StepContext:
     paths = cell.places
+    snapshots = SnapshotRequests(progress, Path(paths.control_dir)) if paths and paths.snapshots else None
     return StepContext(
         server=server,
         dataset=_dataset(cell),
@@ -244,6 +246,7 @@ def _context(
         emulator_socket=Path(paths.emulator_socket) if paths and paths.emulator_socket else None,
         outage=watch.outage if watch else nullcontext,
         dump_folder=dump_folder(cell),
+        take_snapshot=snapshots.take if snapshots else None,
     )
 
 

@@ -11,6 +11,7 @@ from volbench.errors import VolbenchError
 from volbench.execute.volume_watch import failure_from_os_error
 from volbench.records.cell import CellResult, CellSpec, Failure, Phase, SourceQuality, StepResult
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
+from volbench.records.failures import failure_of
 from volbench.workload.interface import Clock
 
 
@@ -86,15 +87,3 @@ class CellResultBuilder:
             sources=tuple(self.sources),
             notes=tuple(self.notes),
         )
-
-
-def failure_of(error: VolbenchError) -> Failure:
-    """Return an error as a record of result.json."""
-    return Failure(
-        cause=getattr(error, "cause", "") or "step_failed",
-        message=error.what,
-        where=error.where,
-        evidence=error.evidence,
-        next_step=error.next_step,
-        exit_code=error.exit_code,
-    )

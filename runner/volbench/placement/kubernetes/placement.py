@@ -57,8 +57,18 @@ class KubernetesPlacement:
         on_poll: Callable[[], None] = lambda: None,
         *,
         watch: RunWatch,
+        on_request: Callable[[Any, str], None] = lambda _request, _pod: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_node` is called with the pod once it has a node, `on_poll` whenever the pod is looked at."""
+        """Ask the cluster nothing yet.
+
+        Args:
+            on_node: called with the pod once it has a node.
+            on_poll: called whenever the pod is looked at.
+            on_request: called with what the agent asks for, None for nothing, and the pod's name.
+            on_end: called when the agent cannot ask any more.
+        """
+        self._on_request, self._on_end = on_request, on_end
         self._on_node = on_node
         self._on_poll = on_poll
         self._watch = watch
@@ -120,6 +130,7 @@ class KubernetesPlacement:
 
     def kill(self) -> None:
         """Delete job and pod; containers are killed after a second."""
+        self._on_end()
         doing = f"ending {self.name}"
         self._cluster.delete(self._cluster.jobs(self.name), doing=doing)
         for pod in self._pods():
@@ -324,8 +335,10 @@ class KubernetesPlacement:
         with contextlib.suppress(ValueError, StepFailed):
             last = self._log(KEEPER, 1, pod).strip()
             if last:
-                parse_json(last)
+                progress = parse_json(last)
                 (self._job.out / "progress.json").write_text(f"{last}\n")
+                request = progress.get("request") if isinstance(progress, dict) else None
+                self._on_request(request, pod["metadata"]["name"])
 
     def _log(self, container: str, lines: int, pod: Object | None = None) -> str:
         pod = pod or self._pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from volbench.volume.cluster import Cluster
@@ -17,10 +18,13 @@ NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """API group, resource and verbs. `pods/exec` is a GET over a web socket; newer clusters require create too."""
 
+SNAPSHOTS = (("snapshot.storage.k8s.io", "volumesnapshots", ("create", "get", "delete")),)
+"""What steps that take snapshots need in addition, as k8s/snapshots grants it."""
 
-def missing_rights(cluster: Cluster) -> list[str]:
-    """Return permissions of NEEDED that this user does not have, as `create jobs`."""
-    permissions = [(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs]
+
+def missing_rights(cluster: Cluster, needed: Sequence[tuple[str, str, tuple[str, ...]]] = NEEDED) -> list[str]:
+    """Return permissions that this user does not have, as `create jobs`."""
+    permissions = [(group, resource, verb) for group, resource, verbs in needed for verb in verbs]
     with ThreadPoolExecutor(max_workers=4) as pool:
         granted = pool.map(lambda permission: _is_allowed(cluster, *permission), permissions)
     return [f"{verb} {resource}" for (_, resource, verb), yes in zip(permissions, granted, strict=True) if not yes]

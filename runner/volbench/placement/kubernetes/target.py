@@ -29,6 +29,10 @@ from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.requests import server_requests
 from volbench.placement.kubernetes.rights import missing_rights
 from volbench.placement.kubernetes.run_watch import RunWatch
+from volbench.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
+from volbench.placement.kubernetes.snapshots.manifests import SnapshotPlan
+from volbench.placement.kubernetes.snapshots.measure import require_snapshots
+from volbench.placement.kubernetes.snapshots.requests import RequestedSnapshots
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.records.run import PlannedCell
@@ -41,6 +45,7 @@ from volbench.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
 _FARGATE = "fargate-scheduler"
 """Scheduler of pods that each get a node of their own: a second pod cannot run there."""
+_COMPONENT = "app.kubernetes.io/component"
 _POLL_S = 0.5
 _Pool = tuple[str, str, str, int]
 """The options that decide which nodes cells may run on, and the number of the run's node."""
@@ -55,6 +60,8 @@ class KubernetesTarget:
 
     name = "kubernetes"
     template_on_volume = True
+    with_snapshots = False
+    """Steps of the run take snapshots of volumes."""
 
     def __init__(
         self,
@@ -105,6 +112,8 @@ class KubernetesTarget:
                 next_step=RULES,
                 cause="no_permission",
             )
+        if self.with_snapshots:
+            require_snapshots(self._cluster)
 
     def lane_of(self, cell: PlannedCell) -> str:
         """Return the lane of the cell's node, of a run on several."""
@@ -140,9 +149,11 @@ class KubernetesTarget:
         """Return the attempt's job and pod."""
         options = self._options_of(job.volume)
         note = partial(self._note_node, self._pool_of(job))
+        snapshots = self._requested_snapshots(job, options)
         return KubernetesPlacement(
-            self._cluster, job, options, on_node=note, on_poll=self._owner.extend, watch=self._watch
-        )
+            self._cluster, job, options, on_node=note, on_poll=self._owner.extend, watch=self._watch,
+            on_request=snapshots.follow, on_end=snapshots.end,
+        )  # fmt: skip
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -166,13 +177,24 @@ class KubernetesTarget:
             ]:
                 self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
         claims = self._cluster.ask("GET", "persistentvolumeclaims", doing=doing, labelSelector=selector)["items"]
-        self._owner.end(objects_stay=any("deletionTimestamp" not in claim["metadata"] for claim in claims))
+        claims = [claim["metadata"] for claim in claims if "deletionTimestamp" not in claim["metadata"]]
+        restored = [claim for claim in claims if claim["labels"].get(_COMPONENT) == SNAPSHOT]
+        for claim in restored:  # of a snapshot whose orchestrator was killed
+            self._cluster.delete(f"persistentvolumeclaims/{claim['name']}", doing=doing)
+        self._owner.end(objects_stay=len(claims) > len(restored))
         until_s = time.monotonic() + self._options.start_timeout_s
         while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
             if time.monotonic() > until_s:
                 names = ", ".join(pod["metadata"]["name"] for pod in pods)
                 raise StepFailed("pods do not end", where=doing, evidence=names, cause="node_lost")
             time.sleep(_POLL_S)
+
+    def _requested_snapshots(self, job: Job, options: KubernetesOptions) -> RequestedSnapshots:
+        plan = SnapshotPlan(
+            run_id=self._workspace.run_id, claim=(job.volume and job.volume.claim) or "", image=self._tools,
+            options=options, request=f"{job.cell.cell_id}-{job.cell.attempt}",
+        )  # fmt: skip
+        return RequestedSnapshots(self._cluster, plan, self._owner.references)
 
     def _options_of(self, volume: OpenVolume | None) -> KubernetesOptions:
         """Return the options of the volume's cells; a variant of a volume has that volume's."""
@@ -307,6 +329,7 @@ def pod_paths(folder: str) -> CellPlaces:
         template_dir=f"{directory}-templates",
         scratch_dir=manifests.SCRATCH,
         supervisor="waiting",
+        snapshots=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag
@@ -13,6 +14,7 @@ from volbench.records.steps.base import StepBase, StepCost, Threads
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.kind import StepKind
 from volbench.records.steps.purge import PurgeStep
+from volbench.records.steps.snapshot import SnapshotStep
 
 SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -29,7 +31,10 @@ def _concurrent_kind(value: Any) -> str:
 
 
 ConcurrentStep = Annotated[
-    Annotated[DumpStep, Tag("dump")] | Annotated[AlterStep, Tag("alter")] | Annotated[PurgeStep, Tag("purge")],
+    Annotated[DumpStep, Tag("dump")]
+    | Annotated[AlterStep, Tag("alter")]
+    | Annotated[PurgeStep, Tag("purge")]
+    | Annotated[SnapshotStep, Tag("snapshot")],
     Discriminator(_concurrent_kind),
 ]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
@@ -59,7 +64,7 @@ class OltpStep(StepBase):
         default=(),
         validation_alias=AliasChoices("concurrent", "beside"),
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
-        "deletion of old rows (`purge`).",
+        "deletion of old rows (`purge`), a `snapshot` of the volume.",
     )
 
     @property
@@ -139,3 +144,11 @@ KIND = StepKind(
         }
     },
 )  # fmt: skip
+
+
+def all_steps(steps: Iterable[StepBase]) -> Iterator[StepBase]:
+    """Yield steps, and after a load those that run concurrently with it."""
+    for step in steps:
+        yield step
+        if isinstance(step, OltpStep):
+            yield from step.concurrent

@@ -11,6 +11,7 @@ from volbench.records.report import BackupRow
 from volbench.records.run import ResolvedSuite
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.oltp import OltpStep
+from volbench.records.steps.snapshot import SnapshotStep
 
 SPARE = 1.5
 """The recommended window is the slowest backup of all cells times this: nights differ more than the cells of a test
@@ -28,7 +29,7 @@ def backup_rows(
         for load in suite.steps:
             if isinstance(load, OltpStep):
                 for number, dump in enumerate(load.concurrent, start=1):
-                    if not isinstance(dump, DumpStep):
+                    if not isinstance(dump, DumpStep | SnapshotStep):
                         continue
                     suffix = f"beside-{number}-{dump.tool}" if len(load.concurrent) > 1 else f"beside-{dump.tool}"
                     row = _row(suite, volume, cells, load, dump, f"{load.name}/{suffix}")
@@ -37,9 +38,14 @@ def backup_rows(
 
 
 def _row(
-    suite: ResolvedSuite, volume: str, cells: Sequence[CellResult], load: OltpStep, dump: DumpStep, name: str
+    suite: ResolvedSuite,
+    volume: str,
+    cells: Sequence[CellResult],
+    load: OltpStep,
+    dump: DumpStep | SnapshotStep,
+    name: str,
 ) -> BackupRow | None:
-    durations_s = _values(cells, name, "dump_s")
+    durations_s = _values(cells, name, "dump_s" if isinstance(dump, DumpStep) else "snapshot_ready_s")
     if not durations_s:
         return None
     alone = _load_without(suite, load)

@@ -16,6 +16,7 @@ from volbench.records.cell import FILES_COPIED
 from volbench.records.steps.oltp import OltpStep
 from volbench.workload.alter import Alter
 from volbench.workload.backup.dump import Dump
+from volbench.workload.backup.snapshot import Snapshot
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
@@ -71,7 +72,9 @@ class Oltp(Workload[OltpStep]):
     kind = "oltp"
 
     def __init__(self) -> None:
-        self._concurrent_workloads: dict[str, Workload[Any]] = {"dump": Dump(), "alter": Alter(), "purge": Purge()}
+        self._concurrent_workloads: dict[str, Workload[Any]] = {
+            "dump": Dump(), "alter": Alter(), "purge": Purge(), "snapshot": Snapshot(),
+        }  # fmt: skip
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""

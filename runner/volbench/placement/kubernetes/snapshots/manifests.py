@@ -35,6 +35,7 @@ class SnapshotPlan:
         storage_class: of the restored claim; empty: the source's.
         image: with volbench, of the Job that reads.
         options: where the reader runs, and as which user.
+        request: names the snapshot among those of the run; empty: the only one.
     """
 
     run_id: str
@@ -43,11 +44,12 @@ class SnapshotPlan:
     storage_class: str = ""
     image: str = ""
     options: KubernetesOptions
+    request: str = ""
 
     @property
     def name(self) -> str:
         """Of snapshot, restored claim and Job."""
-        return object_name("volbench", self.run_id.rsplit("-", 1)[-1], COMPONENT)
+        return object_name("volbench", self.run_id.rsplit("-", 1)[-1], *filter(None, (self.request,)), COMPONENT)
 
 
 def _metadata(plan: SnapshotPlan) -> Object:

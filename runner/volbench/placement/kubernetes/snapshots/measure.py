@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.kubernetes.pods import describe_pod, is_over, mount_trouble, status_of, waiting_trouble
-from volbench.placement.snapshots.manifests import (
+from volbench.placement.kubernetes.rights import SNAPSHOTS, missing_rights
+from volbench.placement.kubernetes.snapshots.manifests import (
     API_VERSION,
     READER,
     SnapshotPlan,
@@ -20,8 +21,9 @@ from volbench.placement.snapshots.manifests import (
     volume_snapshot,
 )
 from volbench.records.parse import parse_json
+from volbench.records.snapshots import RestoreTimes, SnapshotTimes
 from volbench.volume.cluster import Cluster, NotFound
-from volbench.volume.kinds.run_owner import RunOwner, owned
+from volbench.volume.kinds.run_owner import owned
 
 Object = dict[str, Any]
 _POLL_S = 1.0
@@ -30,81 +32,102 @@ SETUP = (
     " snapshot-controller), and apply k8s/snapshots for the rights"
 )
 
-
-@dataclass(frozen=True, kw_only=True)
-class SnapshotTimes:
-    """What a backup by snapshot took, in seconds.
-
-    Args:
-        cut_s: from the request to the moment that the data is of, by the cluster's clock (whole seconds); None: the
-            driver does not say.
-        ready_s: from the request until the snapshot can be restored, by this machine's clock.
-        restore_s: from the request of a claim with its data until a pod that mounts it runs, by the cluster's clock
-            (whole seconds).
-        bytes: of all files on the restored volume.
-        first_read_s, second_read_s: of all of them, one after the other, without the page cache.
-    """
-
-    claim: str
-    snapshot: str
-    cut_s: float | None
-    ready_s: float
-    restore_s: float
-    files: int
-    bytes: int
-    unreadable: int
-    first_read_s: float
-    second_read_s: float
+RIGHTS = "apply k8s/snapshots, which grants the rights to make and delete VolumeSnapshots"
 
 
 def measure_snapshot(
     cluster: Cluster,
     plan: SnapshotPlan,
-    owner: RunOwner,
+    references: Callable[[], list[dict[str, str]]],
     *,
     timeout_s: float,
-    keep: bool,
-    say: Callable[[str], object],
+    restore: bool = True,
+    keep: bool = False,
+    say: Callable[[str], object] = lambda _: None,
+    cancelled: threading.Event | None = None,
 ) -> SnapshotTimes:
     """Take, restore and read a snapshot; remove everything but the source, unless it shall be kept.
 
     Args:
-        owner: owns what is made, so that the cluster deletes it when this process is gone for good.
+        references: returns the `ownerReferences` of what is made, so that the cluster deletes it when this process
+            is gone for good.
         timeout_s: of each of the three.
-        say: called with a line when one of them has ended.
+        restore: whether it is restored and read.
+        say: called with a line when the snapshot is ready.
+        cancelled: set to give up.
 
     Raises EnvironmentLacks without the snapshot API, its rights, or a class; VolumeUnavailable for a source without
     a volume; StepFailed for a snapshot or a restored volume that does not come.
     """
+    cancelled = cancelled or threading.Event()
     source = _source(cluster, plan)
+    owners = references()
+    path = f"{snapshots_path(cluster)}/{plan.name}"
     with ExitStack() as stack:
-        if not keep:
-            stack.callback(owner.end, objects_stay=False)
-        references = owner.references()
-        snapshots = f"/apis/{API_VERSION}/namespaces/{cluster.namespace}/volumesnapshots"
         begun_s = time.monotonic()
-        made = _create(cluster, snapshots, owned(volume_snapshot(plan), references))
+        made = _create(cluster, owned(volume_snapshot(plan), owners))
         if not keep:
-            stack.callback(cluster.delete, f"{snapshots}/{plan.name}", doing=f"deleting snapshot {plan.name}")
-        ready = _await_ready(cluster, f"{snapshots}/{plan.name}", timeout_s)
+            stack.callback(cluster.delete, path, doing=f"deleting snapshot {plan.name}")
+        ready = _await_ready(cluster, path, timeout_s, cancelled)
         ready_s = time.monotonic() - begun_s
         say(f"the snapshot is ready after {ready_s:.0f} s")
+        times = SnapshotTimes(claim=plan.claim, snapshot=plan.name, cut_s=_cut_s(made, ready), ready_s=ready_s)
+        if not restore:
+            return times
         claim = restored_claim(plan, source, str(ready["status"].get("restoreSize") or ""))
         doing = f"restoring snapshot {plan.name}"
-        claim = cluster.ask("POST", "persistentvolumeclaims", owned(claim, references), doing=doing)
+        claim = cluster.ask("POST", "persistentvolumeclaims", owned(claim, owners), doing=doing)
         if not keep:
             stack.callback(cluster.delete, f"persistentvolumeclaims/{plan.name}", doing=doing)
-        cluster.ask("POST", cluster.jobs(), owned(reader_job(plan), references), doing=doing)
+        cluster.ask("POST", cluster.jobs(), owned(reader_job(plan), owners), doing=doing)
         if not keep:
             stack.callback(cluster.delete, cluster.jobs(plan.name), doing=doing)
-        pod, read = _await_reader(cluster, plan, timeout_s)
+        pod, read = _await_reader(cluster, plan, timeout_s, cancelled)
     started = status_of(pod, READER)["state"]["terminated"]["startedAt"]
-    return SnapshotTimes(
-        claim=plan.claim, snapshot=plan.name, cut_s=_cut_s(made, ready), ready_s=ready_s,
+    restored = RestoreTimes(
         restore_s=(_moment(started) - _moment(claim["metadata"]["creationTimestamp"])).total_seconds(),
         files=read["files"], bytes=read["bytes"], unreadable=read["unreadable"],
         first_read_s=read["first_s"], second_read_s=read["second_s"],
     )  # fmt: skip
+    return times.model_copy(update={"restored": restored})
+
+
+def require_snapshots(cluster: Cluster) -> None:
+    """Raise EnvironmentLacks for a cluster without the snapshot API, or without the rights to use it."""
+    try:
+        cluster.ask("GET", f"/apis/{API_VERSION}", doing="looking for the snapshot API")
+    except NotFound as missing:
+        raise _no_snapshot_api(missing) from missing
+    if missing_verbs := missing_rights(cluster, SNAPSHOTS):
+        raise EnvironmentLacks(
+            f"permissions are missing in namespace {cluster.namespace}", where="snapshots of volumes",
+            evidence=", ".join(missing_verbs), next_step=RIGHTS, cause="no_permission",
+        )  # fmt: skip
+
+
+def _no_snapshot_api(missing: NotFound) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the cluster has no snapshot API", where=API_VERSION, evidence=missing.evidence, next_step=SETUP,
+        cause="no_snapshots",
+    )  # fmt: skip
+
+
+def remove_snapshot(cluster: Cluster, plan: SnapshotPlan) -> bool:
+    """Remove what a process that ended before left of a plan; return whether there was a snapshot of it."""
+    path = f"{snapshots_path(cluster)}/{plan.name}"
+    doing = f"deleting what is left of snapshot {plan.name}"
+    try:
+        cluster.ask("GET", path, doing=doing)
+    except NotFound:
+        return False
+    for left in (cluster.jobs(plan.name), f"persistentvolumeclaims/{plan.name}", path):
+        cluster.delete(left, doing=doing)
+    return True
+
+
+def snapshots_path(cluster: Cluster) -> str:
+    """Return the path of the namespace's VolumeSnapshots in the API."""
+    return f"/apis/{API_VERSION}/namespaces/{cluster.namespace}/volumesnapshots"
 
 
 def _source(cluster: Cluster, plan: SnapshotPlan) -> Object:
@@ -121,22 +144,19 @@ def _source(cluster: Cluster, plan: SnapshotPlan) -> Object:
     return claim
 
 
-def _create(cluster: Cluster, path: str, snapshot: Object) -> Object:
+def _create(cluster: Cluster, snapshot: Object) -> Object:
     try:
-        made: Object = cluster.ask("POST", path, snapshot, doing="taking a snapshot")
+        made: Object = cluster.ask("POST", snapshots_path(cluster), snapshot, doing="taking a snapshot")
     except NotFound as missing:
-        raise EnvironmentLacks(
-            "the cluster has no snapshot API", where=API_VERSION, evidence=missing.evidence, next_step=SETUP,
-            cause="no_snapshots",
-        ) from missing  # fmt: skip
+        raise _no_snapshot_api(missing) from missing
     except EnvironmentLacks as refused:
         if refused.cause == "no_permission":
-            refused.next_step = "apply k8s/snapshots, which grants the rights to make and delete VolumeSnapshots"
+            refused.next_step = RIGHTS
         raise
     return made
 
 
-def _await_ready(cluster: Cluster, path: str, timeout_s: float) -> Object:
+def _await_ready(cluster: Cluster, path: str, timeout_s: float, cancelled: threading.Event) -> Object:
     until_s = time.monotonic() + timeout_s
     while True:
         snapshot: Object = cluster.ask("GET", path, doing="waiting for the snapshot")
@@ -152,10 +172,13 @@ def _await_ready(cluster: Cluster, path: str, timeout_s: float) -> Object:
                 if message else SETUP,
                 cause="snapshot_failed",
             )  # fmt: skip
-        time.sleep(_POLL_S)
+        if cancelled.wait(_POLL_S):
+            raise StepFailed("the snapshot was cancelled", where=path)
 
 
-def _await_reader(cluster: Cluster, plan: SnapshotPlan, timeout_s: float) -> tuple[Object, dict[str, Any]]:
+def _await_reader(
+    cluster: Cluster, plan: SnapshotPlan, timeout_s: float, cancelled: threading.Event
+) -> tuple[Object, dict[str, Any]]:
     """Return the reader's ended pod and what it has measured."""
     until_s = time.monotonic() + timeout_s
     pod: Object | None = None
@@ -167,7 +190,8 @@ def _await_reader(cluster: Cluster, plan: SnapshotPlan, timeout_s: float) -> tup
             break
         if time.monotonic() > until_s:
             raise _not_read(cluster, plan, pod)
-        time.sleep(_POLL_S)
+        if cancelled.wait(_POLL_S):
+            raise StepFailed("the snapshot was cancelled", where=f"claim {plan.claim}")
     log = cluster.text(
         f"pods/{pod['metadata']['name']}/log", doing="reading the reader's figures", container=READER
     )

@@ -1,0 +1,175 @@
+"""Snapshots that an agent asks for: taken with the orchestrator's rights, answered in the pod, always removed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from snapshot_cluster import READ, SnapshotCluster
+from waiting import wait_for
+
+from volbench.errors import EnvironmentLacks
+from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.placement.kubernetes.rights import SNAPSHOTS
+from volbench.placement.kubernetes.snapshots import measure, requests
+from volbench.placement.kubernetes.snapshots.manifests import SnapshotPlan
+from volbench.placement.kubernetes.snapshots.measure import require_snapshots
+from volbench.placement.kubernetes.snapshots.requests import RequestedSnapshots
+from volbench.records.snapshots import SnapshotAnswer
+from volbench.volume.kinds.run_owner import RunOwner
+
+ROOT = Path(__file__).parents[3]
+RUN_ID = "20260101T000000Z-run-abcdef"
+PLAN = SnapshotPlan(
+    run_id=RUN_ID, claim="data", image="r/tools:1", options=KubernetesOptions(), request="disk-1-1"
+)  # fmt: skip
+NAME = "volbench-abcdef-disk-1-1-1-snapshot"
+REQUEST = {
+    "number": 1, "step": "snapshot-1", "restore": True, "snapshot_class": "", "storage_class": "",
+    "timeout_s": 60.0,
+}  # fmt: skip
+
+
+class Bench:
+    """A fake cluster with the answers that were written into the pod."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -> None:
+        self.cluster = SnapshotCluster(name=NAME, **cluster)
+        self.answers: dict[str, str] = {}
+        monkeypatch.setattr(requests, "run_in_pod", self._run_in_pod)
+        owner = RunOwner(self.cluster, RUN_ID, ttl_s=3600, image="r/tools:1")
+        self.snapshots = RequestedSnapshots(self.cluster, PLAN, owner.references)
+
+    def _run_in_pod(self, _cluster: object, pod: str, command: Sequence[str], *, doing: str) -> str:
+        assert doing
+        words = shlex.split(command[-1].replace(">", " > "))
+        self.answers[f"{pod}:{words[-1]}"] = words[2]
+        return ""
+
+    def answer(self) -> SnapshotAnswer:
+        text = wait_for(lambda: self.answers.get("pod-1:/volbench/control/snapshot-1.json"))
+        return SnapshotAnswer.model_validate_json(text)
+
+    def left(self) -> set[str]:
+        """Objects that have the snapshot's name."""
+        return {path for path in self.cluster.objects if path.endswith(NAME)}
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_POLL_S", 0.001)
+
+
+def test_a_request_is_answered_in_the_pod_and_its_objects_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    for _ in range(3):  # the log shows a pending request again and again
+        bench.snapshots.follow(REQUEST, "pod-1")
+    times = bench.answer().times
+    assert times is not None
+    assert times.restored is not None
+    assert (times.claim, times.snapshot, times.cut_s) == ("data", NAME, 3.0)
+    assert times.restored.bytes == READ["bytes"]
+    assert bench.left() == set()
+    bench.snapshots.follow(REQUEST, "pod-1")
+    bench.snapshots.end()
+    taken = [path for path in bench.cluster.deleted if "volumesnapshots/" in path]
+    assert len(taken) == 1, "an answered request is not taken twice"
+
+
+def test_a_failure_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, snapshot_status={"error": {"message": "quota of snapshots"}})
+    bench.snapshots.follow({**REQUEST, "timeout_s": 0.01}, "pod-1")
+    failure = bench.answer().failure
+    assert failure is not None
+    assert (failure.cause, failure.evidence) == ("snapshot_failed", "quota of snapshots")
+    assert bench.left() == set()
+
+
+@pytest.mark.parametrize("withdrawn", [True, False], ids=["withdrawn by the agent", "the attempt ends"])
+def test_what_nobody_waits_for_is_given_up_and_removed(monkeypatch: pytest.MonkeyPatch, *, withdrawn: bool) -> None:
+    bench = Bench(monkeypatch, snapshot_status={})
+    bench.snapshots.follow(REQUEST, "pod-1")
+    wait_for(bench.left)
+    if withdrawn:
+        bench.snapshots.follow(None, "pod-1")
+    bench.snapshots.end()
+    assert bench.left() == set()
+    assert bench.answers == {}
+
+
+def test_a_snapshot_of_an_orchestrator_that_was_killed_is_removed_and_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch)
+    bench.cluster.put(f"/apis/snapshot.storage.k8s.io/v1/namespaces/bench/volumesnapshots/{NAME}")
+    bench.snapshots.follow(REQUEST, "pod-1")
+    failure = bench.answer().failure
+    assert failure is not None
+    assert "the volbench that asked for it ended" in failure.message
+    assert bench.left() == set()
+
+
+@pytest.mark.parametrize("request_", ["x", 3, {}, {**REQUEST, "number": 0}, {**REQUEST, "timeout_s": "NaN"}, []])
+def test_a_pod_is_not_trusted(monkeypatch: pytest.MonkeyPatch, request_: object) -> None:
+    bench = Bench(monkeypatch)
+    bench.snapshots.follow(request_, "pod-1")
+    bench.snapshots.end()
+    assert bench.answers == {}
+    assert {path.rpartition("/")[2] for path in bench.cluster.objects} == {"data"}
+
+
+def test_text_of_the_cluster_reaches_no_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = "it's '; touch /tmp/x; echo \"$(id)\" `id` > y"
+    bench = Bench(monkeypatch, snapshot_status={"error": {"message": evil}})
+    commands: list[str] = []
+
+    def run_in_pod(_cluster: object, _pod: str, command: Sequence[str], *, doing: str) -> str:
+        commands.append(f"{doing}: {command[-1]}")
+        return ""
+
+    monkeypatch.setattr(requests, "run_in_pod", run_in_pod)
+    bench.snapshots.follow({**REQUEST, "timeout_s": 0.01}, "pod-1")
+    script = wait_for(lambda: commands)[0].partition(": ")[2]
+    quoted = shlex.split(script)[2]
+    assert json.loads(quoted)["failure"]["evidence"] == evil
+
+
+class Reviewed(SnapshotCluster):
+    """A cluster that grants every right but the refused verbs."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__()
+        self.refused = refused
+        self.put("/apis/snapshot.storage.k8s.io/v1")
+
+    def ask(self, method: str, path: str, body: Any = None, *, doing: str, **query: Any) -> Any:
+        if path.endswith("selfsubjectaccessreviews"):
+            return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] not in self.refused}}
+        return super().ask(method, path, body, doing=doing, **query)
+
+
+def test_a_run_with_snapshots_needs_the_api_and_the_rights() -> None:
+    require_snapshots(Reviewed())
+    with pytest.raises(EnvironmentLacks, match="permissions are missing") as refused:
+        require_snapshots(Reviewed("create", "delete"))
+    assert refused.value.evidence == "create volumesnapshots, delete volumesnapshots"
+    assert "k8s/snapshots" in refused.value.next_step
+    cluster = Reviewed()
+    cluster.absent = ("/apis/snapshot.storage.k8s.io",)
+    with pytest.raises(EnvironmentLacks, match="no snapshot API"):
+        require_snapshots(cluster)
+
+
+def test_the_rights_are_those_that_the_component_grants() -> None:
+    role = next(iter(YAML(typ="safe").load_all((ROOT / "k8s/snapshots/rights.yaml").read_text())))
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }  # fmt: skip
+    assert granted == {(group, resource, verb) for group, resource, verbs in SNAPSHOTS for verb in verbs}
