@@ -85,7 +85,7 @@ def snapshot_api() -> Iterator[None]:
     kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
     kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
     yield
-    kubectl("delete", *names, "--wait=false")
+    kubectl("delete", *names)
 
 
 def snapshots(cluster: ClusterBench) -> list[str]:

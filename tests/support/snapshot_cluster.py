@@ -20,9 +20,15 @@ class SnapshotCluster(FakeCluster):
     """Has a claim `data`; snapshots get `snapshot_status`, and the reader's log is `log`."""
 
     def __init__(
-        self, *, snapshot_status: dict[str, Any] | None = None, log: str = json.dumps(READ), name: str = NAME
+        self,
+        *,
+        snapshot_status: dict[str, Any] | None = None,
+        log: str = json.dumps(READ),
+        name: str = NAME,
+        reader_fails: bool = False,
     ) -> None:
         super().__init__()
+        self.reader_fails = reader_fails
         self.name, self.log, self.deleted = name, log, list[str]()
         self.snapshot_status = {"readyToUse": True, "creationTime": "2026-01-01T00:00:03Z", "restoreSize": "11Gi"}
         if snapshot_status is not None:
@@ -34,6 +40,9 @@ class SnapshotCluster(FakeCluster):
         if body["kind"] == "VolumeSnapshot":
             made["status"] = self.snapshot_status
         if body["kind"] == "Job" and path.endswith(self.name):
+            if self.reader_fails:
+                made["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+                return made
             ended = {"terminated": {"exitCode": 0, "startedAt": "2026-01-01T00:00:07Z"}}
             self.put(
                 f"pods/{self.name}-x", metadata={"labels": {"job-name": self.name}},

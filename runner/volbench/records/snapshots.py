@@ -6,6 +6,7 @@ from pydantic import Field
 
 from volbench.records.base import Record
 from volbench.records.cell import Failure
+from volbench.records.steps.snapshot import TIMEOUT_S_MAX
 
 
 class SnapshotRequest(Record):
@@ -15,11 +16,11 @@ class SnapshotRequest(Record):
     """
 
     number: int = Field(ge=1, le=1000)
-    step: str = Field(max_length=200)
+    step: str
     restore: bool
     snapshot_class: str = Field(default="", max_length=253)
     storage_class: str = Field(default="", max_length=253)
-    timeout_s: float = Field(gt=0, le=7 * 86400)
+    timeout_s: float = Field(gt=0, le=TIMEOUT_S_MAX)
 
 
 class RestoreTimes(Record):
@@ -58,9 +59,16 @@ class SnapshotTimes(Record):
 
 
 class SnapshotAnswer(Record):
-    """The times of the request of that number, or why there are none."""
+    """The times of the request of that number, or why there are none.
+
+    Args:
+        work_s: from the request to the API until the snapshot was ready or, where it was restored, read; seconds.
+        ended_ago_s: from the end of that until this answer was written.
+    """
 
     number: int
+    work_s: float = 0.0
+    ended_ago_s: float = 0.0
     times: SnapshotTimes | None = None
     failure: Failure | None = None
 

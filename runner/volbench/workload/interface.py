@@ -95,6 +95,15 @@ def unknown_device_bytes() -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TakenSnapshot:
+    """A snapshot that somebody else took, with the time of it: `work_s` seconds, which ended `ended_ago_s` ago."""
+
+    times: SnapshotTimes
+    work_s: float
+    ended_ago_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepContext:
     """Everything that a step may use.
 
@@ -129,7 +138,7 @@ class StepContext:
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
     is_last: bool = False
     dump_folder: str = ""
-    take_snapshot: Callable[[SnapshotStep, threading.Event], SnapshotTimes] | None = None
+    take_snapshot: Callable[[SnapshotStep, threading.Event], TakenSnapshot] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

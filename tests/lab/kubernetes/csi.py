@@ -11,7 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from daemons import LabFailed, log_tail, run, start, stop, wait_for
+from daemons import LabFailed, known, log_tail, run, start, stop, wait_for
 from layout import Layout, NodePlaces
 from nodes import enter, kubectl
 
@@ -70,7 +70,14 @@ def add_csi(layout: Layout, sources: Path) -> None:
 
 
 def remove_csi(layout: Layout) -> None:
-    """End the driver and its controllers, if they run."""
+    """End the driver and its controllers, if they run; remove its classes and the snapshot API."""
+    if not any(known(layout, _daemon(name)) for name in PROGRAMS):
+        return
+    for kind in ("volumesnapshotclass", "storageclass", "csidriver"):
+        name = DRIVER if kind == "csidriver" else CLASS
+        kubectl(layout, ["delete", kind, name, "--ignore-not-found"], check=False)
+    for kind in _KINDS:
+        kubectl(layout, ["delete", f"crd/{kind}.snapshot.storage.k8s.io", "--ignore-not-found"], check=False)
     for name in reversed(PROGRAMS):
         stop(layout, _daemon(name))
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from snapshot_cluster import READ, SnapshotCluster
+from snapshot_cluster import READ, SOURCE, SnapshotCluster
 from waiting import wait_for
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.rights import SNAPSHOTS
 from volbench.placement.kubernetes.snapshots import measure, requests
-from volbench.placement.kubernetes.snapshots.manifests import SnapshotPlan
+from volbench.placement.kubernetes.snapshots.manifests import SnapshotPlan, reader_job, restored_claim
 from volbench.placement.kubernetes.snapshots.measure import require_snapshots
 from volbench.placement.kubernetes.snapshots.requests import RequestedSnapshots
 from volbench.records.snapshots import SnapshotAnswer
@@ -26,9 +27,9 @@ from volbench.volume.kinds.run_owner import RunOwner
 ROOT = Path(__file__).parents[3]
 RUN_ID = "20260101T000000Z-run-abcdef"
 PLAN = SnapshotPlan(
-    run_id=RUN_ID, claim="data", image="r/tools:1", options=KubernetesOptions(), request="disk-1-1"
+    run_id=RUN_ID, claim="data", image="r/tools:1", options=KubernetesOptions(), request="volbench-abcdef-disk-1-1"
 )  # fmt: skip
-NAME = "volbench-abcdef-disk-1-1-1-snapshot"
+NAME = "volbench-abcdef-disk-1-1-s1"
 REQUEST = {
     "number": 1, "step": "snapshot-1", "restore": True, "snapshot_class": "", "storage_class": "",
     "timeout_s": 60.0,
@@ -41,11 +42,11 @@ class Bench:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -> None:
         self.cluster = SnapshotCluster(name=NAME, **cluster)
         self.answers: dict[str, str] = {}
-        monkeypatch.setattr(requests, "run_in_pod", self._run_in_pod)
+        monkeypatch.setattr(requests, "run_in_pod", self.write)
         owner = RunOwner(self.cluster, RUN_ID, ttl_s=3600, image="r/tools:1")
-        self.snapshots = RequestedSnapshots(self.cluster, PLAN, owner.references)
+        self.snapshots = RequestedSnapshots(self.cluster, PLAN, owner.references, requests_max=2)
 
-    def _run_in_pod(self, _cluster: object, pod: str, command: Sequence[str], *, doing: str) -> str:
+    def write(self, _cluster: object, pod: str, command: Sequence[str], *, doing: str) -> str:
         assert doing
         words = shlex.split(command[-1].replace(">", " > "))
         self.answers[f"{pod}:{words[-1]}"] = words[2]
@@ -63,14 +64,18 @@ class Bench:
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_POLL_S", 0.001)
+    monkeypatch.setattr(measure, "FINAL_TROUBLE_AFTER_S", 0.01)
 
 
 def test_a_request_is_answered_in_the_pod_and_its_objects_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     for _ in range(3):  # the log shows a pending request again and again
         bench.snapshots.follow(REQUEST, "pod-1")
-    times = bench.answer().times
+    answer = bench.answer()
+    times = answer.times
     assert times is not None
+    assert 0 < answer.work_s < 60
+    assert answer.ended_ago_s >= 0
     assert times.restored is not None
     assert (times.claim, times.snapshot, times.cut_s) == ("data", NAME, 3.0)
     assert times.restored.bytes == READ["bytes"]
@@ -114,13 +119,91 @@ def test_a_snapshot_of_an_orchestrator_that_was_killed_is_removed_and_not_timed(
     assert bench.left() == set()
 
 
-@pytest.mark.parametrize("request_", ["x", 3, {}, {**REQUEST, "number": 0}, {**REQUEST, "timeout_s": "NaN"}, []])
-def test_a_pod_is_not_trusted(monkeypatch: pytest.MonkeyPatch, request_: object) -> None:
+@pytest.mark.parametrize("request_", ["x", 3, {}, {**REQUEST, "number": 0}, {**REQUEST, "number": 3}, []])
+def test_what_no_step_asks_for_is_not_done(monkeypatch: pytest.MonkeyPatch, request_: object) -> None:
     bench = Bench(monkeypatch)
     bench.snapshots.follow(request_, "pod-1")
     bench.snapshots.end()
     assert bench.answers == {}
     assert {path.rpartition("/")[2] for path in bench.cluster.objects} == {"data"}
+
+
+@pytest.mark.parametrize("change", [{"timeout_s": "NaN"}, {"timeout_s": 1e9}, {"new_option": 1}])
+def test_a_request_of_another_version_is_answered_by_a_failure(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
+) -> None:
+    bench = Bench(monkeypatch)
+    bench.snapshots.follow({**REQUEST, **change}, "pod-1")
+    failure = bench.answer().failure
+    assert failure is not None
+    assert "does not know" in failure.message
+
+
+def test_an_answer_that_did_not_arrive_is_written_again_without_a_second_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch)
+    calls: list[str] = []
+
+    def fail_once(cluster: object, pod: str, command: Sequence[str], *, doing: str) -> str:
+        calls.append(doing)
+        if len(calls) == 1:
+            raise StepFailed("the proxy refuses it")
+        return bench.write(cluster, pod, command, doing=doing)
+
+    monkeypatch.setattr(requests, "run_in_pod", fail_once)
+
+    def asked_again() -> bool:
+        bench.snapshots.follow(REQUEST, "pod-1")
+        return bool(bench.answers)
+
+    wait_for(asked_again)
+    assert bench.answer().times is not None
+    bench.snapshots.end()
+    assert len([path for path in bench.cluster.deleted if "volumesnapshots/" in path]) == 1
+
+
+def test_an_unexpected_failure_is_an_answer_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, snapshot_status=None, log="[1, 2]")
+    bench.snapshots.follow(REQUEST, "pod-1")
+    assert bench.answer().failure is not None
+    assert bench.left() == set()
+
+
+def test_what_an_ended_attempt_left_is_removed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The orchestrator that took the second snapshot was killed, and the pod is gone: nobody asks any more."""
+    bench = Bench(monkeypatch)
+    left = NAME.replace("-s1", "-s2")
+    bench.cluster.put(f"/apis/snapshot.storage.k8s.io/v1/namespaces/bench/volumesnapshots/{left}")
+    bench.cluster.put(f"persistentvolumeclaims/{left}")
+    bench.snapshots.end()
+    assert {path.rpartition("/")[2] for path in bench.cluster.objects} == {"data"}
+
+
+def test_a_reader_whose_job_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pod was evicted or deleted: the limit of a minute is not used up."""
+    bench = Bench(monkeypatch, reader_fails=True)
+    bench.snapshots.follow(REQUEST, "pod-1")
+    failure = bench.answer().failure
+    assert failure is not None
+    assert "was not read" in failure.message
+    assert bench.left() == set()
+
+
+def test_the_reader_is_put_on_the_cells_node_and_reads_the_servers_files() -> None:
+    plan = replace(PLAN, near="node-7", directory="volbench-x/data")
+    pod = reader_job(plan)["spec"]["template"]
+    (preferred,) = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["preference"]["matchFields"][0]["values"] == ["node-7"]
+    assert pod["spec"]["containers"][0]["command"][-1] == "/volbench/volume/volbench-x/data"
+    assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("restore_size", "asked"), [("0", "12Gi"), ("", "12Gi"), ("1Gi", "12Gi"), ("20Gi", "20Gi"), ("x", "12Gi")]
+)
+def test_a_restored_claim_is_never_smaller_than_its_source(restore_size: str, asked: str) -> None:
+    assert restored_claim(PLAN, SOURCE, restore_size)["spec"]["resources"]["requests"]["storage"] == asked
 
 
 def test_text_of_the_cluster_reaches_no_shell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,9 +116,9 @@ def test_a_reader_that_failed_is_shown() -> None:
         measured(SnapshotCluster(log="Permission denied\n"))
 
 
-def test_the_restored_claim_is_as_large_as_the_snapshot_needs() -> None:
+def test_the_restored_claim_is_as_large_as_its_source() -> None:
     claim = restored_claim(PLAN, SOURCE, "11Gi")["spec"]
-    assert claim["resources"]["requests"]["storage"] == "11Gi"
+    assert claim["resources"]["requests"]["storage"] == "12Gi"
     assert claim["dataSource"] == {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": NAME}
     assert claim["storageClassName"] == "gp3"
     assert restored_claim(PLAN, SOURCE)["spec"]["resources"]["requests"]["storage"] == "12Gi"

@@ -16,13 +16,14 @@ from step_context import context_on
 from waiting import wait_for
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.execute.cell import snapshots
 from volbench.execute.cell.progress import PROGRESS_FILE, ProgressFile
 from volbench.execute.cell.snapshots import SnapshotRequests
 from volbench.records.failures import failure_of
 from volbench.records.snapshots import RestoreTimes, SnapshotAnswer, SnapshotTimes, answer_file
+from volbench.records.steps import snapshot as step_records
 from volbench.records.steps.snapshot import SnapshotStep
 from volbench.workload.backup.snapshot import Snapshot
+from volbench.workload.interface import TakenSnapshot
 
 STEP = SnapshotStep(name="snapshot-1", snapshot_class="ebs", timeout_s=60.0)
 RESTORED = RestoreTimes(
@@ -67,8 +68,11 @@ def test_the_step_reports_the_answer_and_withdraws_its_request(tmp_path: Path) -
     requests = SnapshotRequests(ProgressFile(tmp_path), tmp_path)
     context, _ = context_on(tmp_path)
     context = replace(context, take_snapshot=requests.take)
-    with orchestrator(tmp_path, SnapshotAnswer(number=1, times=TIMES)) as seen:
+    with orchestrator(tmp_path, SnapshotAnswer(number=1, times=TIMES, work_s=7.0, ended_ago_s=0.5)) as seen:
         outcome = Snapshot().run(STEP, context)
+    begin_s, end_s = outcome.window_s
+    assert end_s - begin_s == pytest.approx(7.0), "the work itself, not the way of request and answer"
+    assert end_s <= context.clock.now_s() - 0.5
     assert {name: value.value for name, value in outcome.metrics.items()} == {
         "snapshot_ready_s": 3.5, "snapshot_cut_s": 1.0, "snapshot_restore_s": 4.0,
         "first_touch_mib_per_s": 4.0, "second_touch_mib_per_s": 16.0,
@@ -89,7 +93,9 @@ def test_a_second_request_has_a_number_of_its_own_and_a_failure_keeps_its_kind(t
         with pytest.raises(EnvironmentLacks) as raised:
             requests.take(STEP, threading.Event())
         assert raised.value == lacks
-        assert requests.take(STEP.model_copy(update={"restore": False}), threading.Event()) == only_taken
+        assert requests.take(STEP.model_copy(update={"restore": False}), threading.Event()) == TakenSnapshot(
+            times=only_taken, work_s=0.0, ended_ago_s=0.0
+        )
     assert [request["number"] for request in seen] == [1, 2]
     assert [request["restore"] for request in seen] == [True, False]
 
@@ -120,7 +126,7 @@ def test_a_cancelled_step_waits_no_longer_and_withdraws_its_request(tmp_path: Pa
 def test_an_orchestrator_that_is_away_for_good_ends_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "ANSWER_LATE_S", 0.0)
+    monkeypatch.setattr(step_records, "ANSWER_LATE_S", 0.0)
     requests = SnapshotRequests(ProgressFile(tmp_path), tmp_path)
     step = STEP.model_copy(update={"timeout_s": 0.05})
     with pytest.raises(StepFailed, match="no answer") as failed:
@@ -138,6 +144,14 @@ def test_progress_of_other_threads_keeps_the_request(tmp_path: Path) -> None:
             progress.report("the load goes on")
             thread.join(0.01)
     assert json.loads((tmp_path / PROGRESS_FILE).read_text()) == {"text": "the load goes on", "fraction": None}
+
+
+def test_a_concurrent_snapshot_is_not_restored(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("name: s\nsteps:\n  - {kind: oltp, concurrent: [{kind: snapshot}]}\n", encoding="utf-8")
+    ended = volbench("plan", str(suite), "--target", "kubernetes", "--volume", "a=storage-class:x")
+    assert ended.returncode == 2
+    assert "restore: false" in ended.stderr
 
 
 def test_it_is_refused_where_nobody_takes_snapshots(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def observe(
             wide, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s
         ),
         cpus=cpus,
-        cpu=_cpu_use(wide, step.window_s, interval_s, cpus),
+        cpu=None if step_kind(step.kind).is_remote else _cpu_use(wide, step.window_s, interval_s, cpus),
         clients=_clients(step),
         reading=_reading(series_path, step.window_s, interval_s),
     )

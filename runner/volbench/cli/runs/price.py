@@ -12,6 +12,7 @@ from volbench.placement.kubernetes.options import labels_of, read_options
 from volbench.plan.cost import Cost, replacements_max
 from volbench.profile.resolve import resolve_spec
 from volbench.records.base import parse_size_bytes
+from volbench.records.own_files import snapshot_steps
 from volbench.records.run import RunRecord, VolumeSpec
 
 DEFAULT_SIZE = "20Gi"
@@ -125,6 +126,8 @@ def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
             subject, rate, assumed = _volume(run, spec, cost, prices)
             count = nodes_at_once(run)
             yield f"{count} of {subject}" if count > 1 else subject, rate and rate * count, assumed
+    if snapshot_steps(run.suite.steps):
+        yield "snapshots and the volumes that they are restored to", None, False
 
 
 def _volume(run: RunRecord, spec: VolumeSpec, cost: Cost, prices: Prices) -> _Rate:

@@ -12,13 +12,12 @@ from pydantic import ValidationError
 from volbench.errors import StepFailed
 from volbench.execute.cell.progress import ProgressFile
 from volbench.records.failures import error_of
-from volbench.records.snapshots import SnapshotAnswer, SnapshotRequest, SnapshotTimes, answer_file
+from volbench.records.snapshots import SnapshotAnswer, SnapshotRequest, answer_file
 from volbench.records.steps.snapshot import SnapshotStep
 from volbench.store.files import read_file
+from volbench.workload.interface import TakenSnapshot
 
 ANSWER_BYTES_MAX = 1 << 20
-ANSWER_LATE_S = 300.0
-"""Beyond the limits of the request itself: an orchestrator that was away for a moment asks the cluster again."""
 _POLL_S = 0.1
 
 
@@ -35,25 +34,24 @@ class SnapshotRequests:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def take(self, step: SnapshotStep, cancelled: threading.Event) -> SnapshotTimes:
-        """Return the times of a snapshot. Raises what the orchestrator met; StepFailed if it gives no answer."""
+    def take(self, step: SnapshotStep, cancelled: threading.Event) -> TakenSnapshot:
+        """Return a snapshot's times. Raises what the orchestrator met; StepFailed if it gives no answer."""
         with self._lock:
             request = SnapshotRequest(
                 number=next(self._numbers), step=step.name, restore=step.restore,
                 snapshot_class=step.snapshot_class, storage_class=step.storage_class, timeout_s=step.timeout_s,
             )  # fmt: skip
             with self._progress.requesting(request):
-                answer = self._await_answer(request, cancelled)
+                answer = self._await_answer(request, step.answer_s_max, cancelled)
         if answer.failure is not None:
             raise error_of(answer.failure)
         if answer.times is None:
             raise StepFailed("the orchestrator's answer has no times", where=f"step {step.name}")
-        return answer.times
+        return TakenSnapshot(times=answer.times, work_s=answer.work_s, ended_ago_s=answer.ended_ago_s)
 
-    def _await_answer(self, request: SnapshotRequest, cancelled: threading.Event) -> SnapshotAnswer:
+    def _await_answer(self, request: SnapshotRequest, limit_s: float, cancelled: threading.Event) -> SnapshotAnswer:
         path = self._directory / answer_file(request.number)
-        phases = 3 if request.restore else 1
-        until_s = time.monotonic() + phases * request.timeout_s + ANSWER_LATE_S
+        until_s = time.monotonic() + limit_s
         where = f"step {request.step}"
         while not path.exists():
             if cancelled.wait(_POLL_S):
@@ -61,7 +59,7 @@ class SnapshotRequests:
             if time.monotonic() > until_s:
                 raise StepFailed(
                     "volbench outside the pod gave no answer about the snapshot", where=where,
-                    evidence=f"no {path} after {phases * request.timeout_s + ANSWER_LATE_S:.0f} s",
+                    evidence=f"no {path} after {limit_s:.0f} s",
                     next_step="keep `volbench run` connected, or run it in the cluster with `volbench k8s submit`",
                 )  # fmt: skip
         try:

@@ -57,7 +57,7 @@ class KubernetesPlacement:
         on_poll: Callable[[], None] = lambda: None,
         *,
         watch: RunWatch,
-        on_request: Callable[[Any, str], None] = lambda _request, _pod: None,
+        on_request: Callable[[Any, str, str], None] = lambda _request, _pod, _node: None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Ask the cluster nothing yet.
@@ -65,8 +65,8 @@ class KubernetesPlacement:
         Args:
             on_node: called with the pod once it has a node.
             on_poll: called whenever the pod is looked at.
-            on_request: called with what the agent asks for, None for nothing, and the pod's name.
-            on_end: called when the agent cannot ask any more.
+            on_request: called with what the agent asks for, None for nothing, and the names of pod and node.
+            on_end: called when the agent cannot ask any more, in the end at the latest.
         """
         self._on_request, self._on_end = on_request, on_end
         self._on_node = on_node
@@ -165,6 +165,7 @@ class KubernetesPlacement:
     def remove(self) -> None:
         """Delete job, pod and config map, and wait until the pod is gone."""
         if self._options.keep:
+            self._on_end()
             return
         self.kill()
         self._cluster.delete(f"configmaps/{self.name}", doing=f"deleting the config map {self.name}")
@@ -338,7 +339,7 @@ class KubernetesPlacement:
                 progress = parse_json(last)
                 (self._job.out / "progress.json").write_text(f"{last}\n")
                 request = progress.get("request") if isinstance(progress, dict) else None
-                self._on_request(request, pod["metadata"]["name"])
+                self._on_request(request, pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
 
     def _log(self, container: str, lines: int, pod: Object | None = None) -> str:
         pod = pod or self._pod

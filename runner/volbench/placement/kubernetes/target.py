@@ -35,6 +35,7 @@ from volbench.placement.kubernetes.snapshots.measure import require_snapshots
 from volbench.placement.kubernetes.snapshots.requests import RequestedSnapshots
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
+from volbench.records.own_files import snapshot_steps
 from volbench.records.run import PlannedCell
 from volbench.volume.cluster import RULES, Cluster
 from volbench.volume.emulated.control import CONTROL_SOCKET
@@ -190,11 +191,15 @@ class KubernetesTarget:
             time.sleep(_POLL_S)
 
     def _requested_snapshots(self, job: Job, options: KubernetesOptions) -> RequestedSnapshots:
+        cell = job.cell
+        data_dir = cell.places.data_dir if cell.places else manifests.VOLUME_ROOT
         plan = SnapshotPlan(
             run_id=self._workspace.run_id, claim=(job.volume and job.volume.claim) or "", image=self._tools,
-            options=options, request=f"{job.cell.cell_id}-{job.cell.attempt}",
+            options=options, request=manifests.cell_name(cell.run_id, cell.cell_id, cell.attempt),
+            directory=str(PurePosixPath(data_dir).relative_to(manifests.VOLUME_ROOT)),
         )  # fmt: skip
-        return RequestedSnapshots(self._cluster, plan, self._owner.references)
+        count = len(snapshot_steps(cell.steps)) if job.kind == "run" else 0
+        return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
 
     def _options_of(self, volume: OpenVolume | None) -> KubernetesOptions:
         """Return the options of the volume's cells; a variant of a volume has that volume's."""
@@ -265,6 +270,7 @@ class KubernetesTarget:
     def _node_of_claims(self, job: Job) -> str:
         """Return the node that a claim of the run was bound for; only of those that must share the cell's node."""
         selector = f"{LABEL_RUN}={self._workspace.run_id}"
+        selector += f",{_COMPONENT}!={SNAPSHOT}"  # a restored claim is where its reader was
         claims = self._cluster.ask(
             "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
         )["items"]

@@ -53,6 +53,7 @@ class StepKind:
         warm_reads: how it reports the cold and the warm read of the same files.
         expanded: a parameter with a list of values, each of which becomes a step of its own.
         after: a kind of step that must come before it.
+        is_remote: others do its work, whose CPU time is not a disturbance.
         choices: explanations of a parameter's values, by parameter.
         required: values for the parameters that have no default, as in an example.
     """
@@ -70,6 +71,7 @@ class StepKind:
     warm_reads: WarmReads | None = None
     expanded: str = ""
     after: str = ""
+    is_remote: bool = False
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     required: Mapping[str, Scalar] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag
+from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag, field_validator
 
 from volbench.records.base import Scalar, Seconds
 from volbench.records.metric import ERRORS, LATENCIES, QUERIES, Metric
@@ -66,6 +66,16 @@ class OltpStep(StepBase):
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
         "deletion of old rows (`purge`), a `snapshot` of the volume.",
     )
+
+    @field_validator("concurrent")
+    @classmethod
+    def _a_snapshot_is_restored_alone(cls, steps: tuple[ConcurrentStep, ...]) -> tuple[ConcurrentStep, ...]:
+        if any(isinstance(step, SnapshotStep) and step.restore for step in steps):
+            raise ValueError(
+                "a concurrent snapshot needs `restore: false`: what a load loses to a backup is not what it loses"
+                " to reads of a restored volume; restore in a `snapshot` step of its own"
+            )
+        return steps
 
     @property
     def script(self) -> str:

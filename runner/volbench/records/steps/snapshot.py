@@ -12,20 +12,23 @@ from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCo
 from volbench.records.steps.kind import StepKind
 
 ASSUMED_READY_S = 60.0
+ANSWER_LATE_S = 300.0
+"""Beyond the step's own limits: an orchestrator that was away for a moment asks the cluster again."""
+TIMEOUT_S_MAX = 7 * 86400.0
 _CLASS = r"^[a-z0-9.-]{0,253}$"
 
 
 class SnapshotStep(StepBase):
     """Takes a VolumeSnapshot of the server's volume while the server runs; for the target kubernetes.
 
-    It restores the snapshot to a new claim, reads all files of that twice, and removes snapshot and claim. In
-    `concurrent` of an `oltp` step it runs under load, and the rows `during` and `alone` show what the load lost;
-    `restore: false` keeps the reads of the restored volume out of that.
+    It restores the snapshot to a new claim, reads the server's files there twice, and removes snapshot and claim.
+    In `concurrent` of an `oltp` step it runs under load, with `restore: false`, and the rows `during` and `alone`
+    show what the load lost. The volume has the dataset's template, too, so a snapshot has about twice the data.
     """
 
     kind: Literal["snapshot"] = "snapshot"
     restore: bool = Field(
-        default=True, description="Restore it to a new claim, and read all files of that; it needs a second volume."
+        default=True, description="Restore it to a new claim, and read the server's files there; a second volume."
     )
     snapshot_class: str = Field(
         default="", pattern=_CLASS, description="VolumeSnapshotClass; empty: the default class of the driver."
@@ -34,7 +37,11 @@ class SnapshotStep(StepBase):
         default="", pattern=_CLASS, description="StorageClass of the restored claim; empty: that of the volume."
     )
     timeout_s: Seconds = Field(
-        default=3600.0, alias="timeout", gt=0, description="Of the snapshot, and again of restore and reads."
+        default=3600.0,
+        alias="timeout",
+        gt=0,
+        le=TIMEOUT_S_MAX,
+        description="Of the snapshot, and again of restore and reads.",
     )
     start_after_s: Seconds = Field(
         default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
@@ -42,6 +49,11 @@ class SnapshotStep(StepBase):
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
     )
+
+    @property
+    def answer_s_max(self) -> float:
+        """How long the agent waits for the orchestrator's answer, in seconds."""
+        return self.timeout_s * (2 if self.restore else 1) + ANSWER_LATE_S
 
     @property
     def tool(self) -> str:
@@ -72,7 +84,7 @@ KIND = StepKind(
         ),
         Metric(
             "first_touch_mib_per_s", "MiB/s", "higher", "first read after restore",
-            "all files of the restored volume, one after the other, without the page cache", "part",
+            "the server's files on the restored volume, one after the other, without the page cache", "part",
         ),
         Metric(
             "second_touch_mib_per_s", "MiB/s", "none", "second read after restore",
@@ -82,4 +94,5 @@ KIND = StepKind(
     primary=("snapshot_ready_s",),
     file_io="step",
     stream_parameters=(),
+    is_remote=True,
 )  # fmt: skip

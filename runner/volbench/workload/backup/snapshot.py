@@ -24,14 +24,17 @@ class Snapshot(Workload[SnapshotStep]):
             )  # fmt: skip
 
     def run(self, step: SnapshotStep, ctx: StepContext) -> StepOutcome:
-        """Take, restore and read a snapshot. Raises EnvironmentLacks, StepFailed."""
+        """Take, restore and read a snapshot. Raises EnvironmentLacks, StepFailed.
+
+        The window is the work in the cluster, without the way of request and answer.
+        """
         self.check(step, ctx)
         assert ctx.take_snapshot is not None  # noqa: S101 - checked
         ctx.progress("waiting for the snapshot", None)
-        begun_s = ctx.clock.now_s()
-        times = ctx.take_snapshot(step, ctx.cancelled)
+        taken = ctx.take_snapshot(step, ctx.cancelled)
+        times, end_s = taken.times, ctx.clock.now_s() - taken.ended_ago_s
         return StepOutcome(
-            window_s=(begun_s, ctx.clock.now_s()),
+            window_s=(end_s - taken.work_s, end_s),
             metrics=_metrics(times),
             notes=_notes(times),
             details={**times.model_dump(), "window_s": step.window_s},

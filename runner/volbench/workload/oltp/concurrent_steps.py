@@ -11,7 +11,10 @@ from typing import Any
 
 from volbench.errors import StepFailed
 from volbench.records.steps.oltp import ConcurrentStep
+from volbench.records.steps.snapshot import SnapshotStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+
+SPARE_S = 60.0
 
 
 class ConcurrentSteps:
@@ -48,7 +51,7 @@ class ConcurrentSteps:
                 suffix=f"beside-{number}-{step.tool}" if len(self._steps) > 1 else f"beside-{step.tool}",
                 kind=step.kind,
                 parameters=step.parameters(),
-                outcome=future.result(timeout=step.start_after_s + step.timeout_s + 60),
+                outcome=_outcome(future, step),
             )
             for number, (step, future) in enumerate(zip(self._steps, self._futures, strict=True), start=1)
         )
@@ -57,6 +60,16 @@ class ConcurrentSteps:
         if self.ctx.cancelled.wait(step.start_after_s):
             raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
         return self._workloads[step.kind].run(step, self.ctx)
+
+
+def _outcome(future: Future[StepOutcome], step: ConcurrentStep) -> StepOutcome:
+    """Wait for a step, which has a timeout of its own. Raise StepFailed."""
+    limit_s = step.answer_s_max if isinstance(step, SnapshotStep) else step.timeout_s
+    try:
+        return future.result(timeout=step.start_after_s + limit_s + SPARE_S)
+    except TimeoutError as error:
+        what = f"the concurrent {step.tool} did not end"
+        raise StepFailed(what, evidence=f"{limit_s + SPARE_S:.0f} s after the load") from error
 
 
 @contextmanager

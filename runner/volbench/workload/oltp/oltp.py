@@ -228,7 +228,7 @@ class _Run:
             "events_counted": self.all_counted,
             **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
         }
-        if any(concurrent.tool == "physical" for concurrent in self.step.concurrent):
+        if any(concurrent.tool in ("physical", "snapshot") for concurrent in self.step.concurrent):
             details[FILES_COPIED] = True
         if self.step.rate is not None:
             before = self.before[-1].interval if self.before else None

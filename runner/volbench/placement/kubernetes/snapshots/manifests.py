@@ -7,12 +7,14 @@ from typing import Any
 
 from volbench.placement.kubernetes.manifests import (
     AGENT,
+    NO_DISRUPTION,
     VOLUME_ROOT,
     container_basics,
     labels_of_run,
     pod_basics,
 )
 from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.records.base import parse_size_bytes
 from volbench.volume.kinds.claim import object_name
 
 Object = dict[str, Any]
@@ -35,7 +37,9 @@ class SnapshotPlan:
         storage_class: of the restored claim; empty: the source's.
         image: with volbench, of the Job that reads.
         options: where the reader runs, and as which user.
-        request: names the snapshot among those of the run; empty: the only one.
+        request: names the snapshot among those of the run, as a part of an object's name; empty: the only one.
+        directory: on the volume, of the files that are read; relative.
+        near: the node for the reader, if it has room; empty: any.
     """
 
     run_id: str
@@ -45,11 +49,13 @@ class SnapshotPlan:
     image: str = ""
     options: KubernetesOptions
     request: str = ""
+    directory: str = ""
+    near: str = ""
 
     @property
     def name(self) -> str:
         """Of snapshot, restored claim and Job."""
-        return object_name("volbench", self.run_id.rsplit("-", 1)[-1], *filter(None, (self.request,)), COMPONENT)
+        return self.request or object_name("volbench", self.run_id.rsplit("-", 1)[-1], COMPONENT)
 
 
 def _metadata(plan: SnapshotPlan) -> Object:
@@ -71,10 +77,12 @@ def restored_claim(plan: SnapshotPlan, source: Object, restore_size: str = "") -
 
     Args:
         source: the claim that the snapshot is of.
-        restore_size: the least size, as the snapshot's status says; empty: the source's.
+        restore_size: the least size, as the snapshot's status says; empty, 0 or less than the source's: that.
     """
     spec = source["spec"]
-    size = restore_size or source.get("status", {}).get("capacity", {}).get("storage") or ""
+    sizes = [restore_size, source.get("status", {}).get("capacity", {}).get("storage") or "",
+             spec["resources"]["requests"]["storage"]]  # fmt: skip
+    size = max(filter(None, sizes), key=_size_bytes)
     storage_class = plan.storage_class or spec.get("storageClassName")
     return {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": _metadata(plan),
@@ -82,30 +90,42 @@ def restored_claim(plan: SnapshotPlan, source: Object, restore_size: str = "") -
             "accessModes": ["ReadWriteOnce"],
             **({"storageClassName": storage_class} if storage_class else {}),
             "dataSource": {"apiGroup": GROUP, "kind": "VolumeSnapshot", "name": plan.name},
-            "resources": {"requests": {"storage": size or spec["resources"]["requests"]["storage"]}},
+            "resources": {"requests": {"storage": size}},
         },
     }  # fmt: skip
 
 
+def _size_bytes(quantity: str) -> float:
+    """Return the bytes of a quantity such as 10Gi; 0 for one of another form."""
+    try:
+        return parse_size_bytes(quantity)
+    except ValueError:
+        return 0
+
+
 def reader_job(plan: SnapshotPlan) -> Object:
     """Return the Job that reads all files of the restored volume twice; it writes nothing there."""
+    directory = f"{VOLUME_ROOT}/{plan.directory}".rstrip("/")
     container = {
-        **container_basics(plan.options, READER, plan.image, ["volbench", "cell", "first-touch", VOLUME_ROOT]),
+        **container_basics(plan.options, READER, plan.image, ["volbench", "cell", "first-touch", directory]),
         "resources": _SIZES,
         "volumeMounts": [
             {"name": "volume", "mountPath": VOLUME_ROOT, "readOnly": True}, {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside a container, of its own
         ],
     }  # fmt: skip
     metadata = _metadata(plan)
+    near = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [plan.near]}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": near}]}
     spec = {
         **pod_basics(plan.options),
+        **({"affinity": {"nodeAffinity": preferred}} if plan.near and not plan.options.node else {}),
         "containers": [container],
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": plan.name}},
             {"name": "tmp", "emptyDir": {}},
         ],
     }
-    template = {"metadata": {"labels": metadata["labels"]}, "spec": spec}
+    template = {"metadata": {"labels": metadata["labels"], "annotations": NO_DISRUPTION}, "spec": spec}
     return {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
         "spec": {"backoffLimit": 0, "template": template},

@@ -27,6 +27,8 @@ from volbench.volume.kinds.run_owner import owned
 
 Object = dict[str, Any]
 _POLL_S = 1.0
+FINAL_TROUBLE_AFTER_S = 20.0
+"""How long to wait for an image that cannot be pulled, as for a cell."""
 SETUP = (
     "install the snapshot API (CRDs and controller of kubernetes-csi/external-snapshotter; on EKS the add-on"
     " snapshot-controller), and apply k8s/snapshots for the rights"
@@ -44,6 +46,7 @@ def measure_snapshot(
     restore: bool = True,
     keep: bool = False,
     say: Callable[[str], object] = lambda _: None,
+    ended: Callable[[], object] = lambda: None,
     cancelled: threading.Event | None = None,
 ) -> SnapshotTimes:
     """Take, restore and read a snapshot; remove everything but the source, unless it shall be kept.
@@ -51,9 +54,10 @@ def measure_snapshot(
     Args:
         references: returns the `ownerReferences` of what is made, so that the cluster deletes it when this process
             is gone for good.
-        timeout_s: of each of the three.
+        timeout_s: of the snapshot, and again of restore and reads.
         restore: whether it is restored and read.
         say: called with a line when the snapshot is ready.
+        ended: called when the snapshot is ready or, where it is restored, read; its objects are then removed.
         cancelled: set to give up.
 
     Raises EnvironmentLacks without the snapshot API, its rights, or a class; VolumeUnavailable for a source without
@@ -65,24 +69,25 @@ def measure_snapshot(
     path = f"{snapshots_path(cluster)}/{plan.name}"
     with ExitStack() as stack:
         begun_s = time.monotonic()
+        if not keep:  # before the request: its answer may be lost
+            stack.callback(_remove, cluster, path)
         made = _create(cluster, owned(volume_snapshot(plan), owners))
-        if not keep:
-            stack.callback(cluster.delete, path, doing=f"deleting snapshot {plan.name}")
         ready = _await_ready(cluster, path, timeout_s, cancelled)
         ready_s = time.monotonic() - begun_s
         say(f"the snapshot is ready after {ready_s:.0f} s")
         times = SnapshotTimes(claim=plan.claim, snapshot=plan.name, cut_s=_cut_s(made, ready), ready_s=ready_s)
         if not restore:
+            ended()
             return times
         claim = restored_claim(plan, source, str(ready["status"].get("restoreSize") or ""))
         doing = f"restoring snapshot {plan.name}"
+        if not keep:
+            stack.callback(_remove, cluster, f"persistentvolumeclaims/{plan.name}")
+            stack.callback(_remove, cluster, cluster.jobs(plan.name))
         claim = cluster.ask("POST", "persistentvolumeclaims", owned(claim, owners), doing=doing)
-        if not keep:
-            stack.callback(cluster.delete, f"persistentvolumeclaims/{plan.name}", doing=doing)
         cluster.ask("POST", cluster.jobs(), owned(reader_job(plan), owners), doing=doing)
-        if not keep:
-            stack.callback(cluster.delete, cluster.jobs(plan.name), doing=doing)
         pod, read = _await_reader(cluster, plan, timeout_s, cancelled)
+        ended()
     started = status_of(pod, READER)["state"]["terminated"]["startedAt"]
     restored = RestoreTimes(
         restore_s=(_moment(started) - _moment(claim["metadata"]["creationTimestamp"])).total_seconds(),
@@ -128,6 +133,15 @@ def remove_snapshot(cluster: Cluster, plan: SnapshotPlan) -> bool:
 def snapshots_path(cluster: Cluster) -> str:
     """Return the path of the namespace's VolumeSnapshots in the API."""
     return f"/apis/{API_VERSION}/namespaces/{cluster.namespace}/volumesnapshots"
+
+
+def _remove(cluster: Cluster, path: str) -> None:
+    """Delete an object that may exist; what this user may not delete it could not create."""
+    try:
+        cluster.delete(path, doing=f"deleting {path.rpartition('/')[2]} of a snapshot")
+    except EnvironmentLacks as refused:
+        if refused.cause != "no_permission":
+            raise
 
 
 def _source(cluster: Cluster, plan: SnapshotPlan) -> Object:
@@ -181,6 +195,7 @@ def _await_reader(
 ) -> tuple[Object, dict[str, Any]]:
     """Return the reader's ended pod and what it has measured."""
     until_s = time.monotonic() + timeout_s
+    stuck_since_s: float | None = None
     pod: Object | None = None
     while True:
         selector = f"job-name={plan.name}"
@@ -188,7 +203,9 @@ def _await_reader(
         pod = next(iter(pods), None)
         if pod is not None and is_over(pod):
             break
-        if time.monotonic() > until_s:
+        stuck_since_s = _stuck_since(pod, stuck_since_s)
+        is_stuck = stuck_since_s is not None and time.monotonic() - stuck_since_s > FINAL_TROUBLE_AFTER_S
+        if is_stuck or time.monotonic() > until_s or _has_failed(cluster, plan):
             raise _not_read(cluster, plan, pod)
         if cancelled.wait(_POLL_S):
             raise StepFailed("the snapshot was cancelled", where=f"claim {plan.claim}")
@@ -199,6 +216,21 @@ def _await_reader(
         return pod, parse_json(log.strip().splitlines()[-1])
     except (ValueError, IndexError):
         raise _not_read(cluster, plan, pod) from None
+
+
+def _stuck_since(pod: Object | None, since_s: float | None) -> float | None:
+    """Return since when the pod is in trouble that does not pass; None: it is not."""
+    trouble = waiting_trouble(pod) if pod is not None else None
+    if trouble is None or not trouble.final:
+        return None
+    return time.monotonic() if since_s is None else since_s
+
+
+def _has_failed(cluster: Cluster, plan: SnapshotPlan) -> bool:
+    """Return whether the reader's Job has failed: its pod was deleted or evicted."""
+    job = cluster.ask("GET", cluster.jobs(plan.name), doing="waiting for the restored volume")
+    conditions = job["status"].get("conditions", [])
+    return any(condition["type"] == "Failed" and condition["status"] == "True" for condition in conditions)
 
 
 def _not_read(cluster: Cluster, plan: SnapshotPlan, pod: Object | None) -> VolbenchError:
