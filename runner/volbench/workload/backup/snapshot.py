@@ -31,10 +31,10 @@ class Snapshot(Workload[SnapshotStep]):
         self.check(step, ctx)
         assert ctx.take_snapshot is not None  # noqa: S101 - checked
         ctx.progress("waiting for the snapshot", None)
-        taken = ctx.take_snapshot(step, ctx.cancelled)
-        times, end_s = taken.times, ctx.clock.now_s() - taken.ended_ago_s
+        snapshot = ctx.take_snapshot(step, ctx.cancelled)
+        times, end_s = snapshot.times, ctx.clock.now_s() - snapshot.ended_ago_s
         return StepOutcome(
-            window_s=(end_s - taken.work_s, end_s),
+            window_s=(end_s - snapshot.work_s, end_s),
             metrics=_metrics(times),
             notes=_notes(times),
             details={**times.model_dump(), "window_s": step.window_s},

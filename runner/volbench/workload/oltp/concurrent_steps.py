@@ -68,8 +68,8 @@ def _outcome(future: Future[StepOutcome], step: ConcurrentStep) -> StepOutcome:
     try:
         return future.result(timeout=step.start_after_s + limit_s + SPARE_S)
     except TimeoutError as error:
-        what = f"the concurrent {step.tool} did not end"
-        raise StepFailed(what, evidence=f"{limit_s + SPARE_S:.0f} s after the load") from error
+        message = f"the concurrent {step.tool} did not end"
+        raise StepFailed(message, evidence=f"{limit_s + SPARE_S:.0f} s after the load") from error
 
 
 @contextmanager
