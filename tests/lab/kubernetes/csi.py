@@ -28,6 +28,8 @@ PROGRAMS = {
     "csi-node-driver-registrar": "node-driver-registrar",
 }
 """Program -> repository of kubernetes-csi."""
+VERSION = "lab"
+"""The driver refuses to be without one."""
 _KINDS = ("volumesnapshots", "volumesnapshotclasses", "volumesnapshotcontents")
 _SOCKET = "/var/lib/kubelet/plugins/csi-hostpath/csi.sock"
 _READY_S = 120.0
@@ -101,8 +103,8 @@ def _build(layout: Layout, sources: Path) -> Path:
             continue
         directory.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            ["nice", "go", "build", "-mod=vendor", "-trimpath", "-ldflags", "-s -w", "-o", f"{program}.partial",
-             f"./cmd/{name}"],
+            ["nice", "go", "build", "-mod=vendor", "-trimpath", "-ldflags", f"-s -w -X main.version={VERSION}",
+             "-o", f"{program}.partial", f"./cmd/{name}"],
             cwd=sources / repository, env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}, check=False,
         )  # fmt: skip
         if done.returncode != 0:

@@ -38,7 +38,7 @@ class SnapshotRequests:
         """Return a snapshot's times. Raises what the orchestrator met; StepFailed if it gives no answer."""
         with self._lock:
             request = SnapshotRequest(
-                number=next(self._numbers), step=step.name, restore=step.restore,
+                number=next(self._numbers), step=step.name or step.kind, restore=step.restore,
                 snapshot_class=step.snapshot_class, storage_class=step.storage_class, timeout_s=step.timeout_s,
             )  # fmt: skip
             with self._progress.requesting(request):

@@ -316,7 +316,9 @@ def _emulator_volume(claim: str) -> dict[str, Any]:
 
 def _keeper(cell: CellObjects) -> dict[str, Any]:
     """Return the container that logs the agent's progress and keeps the results after the agent's end."""
-    follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
+    # Without inotify, tail looks for a replaced file after five readings of the old one, which takes seconds.
+    polling = ["--sleep-interval=0.5", "--max-unchanged-stats=1"]
+    follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", *polling, f"{OUT}/progress.json"]
     return {
         **container_basics(
             cell.options,

@@ -112,7 +112,7 @@ def require_snapshots(cluster: Cluster) -> None:
 
 def _no_snapshot_api(missing: NotFound) -> EnvironmentLacks:
     return EnvironmentLacks(
-        "the cluster has no snapshot API", where=API_VERSION, evidence=missing.evidence, next_step=SETUP,
+        "the cluster has no snapshot API", where=API_VERSION, evidence=missing.evidence.strip(), next_step=SETUP,
         cause="no_snapshots",
     )  # fmt: skip
 
