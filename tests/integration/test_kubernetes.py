@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
+ONE = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+"""For a test that compares nothing: a second volume would need a dataset of its own."""
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
 
 
@@ -59,7 +61,7 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
 @pytest.mark.timeout(400)
 def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBench) -> None:
     """The first cell outlives the API server, the second the runner; neither is begun again."""
-    process = cluster.start("steps.0.duration=8s")
+    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE)
     cluster.until(cluster.in_step, process)
     first = cluster.current_cell().name
     cluster_run.lab("api", "stop")
@@ -77,7 +79,7 @@ def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBe
 @pytest.mark.timeout(400)
 def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: ClusterBench) -> None:
     """Each attempt is kept apart, with the cause; at the end every cell is done."""
-    process = cluster.start("steps.0.duration=8s")
+    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE)
     cluster.until(cluster.in_step, process)
     first = cluster.current_cell().name
     kubectl("delete", "pod", cluster.pod(), "-n", cluster.namespace, "--wait=false")
@@ -112,8 +114,7 @@ def test_a_drain_waits_for_the_cell_that_measures_and_for_no_other(cluster: Clus
     """By the budget of k8s/base: an agent that runs is not evicted; a pod that only keeps its results is."""
     budget = (ROOT / "k8s" / "base" / "disruptions.yaml").read_text()
     kubectl("apply", "-f", "-", stdin=budget.replace("namespace: volbench}", f"namespace: {cluster.namespace}}}"))
-    volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
-    process = cluster.start("steps.0.duration=8s", volumes=volumes)
+    process = cluster.start("steps.0.duration=8s", volumes=ONE)
     cluster.until(cluster.in_step, process)
     pod = cluster.pod()
 
@@ -232,7 +233,7 @@ def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: Clu
 @pytest.mark.timeout(400)
 def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
     """Exit code 130; the agent ends in good order, and nothing is left in the namespace."""
-    process = cluster.start("steps.0.duration=30s", volumes={"a": f"storage-class:{cluster_run.STORAGE_CLASS}"})
+    process = cluster.start("steps.0.duration=30s", volumes=ONE)
     cluster.until(cluster.in_step, process)
     cell = cluster.current_cell()
     live_run.send(process, signal.SIGINT)
@@ -246,8 +247,7 @@ def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
 @pytest.mark.timeout(400)
 def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster: ClusterBench) -> None:
     """The result names the PersistentVolume by its uid; a claim made anew would be another volume."""
-    volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
-    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=volumes)
+    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=ONE)
     cluster.until(lambda: len(cluster.events("cell_finished")) == 1 and cluster.in_step(), process)
     live_run.send(process, signal.SIGINT)
     ended = cluster.end(process)

@@ -123,6 +123,7 @@ def test_an_image_that_cannot_be_had_is_final(reason: str) -> None:
     assert found is not None
     assert found.final
     assert found.cause == "image_missing"
+    assert found.at_once == (reason != "ImagePullBackOff"), "a registry may fail for a moment"
     assert "no such host" in found.evidence
 
 

@@ -247,7 +247,7 @@ class KubernetesPlacement:
         if self._waiting_since_s is None or queued != self._is_queued:
             self._waiting_since_s, self._is_queued = now_s, queued  # each wait has a limit of its own
         waited_s = now_s - self._waiting_since_s
-        final = trouble is not None and trouble.final and waited_s > FINAL_TROUBLE_AFTER_S
+        final = trouble is not None and trouble.final and (trouble.at_once or waited_s > FINAL_TROUBLE_AFTER_S)
         limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
         if not final and waited_s < limit_s:
             return

@@ -15,6 +15,8 @@ _AT_ONCE = {
     "ErrImageNeverPull": "image_missing", "InvalidImageName": "image_missing",
     "CreateContainerError": "container_refused", "RunContainerError": "container_refused",
 }  # fmt: skip
+_NEVER_PULLED = frozenset({"ErrImageNeverPull", "InvalidImageName"})
+"""No registry is asked, so there is nothing to wait for."""
 _SOON = {"ImagePullBackOff": "image_missing", "CreateContainerConfigError": "container_refused"}
 """Reasons of a waiting container that do not go away."""
 _EVENTS_SHOWN = 6
@@ -30,6 +32,8 @@ class Trouble:
     final: bool
     """Waiting does not help."""
     next_step: str = ""
+    at_once: bool = False
+    """Nothing can pass in a moment."""
 
 
 def status_of(pod: Object, name: str) -> Object:
@@ -163,6 +167,7 @@ def waiting_trouble(
                 else "a container is refused",
                 evidence=f"container {name}: {reason}: {waiting.get('message', '')}",
                 final=True,
+                at_once=reason in _NEVER_PULLED,
             )
     return None
 
