@@ -230,6 +230,7 @@ def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: Clu
 
 
 @only_lab
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
     """Exit code 130; the agent ends in good order, and nothing is left in the namespace."""
@@ -249,9 +250,11 @@ def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster:
     """The result names the PersistentVolume by its uid; a claim made anew would be another volume."""
     process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=ONE)
     cluster.until(lambda: len(cluster.events("cell_finished")) == 1 and cluster.in_step(), process)
+    cell = cluster.current_cell()
     live_run.send(process, signal.SIGINT)
     ended = cluster.end(process)
     assert ended.code == 130, ended.output
+    assert '"status": "interrupted"' in (cell / "result.json").read_text(), "the agent ended in good order"
     (claim,) = cluster.objects("persistentvolumeclaims")
     name = claim["metadata"]["name"]
     assert f"kubectl delete pvc -n {cluster.namespace} {name}" in ended.output

@@ -60,10 +60,10 @@ def write_suite(file: Path) -> None:
     file.write_text((ROOT / "suites" / "quick.yaml").read_text() + volumes)
 
 
-def settings() -> list[str]:
+def settings(duration: str = "8s") -> list[str]:
     server = pick_server_image(local_images(), "mysql")
     assert server is not None
-    small = (*live_run.SMALL, f"engine.image={server.name}", "steps.0.duration=8s")
+    small = (*live_run.SMALL, f"engine.image={server.name}", f"steps.0.duration={duration}")
     return [f"--set={one}" for one in small]
 
 
@@ -233,7 +233,7 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
     write_suite(tmp_path / "suite.yaml")
     name, tag = tools_image().split(":")
     values = {
-        "image": {"repository": name, "tag": tag, "pullPolicy": "Never"}, "options": settings(),
+        "image": {"repository": name, "tag": tag, "pullPolicy": "Never"}, "options": settings("2s"),
         "results": {"storageClassName": STORAGE_CLASS},
     }  # fmt: skip
     (tmp_path / "values.yaml").write_text(json.dumps(values))
