@@ -37,7 +37,7 @@ class SnapshotPlan:
         storage_class: of the restored claim; empty: the source's.
         image: with volbench, of the Job that reads.
         options: where the reader runs, and as which user.
-        request: names the snapshot among those of the run, as a part of an object's name; empty: the only one.
+        request: the name of snapshot, restored claim and Job, one for each request; empty: a run's only one.
         directory: on the volume, of the files that are read; relative.
         near: the node for the reader, if it has room; empty: any.
     """
@@ -104,7 +104,7 @@ def _size_bytes(quantity: str) -> float:
 
 
 def reader_job(plan: SnapshotPlan) -> Object:
-    """Return the Job that reads all files of the restored volume twice; it writes nothing there."""
+    """Return the Job that reads the plan's files on the restored volume twice; it writes nothing there."""
     directory = f"{VOLUME_ROOT}/{plan.directory}".rstrip("/")
     container = {
         **container_basics(plan.options, READER, plan.image, ["volbench", "cell", "first-touch", directory]),

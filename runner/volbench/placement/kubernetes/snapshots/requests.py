@@ -23,6 +23,7 @@ from volbench.volume.cluster import Cluster
 
 _log = logging.getLogger(__name__)
 CLEAN_UP_S = 120.0
+"""How long to wait for the removal of a snapshot that is given up; its owner in the cluster removes it later."""
 
 
 @dataclass
@@ -42,7 +43,7 @@ class RequestedSnapshots:
     """Takes the snapshots of one attempt, one at a time; the agent withdraws a request that it no longer waits for.
 
     Args:
-        plan: of the attempt's claim; each request has a snapshot of its own name.
+        plan: of the attempt's claim; its `request` is the beginning of the names of all snapshots.
         references: returns the `ownerReferences` of the run's objects.
         requests_max: how many the attempt may have made.
     """
