@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -121,6 +122,7 @@ class LazyGroup(TyperGroup):
         return self.commands.get(cmd_name)
 
 
+@cache
 def _command(name: str) -> Command:
     module = import_module(f"volbench.cli.{COMMANDS[name]}")
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)

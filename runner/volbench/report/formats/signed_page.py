@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -9,11 +10,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 def signed_page(template: str, **values: Any) -> str:
     """Return a template of report/page with its values, all escaped. A missing value is an error."""
-    environment = Environment(
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(**values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +15,7 @@ from volbench.report.rows import prediction, storage_classes
 from volbench.report.views.cost_tables import signed
 
 
+@cache
 def template_environment() -> Environment:
     """Return the engine that reads the templates of `report/page`; an undefined name is an error."""
     environment = Environment(

@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, median
 from volbench.analysis.explain.evidence.cliffs import midranks
@@ -106,7 +108,7 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
         return None
     per_bucket = -(-len(finite) // BUCKETS_MAX)
     starts = np.arange(0, len(finite) - per_bucket + 1, per_bucket)
-    level = np.array([float(np.median(values[finite[at : at + per_bucket]])) for at in starts])
+    level = np.median(values[finite[: len(starts) * per_bucket]].reshape(len(starts), per_bucket), axis=1)
     scores = midranks(level) if len(level) >= RANKS_MIN else np.log(np.maximum(level, 1e-12))
     first, last, stands_out = _stretch(scores)
     inside = np.zeros(len(level), dtype=bool)
@@ -253,16 +255,26 @@ def _size_kib(device: Device) -> Floats | None:
 
 def _stretch(scores: Floats) -> tuple[int, int, float]:
     """First and end of the stretch whose sum is furthest above its expectation, and by how many deviations."""
-    size = len(scores)
+    first, end, spread = _stretches(len(scores))
     sums = np.concatenate([[0.0], np.cumsum(scores - scores.mean())])
     deviation = float(scores.std(ddof=1)) or 1.0
+    z = (sums[end] - sums[first]) / (deviation * spread)
+    best = int(np.argmax(z))
+    return int(first[best]), int(end[best]), float(z[best])
+
+
+@lru_cache(maxsize=16)
+def _stretches(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Of the stretches of a series that leave enough outside: first, end, and the deviation of a sum of unit ones.
+
+    Args:
+        size: samples of the series, at most BUCKETS_MAX.
+    """
     first, end = np.triu_indices(size + 1, LENGTH_MIN)
     length = end - first
     usable = size - length >= LENGTH_MIN
     first, end, length = first[usable], end[usable], length[usable]
-    z = (sums[end] - sums[first]) / (deviation * np.sqrt(length * (size - length) / size))
-    best = int(np.argmax(z))
-    return int(first[best]), int(end[best]), float(z[best])
+    return first, end, np.sqrt(length * (size - length) / size)
 
 
 def _independent_share(ranks: Floats, inside: Mask) -> float:
