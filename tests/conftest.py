@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterable
@@ -45,6 +46,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of garbage collection what lives as long as the session: modules, and thousands of tests."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At its end the interpreter frees all of it."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

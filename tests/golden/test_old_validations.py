@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
+from json_schemas import validator
 
 from volbench.records.validation.result import VALIDATION_SCHEMA, Validation
 from volbench.store.files import read_record
@@ -20,8 +20,7 @@ EXAMPLES = HERE.parents[1] / "results/examples/validation"
 @pytest.mark.parametrize("name", ["clean", "planted"])
 def test_a_validation_of_schema_1_says_what_its_successor_says(name: str) -> None:
     older = HERE / f"validation-schema-1/{name}.json"
-    schema = json.loads((HERE / "schema-1/validation.schema.json").read_text())
-    jsonschema.validate(json.loads(older.read_text()), schema)
+    validator(HERE / "schema-1/validation.schema.json").validate(json.loads(older.read_text()))
     latest = EXAMPLES / name / "validation.json"
     assert json.loads(latest.read_text())["schema"] == VALIDATION_SCHEMA
     assert read_record(older, Validation, schema=VALIDATION_SCHEMA) == Validation.model_validate_json(

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import cluster_run
-import jsonschema
 import live_run
 import pytest
 from cluster_run import ClusterBench, kubectl
 from cluster_volumes import emulated_claim
+from json_schemas import check_record
 
 from volbench.placement.docker.image_names import tools_image
 from volbench.records.cell import CellResult
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 ONE = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
@@ -36,7 +35,7 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     assert cluster.everything() == set()
-    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(cluster.report())
+    check_record("report", cluster.report())
     results = cluster.directory.results()
     assert len({result.host.hostname for result in results}) == 1, "cells of a comparison share a node"
     for result in results:

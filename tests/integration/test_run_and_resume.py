@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -10,12 +9,10 @@ import signal
 import subprocess
 from pathlib import Path
 
-import jsonschema
 import live_run
 import pytest
+from json_schemas import check_record
 from live_run import FINISHED, LONG_ENOUGH, UNTIL_ENDED, Bench
-
-SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 
 
 def test_a_run_measures_every_cell_and_leaves_only_its_results(bench: Bench) -> None:
@@ -25,7 +22,7 @@ def test_a_run_measures_every_cell_and_leaves_only_its_results(bench: Bench) -> 
     bench.assert_all_done_once()
     assert_has_summaries(bench)
     report = bench.report()
-    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(report)
+    check_record("report", report)
     cells = report["cells"]
     assert isinstance(cells, list)
     assert [(cell["valid"], cell["invalid_reasons"]) for cell in cells] == [(True, [])] * 2

@@ -277,6 +277,7 @@ class _Cell:
             yield round(number * self.wanted.interval_s, 6)
 
     def _storage_rows(self, t0_s: float, t1_s: float, weight: float) -> Iterator[SeriesRow]:
+        disk = self.volume.volume_facts().disk or ""
         for t_s in self._ticks(t0_s, t1_s):
             moving = 0.0 if self._stalled(t_s) else self.speed * weight * math.exp(self.random.normal(0, 0.06))
             values: dict[tuple[str, str], float | None] = {
@@ -296,7 +297,7 @@ class _Cell:
             }
             for (source, name), value in values.items():
                 if value is not None:
-                    entity = self.volume.volume_facts().disk or "" if source == "diskstats" else ""
+                    entity = disk if source == "diskstats" else ""
                     yield SeriesRow(t_s=t_s, source=source, metric=name, value=value, entity=entity)
             for number in range(self.wanted.extra_metrics):
                 yield SeriesRow(

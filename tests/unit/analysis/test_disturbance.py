@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from itertools import product
+from bisect import bisect_right
+from itertools import islice, product
+from operator import itemgetter
 
 import pytest
 from hypothesis import assume, example, given
@@ -45,7 +47,7 @@ def closed_loop(*, clients: int, transactions: int, stolen: list[tuple[float, fl
 def served(begin: float, need: float, stolen: list[tuple[float, float]]) -> float:
     """When so much CPU time has been had."""
     at = begin
-    for low, high in stolen:
+    for low, high in islice(stolen, bisect_right(stolen, begin, key=itemgetter(1)), None):
         if at < low:
             had = min(need, low - at)
             need, at = need - had, at + had
