@@ -113,9 +113,12 @@ class TaskAccounts:
 
     Args:
         roots: by whose processes they are; a server's are none of the client's, wherever they were started.
+        readings_per_walk: how many readings one walk serves; a child that started since it is not counted yet.
     """
 
-    def __init__(self, roots: Mapping[str, Iterable[int]]) -> None:
+    def __init__(self, roots: Mapping[str, Iterable[int]], *, readings_per_walk: int = 1) -> None:
+        self._readings, self._readings_per_walk = 0, readings_per_walk
+        self._children: Children = {}
         server = tuple(roots.get(SERVER, ()))
         self._accounts = {
             entity: TaskAccount(pids, excluded=server if entity == CLIENT else ()) for entity, pids in roots.items()
@@ -123,8 +126,10 @@ class TaskAccounts:
 
     def read(self) -> dict[str, TaskTimes]:
         """Return the times since the first call; `cell` is server and client, where the server is known."""
-        children = children_of_all()
-        times = {entity: account.read(children) for entity, account in self._accounts.items()}
+        if self._readings % self._readings_per_walk == 0:
+            self._children = children_of_all()
+        self._readings += 1
+        times = {entity: account.read(self._children) for entity, account in self._accounts.items()}
         if SERVER in times and CELL not in times:
             times[CELL] = times[SERVER] + times.get(CLIENT, TaskTimes())
         return times

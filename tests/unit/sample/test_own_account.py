@@ -12,6 +12,7 @@ from volbench.analysis.explain.evidence.align import align
 from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.interface import Reading, Unavailable, Values
+from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.server.digests import StatementDigests
 from volbench.sample.server.own_account import OwnAccount, bucket_of
 from volbench.sample.server.performance_schema import PerformanceSchema
@@ -29,13 +30,14 @@ def test_the_bucket_of_a_time(ps: int, bucket: int) -> None:
 
 def test_each_statement_is_booked_once() -> None:
     own = OwnAccount()
-    own.book("3 20000000 1000000 aaaaaaaa\n5 5000000 0 bbbbbbbb")
-    own.book("5 5000000 0 bbbbbbbb\n9 20000000 0 aaaaaaaa")
+    own.book("3 20000000 1000000 0 aaaaaaaa\n5 5000000 0 1 bbbbbbbb")
+    own.book("5 5000000 0 1 bbbbbbbb\n9 20000000 0 0 aaaaaaaa")
     assert own.buckets == {bucket_of(20_000_000): 2, 0: 1}
     assert own.digest_counts == {"aaaaaaaa": 2, "bbbbbbbb": 1}
     assert own.digest_ps["aaaaaaaa"] == 40_000_000
+    assert (own.count, own.ps, own.lock_ps, own.errors) == (3, 45_000_000, 1_000_000, 1)
     own.clear()
-    own.book("3 20000000 0 aaaaaaaa")
+    own.book("3 20000000 0 0 aaaaaaaa")
     assert own.digest_counts == {"aaaaaaaa": 1}
 
 
@@ -138,8 +140,8 @@ def test_our_own_statements_are_subtracted_and_those_of_others_with_the_same_tex
         "aaaaaaaa": (115, 2 * 10**12, "SHOW GLOBAL STATUS"),
         "dddddddd": (60, 2 * 10**12, "SELECT ( SELECT ..."),
     }
-    ours = [f"{event} 50000000000 0 aaaaaaaa" for event in range(1, 11)]
-    server.history = "\n".join(ours + [f"{event} 100000000000 0 dddddddd" for event in range(11, 21)])
+    ours = [f"{event} 50000000000 0 0 aaaaaaaa" for event in range(1, 11)]
+    server.history = "\n".join(ours + [f"{event} 100000000000 0 0 dddddddd" for event in range(11, 21)])
     found = rates(source.read())
     assert found["query_per_s", "SHOW GLOBAL STATUS"] == 0.5
     assert ("query_per_s", "SELECT ( SELECT ...") not in found
@@ -206,3 +208,58 @@ def test_a_query_that_pays_is_never_one_of_ours() -> None:
     after = {key: value + 10**12 if key[0].startswith("digest") else value for key, value in before.items()}
     found = PerformanceSchema.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
     assert {row.entity for row in found if row.metric == "query_per_s"} == {"SELECT c FROM sbtestN"}
+
+
+class Counting:
+    """A server that is in use, with a history of our thread; answers what PerformanceSchema asks of it."""
+
+    generation = 1
+
+    def __init__(self) -> None:
+        self.columns = {"sessions": "9 2", "statements": "100 5000 300 4", "own": ""}
+        self.programs = ""
+        self.asked: list[str] = []
+
+    def rows(self, sql: str) -> list[Row]:
+        if "information_schema.TABLES" in sql:
+            tables = (
+                "events_statements_history", "events_statements_summary_global_by_event_name",
+                "events_statements_summary_by_thread_by_event_name", "session_connect_attrs",
+            )  # fmt: skip
+            return [(name.encode(),) for name in tables]
+        return [(b"events_statements_history",)] if "setup_consumers" in sql else []
+
+    def text(self, sql: str) -> list[str]:
+        self.asked.append(sql)
+        if sql == parse.PROGRAMS_QUERY:
+            return ["1", self.programs]
+        if sql.startswith("SELECT (1) AS volbench"):
+            names = [part.split()[0].rstrip(",") for part in sql.split(") AS ")[1:]]
+            return [self.columns.get(name, "1") for name in names]
+        return {parse.OWN_THREAD_QUERY: ["47"], parse.THREADS_QUERY: ["50", "0", "1"]}.get(sql, ["1"])
+
+
+def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
+    """Also those that failed: counted by our thread's history, which costs less than its table of sums."""
+    server = Counting()
+    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    assert source.probe().present
+    server.columns["own"] = "1 20 3 0 aaaaaaaa\n2 30 4 1 bbbbbbbb"
+    values = source.read()
+    names = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
+    assert [values[name, ""] for name in names] == [98, 4950, 293, 3]
+    assert not any("by_thread_by_event_name" in sql for sql in server.asked)
+
+
+def test_backup_tools_are_looked_for_when_sessions_have_come_or_gone() -> None:
+    """The server goes through the attributes of all sessions for them."""
+    server = Counting()
+    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    assert source.read()["program", "mysqldump"] == 0
+    server.programs = "mysqldump 1"
+    assert source.read()["program", "mysqldump"] == 0, "nobody came"
+    server.columns["sessions"] = "10 3"
+    assert source.read()["program", "mysqldump"] == 1
+    server.programs, server.columns["sessions"] = "", "10 2"
+    assert source.read()["program", "mysqldump"] == 0
+    assert server.asked.count(parse.PROGRAMS_QUERY) == 3

@@ -13,7 +13,17 @@ from busy_loops import busy_loops
 
 from volbench.sample.host.tasks import Tasks
 from volbench.sample.interface import Unavailable
-from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_busy_s, socket_peer, tree
+from volbench.volume import task_account
+from volbench.volume.task_account import (
+    SERVER,
+    CpuWatch,
+    TaskAccount,
+    TaskAccounts,
+    keep_task_file,
+    machine_busy_s,
+    socket_peer,
+    tree,
+)
 
 LIFETIME_S = 30
 CPUS = os.cpu_count() or 1
@@ -98,6 +108,18 @@ def test_the_server_s_tasks_are_counted_apart_from_the_load_s() -> None:
     for name in ("cpu_s", "delay_s"):
         assert later[name, "cell"] == pytest.approx(later[name, "server"] + later[name, "client"])
     assert 0 < later["cpu_s", "sampler"] <= later["cpu_s", "client"] + 0.1
+
+
+def test_one_look_at_all_processes_serves_some_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def children() -> dict[int, list[int]]:
+        looks.append(1)
+        return {}
+
+    monkeypatch.setattr(task_account, "children_of_all", children)
+    accounts = TaskAccounts({SERVER: (os.getpid(),)}, readings_per_walk=3)
+    assert [(accounts.read(), len(looks))[1] for _ in range(7)] == [1, 1, 1, 2, 2, 2, 3]
 
 
 def test_the_load_s_tasks_are_counted_where_the_server_is_not_seen() -> None:

@@ -31,6 +31,9 @@ from volbench.volume.task_account import (
     socket_peer,
 )
 
+_OBSERVED_READINGS_PER_WALK = 10
+"""A server in use hardly starts processes, and a walk over those of a large machine costs milliseconds."""
+
 
 class Tasks(Sampler):
     """Reads /proc of processes that can be seen from here, else a file that a process outside keeps up to date.
@@ -39,6 +42,7 @@ class Tasks(Sampler):
         server_pids, client_pids: roots of the server's process trees and of the agent's; empty: not seen.
         file: of `task_account.keep_task_file`; None: nobody keeps one.
         emulator_socket: of an emulated volume, whose daemon is counted too.
+        readings_per_walk: how many readings one look for children serves.
     """
 
     source: ClassVar[str] = "tasks"
@@ -51,10 +55,12 @@ class Tasks(Sampler):
         *,
         file: Path | None = None,
         emulator_socket: Path | None = None,
+        readings_per_walk: int = 1,
     ) -> None:
         self._roots = {SERVER: server_pids, CLIENT: client_pids}
         self._file, self._socket = file, emulator_socket
         self._accounts: TaskAccounts | None = None
+        self._readings_per_walk = readings_per_walk
         self._own = TaskAccount((os.getpid(),))
 
     @classmethod
@@ -65,6 +71,7 @@ class Tasks(Sampler):
             config.client_pids,
             file=Path(config.task_file) if config.task_file else None,
             emulator_socket=Path(config.emulator_socket) if config.emulator_socket else None,
+            readings_per_walk=_OBSERVED_READINGS_PER_WALK if config.read_only else 1,
         )
 
     @classmethod
@@ -87,7 +94,8 @@ class Tasks(Sampler):
             raise Unavailable("no process of the cell can be seen from here")
         if self._accounts is None:
             daemon = socket_peer(self._socket) if self._socket is not None else None
-            self._accounts = TaskAccounts(roots | ({} if daemon is None else {EMULATOR: (daemon,)}))
+            entities = roots | ({} if daemon is None else {EMULATOR: (daemon,)})
+            self._accounts = TaskAccounts(entities, readings_per_walk=self._readings_per_walk)
         values: Values = {}
         for entity, times in self._accounts.read().items():
             values["cpu_s", entity], values["delay_s", entity] = times.cpu_s, times.delay_s

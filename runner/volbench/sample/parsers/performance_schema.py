@@ -85,24 +85,30 @@ _STATEMENTS_OF_OTHERS = (
 _BY_THREAD = "events_statements_summary_by_thread_by_event_name"
 _OUR_DIGESTS = "LEFT(DIGEST_TEXT, 80) LIKE '%AS `volbench`%' OR DIGEST_TEXT LIKE 'SHOW GLOBAL STATUS WHERE %'"
 OWN_HISTORY = (
-    "SELECT GROUP_CONCAT(EVENT_ID, ' ', TIMER_WAIT, ' ', LOCK_TIME, ' ', COALESCE(LEFT(DIGEST, 8), '-')"
-    " SEPARATOR '\\n') FROM performance_schema.events_statements_history"
+    "SELECT GROUP_CONCAT(EVENT_ID, ' ', TIMER_WAIT, ' ', LOCK_TIME, ' ', ERRORS, ' ',"
+    " COALESCE(LEFT(DIGEST, 8), '-') SEPARATOR '\\n') FROM performance_schema.events_statements_history"
     " WHERE THREAD_ID = {thread} AND END_EVENT_ID IS NOT NULL"
 )
 SCANNED_THREADS_MAX = 100
 """Threads beyond which tables by thread are not asked at every tick where each of their rows is gone through."""
-THREADS_QUERY = "SELECT COUNT(*), @@global.version LIKE '%MariaDB%' FROM performance_schema.threads"
+THREADS_QUERY = (
+    "SELECT COUNT(*), @@global.version LIKE '%MariaDB%',"
+    " COALESCE(SUM(PROCESSLIST_ID = CONNECTION_ID() AND HISTORY = 'YES'), 0) FROM performance_schema.threads"
+)
+SESSIONS = "SELECT CONCAT_WS(' ', MAX(PROCESSLIST_ID), COUNT(PROCESSLIST_ID)) FROM performance_schema.threads"
+"""Another text when a session has come or gone: their numbers only grow."""
 OWN_THREAD_QUERY = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
 BACKUP_TOOLS = (
     "mysqldump", "mariadb-dump", "mysqlpump", "mydumper", "xtrabackup", "mariabackup", "mariadb-backup",
     "mysqlbackup",
 )  # fmt: skip
 """By the program_name that a client says of itself when it connects."""
-_PROGRAMS = (
-    "SELECT GROUP_CONCAT(ATTR_VALUE, ' ', COUNTED SEPARATOR '\\n') FROM (SELECT ATTR_VALUE, COUNT(*) AS COUNTED"
-    " FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE IN ({names})"
-    " GROUP BY ATTR_VALUE) volbench_programs"
+PROGRAMS_QUERY = (
+    "SELECT 1 AS volbench, (SELECT GROUP_CONCAT(ATTR_VALUE, ' ', COUNTED SEPARATOR '\\n')"  # noqa: S608
+    " FROM (SELECT ATTR_VALUE, COUNT(*) AS COUNTED FROM performance_schema.session_connect_attrs"
+    f" WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE IN ({_quoted(BACKUP_TOOLS)}) GROUP BY ATTR_VALUE) programs)"
 )
+"""Its second column has a line for each program. The first tells whose the statement is by its digest."""
 _FILES = (
     "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNT_READ, ' ', COUNT_WRITE, ' ', COUNT_MISC, ' ', SUM_TIMER_READ, ' ',"
     " SUM_TIMER_WRITE, ' ', SUM_TIMER_MISC, ' ', SUM_NUMBER_OF_BYTES_READ, ' ', SUM_NUMBER_OF_BYTES_WRITE"
@@ -136,6 +142,7 @@ class Available:
     """What this server's performance_schema keeps, found out once for each connection.
 
     `indexed`: its tables are looked up by thread, as MySQL's are; MariaDB goes through the rows of all threads.
+    `own_history`: our own thread's statements are kept, where the consumer is on.
     """
 
     tables: frozenset[str]
@@ -144,6 +151,7 @@ class Available:
     digests: int | None = None
     threads: int | None = None
     indexed: bool = True
+    own_history: bool = True
 
 
 def columns_of(available: Available) -> dict[str, str]:
@@ -179,15 +187,16 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
     columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
     if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
         columns.pop("background", None)
-    if "statements" in columns and available.indexed and _BY_THREAD in available.tables:
+    history = "events_statements_history"
+    if history in available.tables and history in available.consumers and available.own_history:
+        columns["own"] = OWN_HISTORY.format(thread=thread)  # with it the reader subtracts them
+    elif "statements" in columns and available.indexed and _BY_THREAD in available.tables:
         condition = f"THREAD_ID = {thread} AND ({_COUNTED})"
         columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=_BY_THREAD, ours=condition)
     elif "statements" in columns and DIGESTS_TABLE in available.tables:
         columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=DIGESTS_TABLE, ours=_OUR_DIGESTS)
-    if "events_statements_history" in available.tables and "events_statements_history" in available.consumers:
-        columns["own"] = OWN_HISTORY.format(thread=thread)
     if "session_connect_attrs" in available.tables:
-        columns["programs"] = _PROGRAMS.format(names=_quoted(BACKUP_TOOLS))
+        columns["sessions"] = SESSIONS
     return columns
 
 

@@ -17,7 +17,7 @@ _BUCKETS_PER_DECADE = 50
 
 
 class OwnAccount:
-    """Statements of one connection, by bucket of the histogram and by digest.
+    """Statements of one connection: all, by bucket of the histogram, and by digest.
 
     `history_query` gives what `book` takes; empty where the server keeps no history.
     """
@@ -29,6 +29,7 @@ class OwnAccount:
     def clear(self) -> None:
         """Forget all: another connection has another thread, whose events are numbered anew."""
         self._last_event = 0
+        self.count = self.ps = self.lock_ps = self.errors = 0
         self.buckets: Counter[int] = Counter()
         self.digest_counts: Counter[str] = Counter()
         self.digest_ps: Counter[str] = Counter()
@@ -38,15 +39,20 @@ class OwnAccount:
         """Add the statements that are new.
 
         Args:
-            history: of our thread, one statement a line: EVENT_ID, TIMER_WAIT and LOCK_TIME in ps, begin of DIGEST.
+            history: of our thread, one statement a line: EVENT_ID, TIMER_WAIT and LOCK_TIME in ps, ERRORS, begin of
+                DIGEST.
 
         Raises ValueError for other text.
         """
         lines = sorted((int(fields[0]), fields[1:]) for line in history.splitlines() if (fields := line.split(" ")))
-        for event, (timer, lock, digest) in lines:
+        for event, (timer, lock, errors, digest) in lines:
             if event <= self._last_event:
                 continue
             self._last_event = event
+            self.count += 1
+            self.ps += int(timer)
+            self.lock_ps += int(lock)
+            self.errors += int(errors)
             self.buckets[bucket_of(int(timer))] += 1
             self.digest_counts[digest] += 1
             self.digest_ps[digest] += int(timer)

@@ -43,6 +43,7 @@ class PerformanceSchema(Sampler):
         self._own = own
         self._generation = 0
         self._columns: dict[str, str] = {}
+        self._sessions, self._programs = "", ""
 
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
@@ -77,8 +78,9 @@ class PerformanceSchema(Sampler):
             return parse.columns_of(available)
         self._own.clear()
         thread = int(self._server.text(parse.OWN_THREAD_QUERY)[0])
-        threads, scanned = map(int, self._server.text(parse.THREADS_QUERY))
-        available = replace(available, threads=threads, indexed=not scanned)
+        threads, scanned, has_history = map(int, self._server.text(parse.THREADS_QUERY))
+        available = replace(available, threads=threads, indexed=not scanned, own_history=bool(has_history))
+        self._sessions = ""
         columns = parse.columns_without_own(available, thread)
         self._own.history_query = columns.get("own", "")
         return columns
@@ -116,12 +118,12 @@ class PerformanceSchema(Sampler):
             raise Unavailable("the connection was made anew")
         values: Values = {GENERATION: self._generation}
         values |= self._buckets(texts)
-        if "programs" in self._columns:
-            running = {name: count for name, (count,) in parse.parse_lines(texts.get("programs", ""))}
-            values |= {(PROGRAM, name): running.get(name, 0) for name in parse.BACKUP_TOOLS}
+        values |= self._running(texts.get("sessions", ""))
         if texts.get("statements"):
             numbers = map(int, texts["statements"].split())
-            values |= {(name, ""): number for name, number in zip(_STATEMENT_COUNTERS, numbers, strict=False)}
+            own = self._own_statements()
+            counters = zip(_STATEMENT_COUNTERS, numbers, own, strict=True)
+            values |= {(name, ""): number - own_number for name, number, own_number in counters}
         for kind, sums in parse.sums_by_class(texts.get("files", ""), parse.FILE_CLASSES, "other").items():
             values |= {(f"file_{name}", kind): number for name, number in zip(parse.FILE_FIELDS, sums, strict=True)}
         for kind, sums in parse.sums_by_class(texts.get("background", ""), parse.FILE_CLASSES, None).items():
@@ -130,6 +132,23 @@ class PerformanceSchema(Sampler):
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
+
+    def _running(self, sessions: str) -> Values:
+        """Connections of backup tools. The server goes through all sessions for them: only when these changed."""
+        if "sessions" not in self._columns:
+            return {}
+        if sessions != self._sessions:
+            self._programs = self._server.text(parse.PROGRAMS_QUERY)[1]
+            self._sessions = sessions
+        running = {name: count for name, (count,) in parse.parse_lines(self._programs)}
+        return {(PROGRAM, name): running.get(name, 0) for name in parse.BACKUP_TOOLS}
+
+    def _own_statements(self) -> tuple[int, int, int, int]:
+        """Of our own connection, as _STATEMENT_COUNTERS; zero where the query has left them out."""
+        own = self._own
+        if own is None or "own" not in self._columns:
+            return 0, 0, 0, 0
+        return own.count, own.ps, own.lock_ps, own.errors
 
     def _waits(self, texts: Mapping[str, str]) -> Values:
         """Waits by class, of all threads, and of background threads those that they have as well."""
