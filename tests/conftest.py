@@ -55,7 +55,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """At its end the interpreter frees all of it."""
+    """So that the interpreter can free it when it ends."""
     gc.unfreeze()
 
 

@@ -90,18 +90,21 @@ class TaskAccount:
         self._cpu_ns = self._delay_ns = 0
         self._begun = False
 
-    def read(self, children: Children | None = None) -> TaskTimes:
+    def read(self, children: Children | None = None, *, rarely: bool = False) -> TaskTimes:
         """Return the times of all tasks since the first call, which returns zero.
 
         Args:
-            children: of all processes, as `children_of_all` returned them just now; None: they are looked up.
+            children: of all processes, as `children_of_all` returned them; None: they are looked up.
+            rarely: they are looked up rarely: a process that is new counts from now on, not from its begin.
         """
+        known = {pid for pid, _ in self._last} if rarely else set()
         now: dict[tuple[str, str], tuple[int, int]] = {}
         for pid in tree(self._roots, excluded=self._excluded, proc=self._proc, children=children):
             for task, times in _tasks(f"{self._proc}/{pid}/task"):
                 now[str(pid), task] = times
         for key, (cpu_ns, delay_ns) in now.items():
-            before = self._last.get(key, (0, 0) if self._begun else (cpu_ns, delay_ns))
+            counts_from_its_begin = self._begun and (not rarely or key[0] in known)
+            before = self._last.get(key, (0, 0) if counts_from_its_begin else (cpu_ns, delay_ns))
             self._cpu_ns += max(0, cpu_ns - before[0])
             self._delay_ns += max(0, delay_ns - before[1])
         self._last, self._begun = now, True
@@ -129,7 +132,10 @@ class TaskAccounts:
         if self._readings % self._readings_per_walk == 0:
             self._children = children_of_all()
         self._readings += 1
-        times = {entity: account.read(self._children) for entity, account in self._accounts.items()}
+        times = {
+            entity: account.read(self._children, rarely=self._readings_per_walk > 1)
+            for entity, account in self._accounts.items()
+        }
         if SERVER in times and CELL not in times:
             times[CELL] = times[SERVER] + times.get(CLIENT, TaskTimes())
         return times
@@ -221,7 +227,7 @@ def tree(
         roots: of the trees.
         excluded: processes that are left out.
         proc: where the kernel shows processes.
-        children: of all processes, as `children_of_all` returned them just now; None: they are looked up.
+        children: of all processes, as `children_of_all` returned them; None: they are looked up.
     """
     if children is None:
         children = children_of_all(proc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -211,13 +212,14 @@ def test_a_query_that_pays_is_never_one_of_ours() -> None:
 
 
 class Counting:
-    """A server that is in use, with a history of our thread; answers what PerformanceSchema asks of it."""
+    """A server that is in use; answers what PerformanceSchema asks of it. `kept`: length of our history."""
 
     generation = 1
 
-    def __init__(self) -> None:
-        self.columns = {"sessions": "9 2", "statements": "100 5000 300 4", "own": ""}
+    def __init__(self, *, kept: int = 9) -> None:
+        self.columns = {"sessions": "9 2 2", "statements": "100 5000 300 4", "own": ""}
         self.programs = ""
+        self.history = "\n".join(f"{event} 1000 0 0 cccccccc" for event in range(1, kept + 1))
         self.asked: list[str] = []
 
     def rows(self, sql: str) -> list[Row]:
@@ -234,9 +236,13 @@ class Counting:
         if sql == parse.PROGRAMS_QUERY:
             return ["1", self.programs]
         if sql.startswith("SELECT (1) AS volbench"):
-            names = [part.split()[0].rstrip(",") for part in sql.split(") AS ")[1:]]
+            names = [name for name in re.findall(r"\) AS (\w+)", sql) if name in {"volbench", *self.columns}]
             return [self.columns.get(name, "1") for name in names]
-        return {parse.OWN_THREAD_QUERY: ["47"], parse.THREADS_QUERY: ["50", "0", "1"]}.get(sql, ["1"])
+        answers = {
+            parse.OWN_THREAD_QUERY: ["47"], parse.THREADS_QUERY: ["50", "0"],
+            parse.OWN_HISTORY.format(thread=47): [self.history],
+        }  # fmt: skip
+        return answers.get(sql, ["1"])
 
 
 def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
@@ -244,22 +250,49 @@ def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
     server = Counting()
     source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
     assert source.probe().present
-    server.columns["own"] = "1 20 3 0 aaaaaaaa\n2 30 4 1 bbbbbbbb"
+    server.columns["own"] = "11 20 3 0 aaaaaaaa\n12 30 4 1 bbbbbbbb"
     values = source.read()
     names = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
     assert [values[name, ""] for name in names] == [98, 4950, 293, 3]
     assert not any("by_thread_by_event_name" in sql for sql in server.asked)
 
 
+@pytest.mark.parametrize("kept", [0, 5])
+def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(kept: int) -> None:
+    """Its size is a variable, and a consumer or an instrument that is off leaves it empty."""
+    server = Counting(kept=kept)
+    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source.probe()
+    assert source.read()["statements", ""] == 100, "the query itself leaves ours out"
+    assert "by_thread_by_event_name" in server.asked[-2]
+
+
 def test_backup_tools_are_looked_for_when_sessions_have_come_or_gone() -> None:
-    """The server goes through the attributes of all sessions for them."""
+    """And once more: a client has a number before the server has read what it says of itself."""
     server = Counting()
     source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
-    assert source.read()["program", "mysqldump"] == 0
+
+    def dumps() -> float:
+        return source.read()["program", "mysqldump"]
+
+    def looks() -> int:
+        return server.asked.count(parse.PROGRAMS_QUERY)
+
+    assert [dumps() for _ in range(4)] == [0, 0, 0, 0]
+    assert looks() == 2
+    server.columns["sessions"] = "10 3 2"
+    assert dumps() == 0
     server.programs = "mysqldump 1"
-    assert source.read()["program", "mysqldump"] == 0, "nobody came"
-    server.columns["sessions"] = "10 3"
-    assert source.read()["program", "mysqldump"] == 1
-    server.programs, server.columns["sessions"] = "", "10 2"
-    assert source.read()["program", "mysqldump"] == 0
-    assert server.asked.count(parse.PROGRAMS_QUERY) == 3
+    assert [dumps() for _ in range(3)] == [1, 1, 1]
+    server.programs, server.columns["sessions"] = "", "10 2 2"
+    assert dumps() == 0
+    assert looks() == 5
+
+
+def test_sessions_that_come_all_the_time_are_looked_through_every_fifth_reading() -> None:
+    server = Counting()
+    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    for number in range(21):
+        server.columns["sessions"] = f"{number} 3 3"
+        source.read()
+    assert server.asked.count(parse.PROGRAMS_QUERY) == 5

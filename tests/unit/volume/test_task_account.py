@@ -122,6 +122,23 @@ def test_one_look_at_all_processes_serves_some_readings(monkeypatch: pytest.Monk
     assert [(accounts.read(), len(looks))[1] for _ in range(7)] == [1, 1, 1, 2, 2, 2, 3]
 
 
+def test_a_process_that_is_seen_late_counts_from_then(tmp_path: Path) -> None:
+    """What it used for seconds before is nothing that it used in the interval in which it was seen."""
+
+    def write(pid: int, ran_ns: int) -> None:
+        task = tmp_path / str(pid) / "task" / str(pid)
+        task.mkdir(parents=True, exist_ok=True)
+        (task / "schedstat").write_text(f"{ran_ns} 0 1\n")
+
+    account = TaskAccount((1,), proc=tmp_path)
+    write(1, 10**9)
+    account.read({}, rarely=True)
+    write(2, 9 * 10**9)
+    assert account.read({1: [2]}, rarely=True).cpu_s == 0
+    write(2, 10 * 10**9)
+    assert account.read({1: [2]}, rarely=True).cpu_s == 1
+
+
 def test_the_load_s_tasks_are_counted_where_the_server_is_not_seen() -> None:
     values = Tasks(client_pids=(os.getpid(),)).read()
     assert {entity for _, entity in values} == {"client", "sampler"}

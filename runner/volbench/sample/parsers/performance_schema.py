@@ -91,12 +91,15 @@ OWN_HISTORY = (
 )
 SCANNED_THREADS_MAX = 100
 """Threads beyond which tables by thread are not asked at every tick where each of their rows is gone through."""
-THREADS_QUERY = (
-    "SELECT COUNT(*), @@global.version LIKE '%MariaDB%',"
-    " COALESCE(SUM(PROCESSLIST_ID = CONNECTION_ID() AND HISTORY = 'YES'), 0) FROM performance_schema.threads"
+THREADS_QUERY = "SELECT COUNT(*), @@global.version LIKE '%MariaDB%' FROM performance_schema.threads"
+OWN_HISTORY_MIN = 6
+"""Statements that the history has to hold: more than are sent between two readings of it. Its size is a variable of
+the server, 5 on small ones; it is empty where a consumer, an instrument or setup_actors leaves ours out."""
+SESSIONS = (
+    "SELECT CONCAT_WS(' ', MAX(PROCESSLIST_ID), COUNT(PROCESSLIST_ID), COUNT(PROCESSLIST_USER))"
+    " FROM performance_schema.threads"
 )
-SESSIONS = "SELECT CONCAT_WS(' ', MAX(PROCESSLIST_ID), COUNT(PROCESSLIST_ID)) FROM performance_schema.threads"
-"""Another text when a session has come or gone: their numbers only grow."""
+"""Another text when a session has come, logged in or gone: their numbers only grow."""
 OWN_THREAD_QUERY = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
 BACKUP_TOOLS = (
     "mysqldump", "mariadb-dump", "mysqlpump", "mydumper", "xtrabackup", "mariabackup", "mariadb-backup",
@@ -142,7 +145,7 @@ class Available:
     """What this server's performance_schema keeps, found out once for each connection.
 
     `indexed`: its tables are looked up by thread, as MySQL's are; MariaDB goes through the rows of all threads.
-    `own_history`: our own thread's statements are kept, where the consumer is on.
+    `own_history`: our own thread's statements are kept, enough of them.
     """
 
     tables: frozenset[str]
@@ -151,7 +154,7 @@ class Available:
     digests: int | None = None
     threads: int | None = None
     indexed: bool = True
-    own_history: bool = True
+    own_history: bool = False
 
 
 def columns_of(available: Available) -> dict[str, str]:
@@ -187,8 +190,7 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
     columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
     if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
         columns.pop("background", None)
-    history = "events_statements_history"
-    if history in available.tables and history in available.consumers and available.own_history:
+    if available.own_history:
         columns["own"] = OWN_HISTORY.format(thread=thread)  # with it the reader subtracts them
     elif "statements" in columns and available.indexed and _BY_THREAD in available.tables:
         condition = f"THREAD_ID = {thread} AND ({_COUNTED})"

@@ -2,8 +2,8 @@
 
 On a server of our own the connection that reads the counters is not instrumented. On somebody else's server that
 would change performance_schema, so our statements are counted with all others. events_statements_history has the
-last ten statements of each thread with their exact time and digest (the consumer is on by default in MySQL, off in
-MariaDB): that is more than one tick sends, so each statement of ours is found there once.
+last statements of each thread with their exact time and digest (ten by default; the consumer is on in MySQL, off in
+MariaDB). Where that is more than one tick sends, each statement of ours is found there once.
 """
 
 from __future__ import annotations

@@ -31,6 +31,34 @@ _PS_PER_S, _PS_PER_MS = 1e12, 1e9
 _NUMBERED = re.compile(r"(?<=[A-Za-z_])\d+")
 
 
+class _Backups:
+    """Connections of backup tools, by the attributes of all sessions.
+
+    The server goes through all of them, so it is asked when sessions have come or gone, and once more after that:
+    a client sends its attributes after it has a number. While they come and go all the time, every fifth reading.
+    """
+
+    EVERY = 5
+
+    def __init__(self, server: ServerConnection) -> None:
+        self._server = server
+        self._sessions, self._programs = "", ""
+        self._changed = False
+        self._due, self._readings = 0, self.EVERY
+
+    def running(self, sessions: str) -> Values:
+        """How many connections each tool has; `sessions` is another text when sessions have come or gone."""
+        changed, before = sessions != self._sessions, self._changed
+        self._sessions, self._changed = sessions, changed
+        self._due = 2 if changed else self._due
+        self._readings += 1
+        if self._due and self._readings >= (self.EVERY if changed and before else 1):
+            self._programs = self._server.text(parse.PROGRAMS_QUERY)[1]
+            self._due, self._readings = self._due - 1, 0
+        numbers = {name: count for name, (count,) in parse.parse_lines(self._programs)}
+        return {(PROGRAM, name): numbers.get(name, 0) for name in parse.BACKUP_TOOLS}
+
+
 class PerformanceSchema(Sampler):
     """Reads all of it with one statement a tick."""
 
@@ -43,7 +71,7 @@ class PerformanceSchema(Sampler):
         self._own = own
         self._generation = 0
         self._columns: dict[str, str] = {}
-        self._sessions, self._programs = "", ""
+        self._backups = _Backups(server)
 
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
@@ -78,9 +106,13 @@ class PerformanceSchema(Sampler):
             return parse.columns_of(available)
         self._own.clear()
         thread = int(self._server.text(parse.OWN_THREAD_QUERY)[0])
-        threads, scanned, has_history = map(int, self._server.text(parse.THREADS_QUERY))
-        available = replace(available, threads=threads, indexed=not scanned, own_history=bool(has_history))
-        self._sessions = ""
+        threads, scanned = map(int, self._server.text(parse.THREADS_QUERY))
+        history = ""
+        if "events_statements_history" in available.tables:
+            history = self._server.text(parse.OWN_HISTORY.format(thread=thread))[0]
+        own_history = len(history.splitlines()) >= parse.OWN_HISTORY_MIN
+        available = replace(available, threads=threads, indexed=not scanned, own_history=own_history)
+        self._backups = _Backups(self._server)
         columns = parse.columns_without_own(available, thread)
         self._own.history_query = columns.get("own", "")
         return columns
@@ -90,7 +122,7 @@ class PerformanceSchema(Sampler):
             return parse.absences(available, self._columns)
         missing = parse.absences(available, {**self._columns, "digests": ""})
         if "histogram" in self._columns and "own" not in self._columns:
-            note = "the consumer events_statements_history is off: latencies count our own statements, too"
+            note = "the server keeps no history of our statements: latencies count them, too"
             missing = f"{missing}; {note}" if missing else note
         return missing
 
@@ -118,7 +150,8 @@ class PerformanceSchema(Sampler):
             raise Unavailable("the connection was made anew")
         values: Values = {GENERATION: self._generation}
         values |= self._buckets(texts)
-        values |= self._running(texts.get("sessions", ""))
+        if "sessions" in self._columns:
+            values |= self._backups.running(texts.get("sessions", ""))
         if texts.get("statements"):
             numbers = map(int, texts["statements"].split())
             own = self._own_statements()
@@ -132,16 +165,6 @@ class PerformanceSchema(Sampler):
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
-
-    def _running(self, sessions: str) -> Values:
-        """Connections of backup tools. The server goes through all sessions for them: only when these changed."""
-        if "sessions" not in self._columns:
-            return {}
-        if sessions != self._sessions:
-            self._programs = self._server.text(parse.PROGRAMS_QUERY)[1]
-            self._sessions = sessions
-        running = {name: count for name, (count,) in parse.parse_lines(self._programs)}
-        return {(PROGRAM, name): running.get(name, 0) for name in parse.BACKUP_TOOLS}
 
     def _own_statements(self) -> tuple[int, int, int, int]:
         """Of our own connection, as _STATEMENT_COUNTERS; zero where the query has left them out."""

@@ -24,6 +24,7 @@ SESSION: tuple[str, ...] = (
     "SET SESSION sql_mode = ''",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "SET SESSION TRANSACTION READ ONLY",
+    "SET SESSION group_concat_max_len = 1048576",
 )
 """Settings with which both servers print values alike and refuse writes."""
 
