@@ -47,7 +47,7 @@ LOADS = (
     "oltp_update_index",
     "oltp_update_non_index",
 )
-"""Drawn ones run in this order: a load that writes leaves work to purge, more on a fast volume, to the next one."""
+"""Drawn ones run in this order: a load that writes leaves purge work to the one after it, more on a fast volume."""
 
 
 def drawn_suite(seed: int) -> dict[str, Any]:

@@ -271,7 +271,7 @@ READS = dataclasses.replace(DEMAND, writes=0.0, writes_waited=0.0)
 
 
 @pytest.mark.parametrize("clients", [8, 200])
-def test_a_load_that_mostly_writes_has_no_figure_at_another_speed(clients: int) -> None:
+def test_a_load_that_mostly_writes_has_no_figure(clients: int) -> None:
     updates = dataclasses.replace(UPDATES, clients=clients, tps=1000.0)
     found = predict([updates], other_volume("ebs-gp2?size=300GiB&credits=0%"))
     (outlook,) = found.outlooks
@@ -281,13 +281,12 @@ def test_a_load_that_mostly_writes_has_no_figure_at_another_speed(clients: int) 
     assert "only the interval is given" in found.caveat
 
 
-def test_a_load_that_mostly_writes_has_a_figure_at_its_own_speed() -> None:
-    volume = other_volume("ebs-gp2?size=300GiB&credits=0%")
-    (outlook,) = outlooks_of(dataclasses.replace(UPDATES, clients=200), volume)
-    same = dataclasses.replace(UPDATES, clients=200, tps=outlook.tps)
-    (outlook,) = predict([same], volume).outlooks
-    assert outlook.states_tps
-    assert "about" in outlook_text(outlook).partition(" tps")[0]
+@pytest.mark.parametrize(("writes", "stated"), [(0.55, True), (0.65, False)])
+def test_a_load_that_reads_as_much_as_it_writes_has_a_figure(writes: float, stated: bool) -> None:
+    """Single-row updates with 0.65 of their operations written were off by 69 %; loads of up to 0.53 by 14 %."""
+    demand = dataclasses.replace(DEMAND, reads=10 * (1 - writes), writes=10 * writes)
+    (outlook,) = predict([demand], other_volume("ebs-gp3")).outlooks
+    assert outlook.states_tps is stated
 
 
 def test_p95_has_a_figure_for_loads_that_only_read() -> None:

@@ -61,7 +61,7 @@ def lift(case: Case, resource: Resource) -> Lift | None:
         tps=lifted.tps,
         tps_interval=lifted.tps_interval,
         bound="CPU" if free.bound == "CPU" else "the volume's latency",
-        states_tps=states_tps(demand, lifted.tps),
+        states_tps=states_tps(demand),
     )
 
 
