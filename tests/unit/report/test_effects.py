@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 
@@ -27,15 +29,14 @@ SWEEP = SweepSpec.model_validate(
 VARIANTS = ("fsx", "fsx.iops-960", "fsx.mode-async")
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """One declared volume in three variants, six cells each: async is eight times faster, IOPS change nothing."""
+def sweep_of(results: Path, repeats: int) -> RunDirectory:
+    """One declared volume in three variants: async is eight times faster, IOPS change nothing."""
     volumes = tuple(
         SyntheticVolume(name=name, speed=8.0 if name.endswith("async") else 1.0, kind="emulated")
         for name in VARIANTS
     )
-    wanted = Synthetic(volumes=volumes, repeats=6, steps=(OLTP,), noise=0.01)
-    directory = build_run(tmp_path_factory.mktemp("swept"), wanted)
+    wanted = Synthetic(volumes=volumes, repeats=repeats, steps=(OLTP,), noise=0.01)
+    directory = build_run(results, wanted)
     run = directory.run
     parameters = dict(zip(VARIANTS, combinations_of(SWEEP), strict=True))
     write_record(
@@ -51,6 +52,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         ),
     )
     return RunDirectory.open(directory.path)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """Six cells of each."""
+    return sweep_of(tmp_path_factory.mktemp("swept"), 6)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +98,21 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
     assert "volume.iops from 192 to 960" in text
     assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
     assert "decides whether a commit waits" not in text
+
+
+def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Path) -> None:
+    """They cannot show anything: the largest change is named with what it lacks, and no reason is given for it."""
+    swept = sweep_of(tmp_path, 2)
+    report = build_report(swept)
+    sentence = report.summary.sentence
+    assert sentence.startswith("read-write on fsx: 2 cells of each level are too few to tell what changes ")
+    assert "the largest measured change is volume.mode from sync to async: +" in sentence
+    base_cells = tuple(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
+    cause = FindingRow(cause="storage.read_latency", volume="fsx", step="read-write", cell_ids=base_cells)
+    row = sweep_row(swept.run, report.effects, [cause])
+    assert row is not None
+    (of_mode,) = [line for line in row.conclusions if "volume.mode" in line]
+    assert "not the bottleneck" not in of_mode
 
 
 def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:

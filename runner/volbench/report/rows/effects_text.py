@@ -65,16 +65,22 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
         (effect for effect in estimated if effect.verdict in ("better", "worse")), key=_size, reverse=True
     )
     name = label(group[0].metric)
-    if not decided:
+    largest = max(decided or estimated, key=_size, default=None)
+    too_few = not decided and largest is not None and largest.ci is None
+    if too_few and largest is not None:
+        cells = max(effect.runs[1] for effect in estimated)
+        amount = f"{cells} cells of each level are" if cells > 1 else "one cell of each level is"
+        text = f"the largest measured change is {_factor_text(largest)}: {_figures(largest)}"
+        yield f"{where}: {amount} too few to tell what changes {name}; {text}."
+    elif not decided or largest is None:
         yield f"{where}: no factor is shown to change {name} beyond the margin."
     else:
-        largest = decided[0]
         yield f"{where}: {_factor_text(largest)} matters most for {name}: {_figures(largest)}, {largest.verdict}."
     if cause is not None:
         evidence = f": {'; '.join(row.text for row in cause.evidence[:2])}" if cause.evidence else ""
         yield f"{where}: the bottleneck of the base is {cause.cause}{evidence}."
     for effect in estimated:
-        if decided and effect is decided[0]:
+        if effect is largest and (decided or too_few):
             continue
         text = f"{_figures(effect)}, {_verdict_text(effect)}{_explanation(effect, decided, cause)}"
         yield f"{where}: {_factor_text(effect)}: {text}."
@@ -82,7 +88,8 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
 
 def _explanation(effect: EffectRow, decided: Sequence[EffectRow], cause: FindingRow | None) -> str:
     """Return why a factor has little effect: it does not act on the bottleneck of the base."""
-    negligible = effect.verdict == "equivalent" or not decided or _size(effect) <= SMALL_SHARE * _size(decided[0])
+    small = SMALL_SHARE * _size(decided[0]) if decided else math.log1p(effect.margin)
+    negligible = effect.verdict == "equivalent" or _size(effect) <= small
     if not negligible or cause is None or len(effect.factors) != 1:
         return ""
     option = effect.factors[0].rpartition(".")[2]
