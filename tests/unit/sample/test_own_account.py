@@ -257,7 +257,7 @@ def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
     assert not any("by_thread_by_event_name" in sql for sql in server.asked)
 
 
-@pytest.mark.parametrize("kept", [0, 5])
+@pytest.mark.parametrize("kept", [0, 4])
 def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(kept: int) -> None:
     """Its size is a variable, and a consumer or an instrument that is off leaves it empty."""
     server = Counting(kept=kept)
@@ -265,6 +265,15 @@ def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(kept: int) 
     source.probe()
     assert source.read()["statements", ""] == 100, "the query itself leaves ours out"
     assert "by_thread_by_event_name" in server.asked[-2]
+
+
+def test_five_statements_are_as_many_as_are_sent_between_two_readings() -> None:
+    """One of performance_schema, program names, status, INNODB_METRICS, sessions: small servers keep five."""
+    server = Counting(kept=5)
+    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source.probe()
+    server.columns["own"] = "11 20 3 0 aaaaaaaa"
+    assert source.read()["statements", ""] == 99
 
 
 def test_backup_tools_are_looked_for_when_sessions_have_come_or_gone() -> None:

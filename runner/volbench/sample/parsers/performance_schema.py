@@ -92,9 +92,9 @@ OWN_HISTORY = (
 SCANNED_THREADS_MAX = 100
 """Threads beyond which tables by thread are not asked at every tick where each of their rows is gone through."""
 THREADS_QUERY = "SELECT COUNT(*), @@global.version LIKE '%MariaDB%' FROM performance_schema.threads"
-OWN_HISTORY_MIN = 6
-"""Statements that the history has to hold: more than are sent between two readings of it. Its size is a variable of
-the server, 5 on small ones; it is empty where a consumer, an instrument or setup_actors leaves ours out."""
+OWN_HISTORY_MIN = 5
+"""Statements that the history has to hold: as many as are sent between two readings of it. Its size is a variable
+of the server, 5 on small ones; it is empty where a consumer, an instrument or setup_actors leaves ours out."""
 SESSIONS = (
     "SELECT CONCAT_WS(' ', MAX(PROCESSLIST_ID), COUNT(PROCESSLIST_ID), COUNT(PROCESSLIST_USER))"
     " FROM performance_schema.threads"

@@ -34,17 +34,18 @@ _NUMBERED = re.compile(r"(?<=[A-Za-z_])\d+")
 class _Backups:
     """Connections of backup tools, by the attributes of all sessions.
 
-    The server goes through all of them, so it is asked when sessions have come or gone, and once more after that:
-    a client sends its attributes after it has a number. While they come and go all the time, every fifth reading.
+    To read them, the server goes through all sessions. So they are read when a session has come or gone, and again
+    at the next reading: a session has its number before the server has its attributes. While sessions come and go
+    at every reading, they are read at each fifth.
     """
 
-    EVERY = 5
+    READINGS_BETWEEN = 5
 
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
         self._sessions, self._programs = "", ""
         self._changed = False
-        self._due, self._readings = 0, self.EVERY
+        self._due, self._readings = 0, self.READINGS_BETWEEN
 
     def running(self, sessions: str) -> Values:
         """How many connections each tool has; `sessions` is another text when sessions have come or gone."""
@@ -52,7 +53,7 @@ class _Backups:
         self._sessions, self._changed = sessions, changed
         self._due = 2 if changed else self._due
         self._readings += 1
-        if self._due and self._readings >= (self.EVERY if changed and before else 1):
+        if self._due and self._readings >= (self.READINGS_BETWEEN if changed and before else 1):
             self._programs = self._server.text(parse.PROGRAMS_QUERY)[1]
             self._due, self._readings = self._due - 1, 0
         numbers = {name: count for name, (count,) in parse.parse_lines(self._programs)}

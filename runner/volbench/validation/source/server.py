@@ -26,7 +26,7 @@ SESSION: tuple[str, ...] = (
     "SET SESSION TRANSACTION READ ONLY",
     "SET SESSION group_concat_max_len = 1048576",
 )
-"""Settings with which both servers print values alike and refuse writes."""
+"""Settings with which both servers print values alike and whole, and refuse writes."""
 
 SESSION_IF_KNOWN: tuple[str, ...] = (
     "SET SESSION explain_json_format_version = 1",

@@ -40,7 +40,8 @@ _PURGE_LAG = (
 MOSTLY_WRITES = 0.6
 """Of a transaction's operations: from here on it has no figure. Two loads that update one row had 0.65 to 0.90 and
 were off by up to 58 and 69 %, on volumes of a like speed too: how many commits share a sync, and how many changes a
-written page, goes with the rate. Loads that read as well had 0.35 to 0.53 (results/examples/what-if)."""
+written page, goes with the rate. Loads that read as well had 0.35 to 0.53 on volumes that a
+seed drew (results/examples/what-if)."""
 WRITES_MIN = 0.05
 """Of a transaction's operations: from here on p95 has no figure. How long its tail is on another volume goes with
 commits and with pages that are flushed in bursts, which no count of one run tells: 18 pairs of loads that read and

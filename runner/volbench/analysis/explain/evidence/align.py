@@ -92,7 +92,7 @@ def align(
 
 def interval_s(t_s: Floats) -> float | None:
     """The typical distance of samples; None with fewer than two."""
-    return middle(np.diff(t_s)) if len(t_s) > 1 else None
+    return median_of_finite(np.diff(t_s)) if len(t_s) > 1 else None
 
 
 def _natural_width_s(series: Mapping[SeriesKey, Series]) -> float:
@@ -137,8 +137,8 @@ def _average(series: Series, t_s: Floats, width: float, placed: Floats) -> None:
     placed[count > 0] = total[count > 0] / count[count > 0]
 
 
-def middle(values: Floats) -> float:
-    """The median of finite values, shape (n,) with n > 0: np.median's, in a fifth of its time for a few hundred."""
+def median_of_finite(values: Floats) -> float:
+    """The median of finite values, shape (n,) with n > 0; np.median takes much longer for a short series."""
     ordered, half = np.sort(values), len(values) // 2
     return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 

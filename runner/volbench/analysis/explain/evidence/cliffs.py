@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.explain.evidence.align import Floats, middle
+from volbench.analysis.explain.evidence.align import Floats, median_of_finite
 
 SEGMENT_MIN = 4
 """Samples that make a level; fewer are a spike or a stall."""
@@ -115,10 +115,10 @@ def _clear(values: Floats, points: list[int]) -> list[int]:
 
 def _clearness(left: Floats, right: Floats) -> float:
     """Distance of the medians in units of the scaled median deviation from them."""
-    before, after = middle(left), middle(right)
+    before, after = median_of_finite(left), median_of_finite(right)
     change = abs(after - before)
     within = np.concatenate([left - before, right - after])
-    spread = _MAD_TO_SIGMA * middle(np.abs(within))
+    spread = _MAD_TO_SIGMA * median_of_finite(np.abs(within))
     if change == 0:
         return 0.0
     return change / spread if spread > 0 else float("inf")
@@ -157,7 +157,7 @@ def _sharpened(segment: Floats, at: int) -> int:
 
 
 def _deviation(values: Floats) -> float:
-    return float(np.abs(values - middle(values)).sum())
+    return float(np.abs(values - median_of_finite(values)).sum())
 
 
 def rank_sum_z(first: Floats, second: Floats) -> float:

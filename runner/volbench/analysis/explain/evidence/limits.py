@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.evidence.align import Floats, Mask, median, middle, quantile
+from volbench.analysis.explain.evidence.align import Floats, Mask, median, median_of_finite, quantile
 from volbench.analysis.explain.evidence.cliffs import change_points
 from volbench.analysis.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.analysis.explain.evidence.plateau_checks import (
@@ -229,7 +229,7 @@ def _plateau(
     flat = (inside >= low) & (inside <= high)
     if top <= 0 or flat.mean() < limit.FLAT_SHARE_MIN:
         return None
-    level = middle(inside[flat])
+    level = median_of_finite(inside[flat])
     in_flight = device.in_flight[inside_span][busy]
     waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
     counted = exceeded.of(resource)
@@ -241,7 +241,7 @@ def _plateau(
         window_s=(float(t_s[span[0]]) - width, float(t_s[span[1] - 1])),
         first=span[0],
         last=span[1],
-        in_flight=middle(in_flight),
+        in_flight=median_of_finite(in_flight),
         await_ms=waited,
         base_await_ms=base_ms,
         checks=(

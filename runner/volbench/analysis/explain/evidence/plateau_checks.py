@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.evidence.align import Floats, Mask, middle
+from volbench.analysis.explain.evidence.align import Floats, Mask, median_of_finite
 from volbench.analysis.explain.evidence.device import Device, Resource
 from volbench.base.text import percent
 
@@ -78,7 +78,7 @@ def absorption(rate: Floats, in_flight: Floats) -> float | None:
 
 def _spread(values: Floats) -> float:
     """Scaled median deviation."""
-    return _MAD_TO_SIGMA * middle(np.abs(values - middle(values)))
+    return _MAD_TO_SIGMA * median_of_finite(np.abs(values - median_of_finite(values)))
 
 
 def dispersion(counts: Floats) -> float | None:
@@ -87,7 +87,7 @@ def dispersion(counts: Floats) -> float | None:
     By deviations from the median, since the first and last interval of a level may belong half to another.
     """
     counts = counts[np.isfinite(counts)]
-    typical = middle(counts) if len(counts) >= limit.REGULARITY_SAMPLES else 0.0
+    typical = median_of_finite(counts) if len(counts) >= limit.REGULARITY_SAMPLES else 0.0
     if typical < limit.REGULARITY_OPERATIONS:
         return None
     return _spread(counts) ** 2 / typical
