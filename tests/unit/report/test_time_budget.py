@@ -77,6 +77,25 @@ def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> Non
     assert "Of the extra 8.00 ms: 10.0 ms (125 %) reads of data files; 2.00 ms less COMMIT waiting" in text
 
 
+def test_the_wait_for_a_client_thread_is_named_apart_from_what_makes_transactions_long() -> None:
+    """An open loop on a volume that rsync reads, too: 1,500 of 2,000 ms were the queue, 503 of the rest reads."""
+    before = volume("disk", *[{"data_reads": 2.0, "cpu": 1.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 505.0, "cpu": 3.0, "client_queue": 1500.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert text.endswith(
+        "Of the extra 2,005 ms, 1,500 ms are waiting for a free client thread, because transactions take longer."
+        " Of the other 505 ms: 503 ms (99.6 %) reads of data files."
+    )
+
+
+def test_a_queue_that_grows_where_transactions_get_shorter_is_a_piece_as_any() -> None:
+    """A stall: its few transactions hardly raise the mean of the others, those behind them wait."""
+    before = volume("disk", *[{"data_reads": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 4.0, "client_queue": 10.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert "Of the extra 9.00 ms: 10.0 ms (111 %) waiting for a free client thread; 1.00 ms less reads" in text
+
+
 def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
     other = volume("twin", *DISK.cells)
     assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()

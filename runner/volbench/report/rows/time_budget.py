@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from volbench.analysis.explain.accounts.time_budget import PIECES
+from volbench.analysis.explain.accounts.time_budget import PIECES, QUEUE
 from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
 from volbench.analysis.statistics import RUNS_MIN, shift_of
 from volbench.base.text import number, percent, quantity
@@ -212,19 +212,34 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
 
 
 def extra_pieces(rows: Sequence[TimeDifferenceRow]) -> str:
-    """Return which pieces the extra time of the slower side is, as a sentence.
+    """Return which pieces the extra time of the slower side is, as one or two sentences.
+
+    At a fixed rate transactions queue once others take too long, and the queue soon takes more time than what
+    caused it. So its time is stated first, and the pieces are those of the rest.
 
     Args:
         rows: all pieces of two sides whose times differ, the largest difference first.
     """
     total = sum(row.difference_ms for row in rows)
-    sign, extra = (1 if total > 0 else -1), abs(total)
+    queue = sum(row.difference_ms for row in rows if row.piece == QUEUE)
+    sign = 1 if total > 0 else -1
+    if sign * queue >= NAMED_MIN * abs(total) and sign * (total - queue) > 0:
+        service = [row for row in rows if row.piece != QUEUE]
+        return (
+            f"Of the extra {quantity(abs(total), 'ms')}, {quantity(abs(queue), 'ms')} are {PIECES[QUEUE]}, because"
+            f" transactions take longer. Of the other {_pieces(service, sign, abs(total - queue))}"
+        )
+    return f"Of the extra {_pieces(rows, sign, abs(total))}"
+
+
+def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
+    """The milliseconds that are extra on the slower side, and the pieces that they are."""
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
     if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
         pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
-    return f"Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
+    return f"{quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
 
 
 def _piece_text(ms: float, extra: float, title: str) -> str:

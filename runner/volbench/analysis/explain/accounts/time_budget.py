@@ -71,6 +71,8 @@ STORAGE = (
     "other_files",
 )
 """Pieces that a faster volume shortens."""
+QUEUE = "client_queue"
+"""The piece that follows from all others: a transaction waits for a client thread that another one still has."""
 _DERIVED = ("commit_log", "write_path", "cpu_queue", "unaccounted")
 _COMMIT = "COMMIT"
 _MS = 1000.0
@@ -98,7 +100,7 @@ class TimeBudget:
         """
         left = latency_ms - self.statement_ms
         pieces = {}
-        for piece, bound in (("client_queue", self.client_queue_ms), ("cpu_between", self.cpu_between_ms)):
+        for piece, bound in ((QUEUE, self.client_queue_ms), ("cpu_between", self.cpu_between_ms)):
             pieces[piece] = max(0.0, min(left, bound))
             left -= pieces[piece]
         pieces["outside"] = left
