@@ -29,7 +29,7 @@ LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -151,6 +151,10 @@ lab-causes: ## causes made by the kernel and other programs, as root: CONDITIONS
 	@$(CAUSES) run --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(CAUSES) score
 	@$(CAUSES) calibrate
+
+lab-budgets: ## whether the pieces of a transaction's time sum up, and name the cause, on the runs of both labs
+	@$(LAB) twins --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
+	@PYTHONPATH=tests/lab $(BIN)/python -m causes.budgets --to results/examples/lab/causes/budgets.md
 
 test-slow: posix-suites ## the tests that are slow by nature, which `make test` leaves out; an hour and more
 	@$(BOOTSTRAP) test

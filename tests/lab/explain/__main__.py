@@ -1,6 +1,7 @@
 """`make lab`: makes causes, runs volbench on them, scores what it names, and writes data and a page.
 
 python -m explain run        runs what is not done yet
+python -m explain twins      the same runs without their causes, beside --out: what a difference is divided against
 python -m explain score      reads all runs that are done, with the rules as they are now
 python -m explain recordings what the texts of sar and iostat alone show of one seed's runs
 python -m explain list       the conditions
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explain.conditions import FILE, SPLITS, Condition, load_conditions, setup_of
+from explain.conditions import FILE, SPLITS, Condition, load_conditions, setup_of, twin_of
 from explain.observed import Observed, read_places
 from explain.page import data_of, html, runs_of, scores
 from explain.rates import verdict_rates
@@ -46,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="explain", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "score", "recordings", "list"))
+    parser.add_argument("what", choices=("run", "twins", "score", "recordings", "list"))
     parser.add_argument("--conditions", default="", help="names, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
     parser.add_argument("--seed", type=int, default=4, help="of all values that are drawn")
@@ -65,7 +66,7 @@ def main() -> int:
     if options.what == "list":
         for name, condition in chosen.items():
             sys.stdout.write(f"{name}: {condition.text} ({', '.join(condition.truth)})\n")
-    elif options.what == "run":
+    elif options.what in ("run", "twins"):
         _run(chosen, options)
     elif options.what == "recordings":
         _score_recordings(options)
@@ -75,7 +76,8 @@ def main() -> int:
 
 
 def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
-    root = options.out.absolute() / options.split / f"seed-{options.seed}"
+    out = options.out.absolute() if options.what == "run" else twins_of(options.out.absolute())
+    root = out / options.split / f"seed-{options.seed}"
     disk = options.out.absolute() / "disk"
     disk.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + (float("inf") if options.for_s is None else options.for_s)
@@ -85,15 +87,21 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
         for condition in conditions.values():
             setup = setup_of(condition, split=options.split, number=number, lab_seed=options.seed)
             place = root / setup.name
-            if is_done(place):
+            chosen = twin_of(setup, condition) if options.what == "twins" else setup
+            if chosen is None or is_done(place):
                 continue
             if time.monotonic() > until_s:
                 left += 1
                 continue
             begun_s = time.monotonic()
-            ran = run_setup(setup, place, disk=disk)
-            say(f"{setup.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
+            ran = run_setup(chosen, place, disk=disk)
+            say(f"{chosen.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
     say(f"{left} runs are left" if left else "all runs are done")
+
+
+def twins_of(out: Path) -> Path:
+    """Where the runs without their causes are, for the runs in `out`: not among them, as they are not scored."""
+    return out.with_name(f"{out.name}-twins")
 
 
 def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -35,6 +35,8 @@ class Condition:
     dataset: Mapping[str, Any]
     load: Mapping[str, Any]
     actions: tuple[Mapping[str, Any], ...]
+    twin: Mapping[str, Any] | None
+    """What differs, beside its actions, in a run without the cause, by part; None: there is no such run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +99,24 @@ def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) 
     )
 
 
+def twin_of(setup: Setup, condition: Condition) -> Setup | None:
+    """The same run without its cause: the same seed, data and load; None where the condition has no such run.
+
+    Args:
+        setup: the run with the cause.
+        condition: of the same name. A part of `twin` is merged with the run's, and a value of null removes a key.
+    """
+    if condition.twin is None:
+        return None
+    changed: dict[str, Any] = {
+        part: {key: value for key, value in {**getattr(setup, part), **given}.items() if value is not None}
+        for part, given in with_values(condition.twin, setup.drawn).items()
+    }
+    return replace(setup, truth=(NONE,), accepted=(), actions=(), **changed)
+
+
 def _condition(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Condition:
-    known = {"text", "truth", "accepted", "draw", "actions", *defaults}
+    known = {"text", "truth", "accepted", "draw", "actions", "twin", *defaults}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ValueError(f"condition {name}: unknown {', '.join(unknown)}; known: {', '.join(sorted(known))}")
@@ -113,6 +131,7 @@ def _condition(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any])
         draw=given["draw"],
         volume=given.get("volume", defaults["volume"]),
         actions=tuple(given.get("actions", ())),
+        twin=given.get("twin"),
         **merged,
     )
     missing = _names(condition) - condition.draw.keys()

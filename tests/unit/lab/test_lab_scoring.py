@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explain import intervals, page, scoring
-from explain.conditions import load_conditions, setup_of
+from explain.conditions import NONE, load_conditions, setup_of, twin_of
 from explain.observed import FAILED, NOTHING, Named, Observed
 from explain.truths import empty_at_s
 
@@ -207,6 +207,26 @@ def test_no_range_of_the_test_split_touches_one_of_development() -> None:
             development, test = (_intervals(ranges[split]) for split in ("development", "test"))
             apart = all(high < low2 or high2 < low for low, high in development for low2, high2 in test)
             assert apart, f"{condition.name}: {name}"
+
+
+def test_a_twin_is_the_same_run_without_its_cause() -> None:
+    """It proves a difference only if nothing else differs: data, seed, threads and length are the run's."""
+    conditions = load_conditions()
+    twins = {}
+    for name, condition in conditions.items():
+        setup = setup_of(condition, split="test", number=1, lab_seed=1)
+        twin = twin_of(setup, condition)
+        if twin is not None:
+            twins[name] = setup, twin
+            assert (twin.truth, twin.actions) == ((NONE,), ())
+            assert (twin.seed, twin.dataset, twin.measured_s) == (setup.seed, setup.dataset, setup.measured_s)
+            assert twin.load.get("threads") == setup.load.get("threads")
+            changed = [part for part in ("volume", "config", "load") if getattr(twin, part) != getattr(setup, part)]
+            assert changed or setup.actions, f"{name}: its twin has the cause as well"
+    assert twins.keys() == conditions.keys() - {"clean", "mysqldump", "iops-cap+mysqldump"}
+    setup, twin = twins["row-locks"]
+    assert (setup.load["rand_type"], twin.load["rand_type"]) == ("special", "uniform")
+    assert "options" not in twin.load
 
 
 def test_the_page_shows_every_run_and_every_bar() -> None:
