@@ -28,7 +28,7 @@ RISE_MIN = 1.2
 SAMPLES_MIN = 3
 _LOGS = frozenset({"redo_sync", "commit_log", "write_path", "binlog_sync", "binlog_group"})
 _FILES = frozenset(STORAGE)
-_CPU = frozenset({"cpu", "cpu_queue", "cpu_between"})
+_CPU = frozenset({"cpu", "cpu_server", "cpu_queue", "cpu_between"})
 PIECES: Mapping[str, frozenset[str]] = {
     "host.io_limit": _FILES,
     "storage.iops_limit": _FILES,

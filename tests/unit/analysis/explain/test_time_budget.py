@@ -163,6 +163,23 @@ def test_what_no_cpu_can_be_on_a_server_without_instruments_is_the_way_of_writes
     assert "write_path" not in instrumented.pieces
 
 
+def test_a_server_without_cpu_times_of_statements_has_that_of_its_processes() -> None:
+    """MariaDB: a report's statements were "waiting for a CPU (at most)" for what the server computed."""
+    busy: Values = {("tasks", "cpus_used", "server"): 0.7, ("tasks", "run_delay_s_per_s", "cell"): 3.0}
+    budget = budget_of(SERVER | busy)
+    assert budget.pieces["cpu_server"] == pytest.approx(7.0)
+    assert budget.pieces["cpu_queue"] == pytest.approx(14.0)  # 21 ms are in no wait that is seen
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+    known = budget_of(SERVER | busy | COMMIT)
+    assert "cpu_server" not in known.pieces
+
+
+def test_cpu_time_of_the_server_within_statements_is_not_between_them_again() -> None:
+    values = SERVER | ON_CPUS | {("tasks", "cpus_used", "server"): 0.4}
+    assert budget_of(values).pieces["cpu_server"] == pytest.approx(4.0)
+    assert budget_of(values).outside_pieces(80.0)["cpu_between"] == pytest.approx(31.0)
+
+
 ON_CPUS: Values = {("tasks", "cpus_used", "cell"): 0.5, ("tasks", "run_delay_s_per_s", "cell"): 3.0}
 
 

@@ -2,13 +2,15 @@
 
 A transaction's statements take `S` seconds of statement time (performance_schema: time of all statements that
 ended, divided by the transactions that ended in the same intervals). Waits of foreground threads, CPU time and row
-lock waits split S (`budget.py`). Two pieces are derived here:
+lock waits split S (`budget.py`). Four pieces are derived here:
 
 - `commit_log`: COMMIT statements' time that is neither CPU, binary log nor redo log I/O of their own thread. MySQL
   8.0 and later write and sync the redo log in background threads, and the sessions that wait for them have no
   instrument. What COMMIT waits for and nothing else shows is that wait.
 - `write_path`: on a server without instruments for its logs (MariaDB), what is neither a wait that is seen nor can
   be CPU time of the whole host (`Case.unseen_share`): commits, checkpoints and free pages.
+- `cpu_server`: on a server that keeps no CPU time of statements (MariaDB), that of its processes, background threads
+  included: an upper bound of what its statements used.
 - `cpu_queue`: time that the cell's processes were runnable without a CPU (schedstat), at most what is left of S and
   the part of reads that is spent above the device (Little's law, `layers.operations_above`): a read that is done
   waits for a CPU, too. It counts the server's background threads, so it is an upper bound of the sessions' waiting.
@@ -53,6 +55,7 @@ PIECES: Mapping[str, str] = {
     "row_locks": "row locks",
     "table_locks": "table and metadata locks",
     "cpu": "CPU",
+    "cpu_server": "CPU of the server (at most)",
     "cpu_queue": "waiting for a CPU (at most)",
     "unaccounted": "not accounted for",
     "client_queue": "waiting for a free client thread",
@@ -73,7 +76,7 @@ STORAGE = (
 """Pieces that a faster volume shortens."""
 QUEUE = "client_queue"
 """The piece that follows from all others: a transaction waits for a client thread that another one still has."""
-_DERIVED = ("commit_log", "write_path", "cpu_queue", "unaccounted")
+_DERIVED = ("commit_log", "write_path", "cpu_server", "cpu_queue", "unaccounted")
 _COMMIT = "COMMIT"
 _MS = 1000.0
 
@@ -140,16 +143,19 @@ def _budget_of(case: Case, finished_per_s: Floats) -> TimeBudget | None:
     left = budget.share("rest")
     commit = min(left, _commit_share(case, budget))
     writes = min(left - commit, _write_path_share(case, budget))
-    between_ms, delay_between_ms = _cpu_between(case, budget, transactions, statement_ms)
+    server = min(left - commit - writes, _server_cpu_share(case, budget))
+    cpu_ms = (budget.share("cpu") + server) * statement_ms
+    between_ms, delay_between_ms = _cpu_between(case, transactions, statement_ms, cpu_ms)
     queued = max(0.0, _cpu_queue_share(case, budget) - delay_between_ms / statement_ms)
-    waiting = min(left - commit - writes, queued)
+    waiting = min(left - commit - writes - server, queued)
     above = min(queued - waiting, _reads_above_device(case, budget))
     derived = {
         "data_reads": shares.get("data_reads", 0.0) - above,
         "commit_log": commit,
         "write_path": writes,
+        "cpu_server": server,
         "cpu_queue": waiting + above,
-        "unaccounted": left - commit - writes - waiting,
+        "unaccounted": left - commit - writes - server - waiting,
     }
     shares = {piece: share for piece, share in {**shares, **derived}.items() if share > 0}
     return TimeBudget(
@@ -192,19 +198,20 @@ def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats
     return {p: np.where(known, pieces[p], np.nan) for p in PIECES if p in pieces and pieces[p].any()}
 
 
-def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: float) -> tuple[float, float]:
+def _cpu_between(case: Case, transactions: float, statement_ms: float, cpu_ms: float) -> tuple[float, float]:
     """Milliseconds of a transaction on and before a CPU that are no statement's CPU time, at most.
 
     Args:
         transactions: summed over the same intervals as statement time is.
         statement_ms: of a transaction.
+        cpu_ms: of its statements.
 
     Also the part of them that is waiting and between statements, in a closed loop; 0 where the load has a rate.
     """
     used, delay = (case.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
     if used is None or delay is None:
         return 0.0, 0.0
-    running_ms = max(0.0, _MS * _sum(used) / transactions - budget.share("cpu") * statement_ms)
+    running_ms = max(0.0, _MS * _sum(used) / transactions - cpu_ms)
     waiting_ms = _MS * _sum(delay) / transactions
     if case.rate is not None or not case.threads:
         return running_ms + waiting_ms, 0.0
@@ -246,6 +253,12 @@ def _reads_above_device(case: Case, budget: Budget) -> float:
     above = None if reads is None or device is None else operations_above(reads, device)
     total = _sum(budget.statement_s)
     return 0.0 if above is None or total <= 0 else min(budget.share("data_reads"), _sum(above) / total)
+
+
+def _server_cpu_share(case: Case, budget: Budget) -> float:
+    """CPU time of the server's processes as a share of statement time; 0 where that of statements is known."""
+    used, total = case.grid.column("tasks", "cpus_used", "server"), _sum(budget.statement_s)
+    return 0.0 if used is None or "cpu" in budget.parts or total <= 0 else _sum(used) / total
 
 
 def _cpu_queue_share(case: Case, budget: Budget) -> float:
