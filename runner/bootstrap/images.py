@@ -26,6 +26,7 @@ PULL_LIMIT_S = 600.0
 BUILD_LIMIT_S = 900.0
 TOOLS_IMAGES_MAX = 8
 TOOLS_BASE = "debian:sid-slim"
+SLIM = "docker/tools/slim.sh"
 SITE_IN_IMAGE = "/opt/volbench/site"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
@@ -189,7 +190,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
         raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
     python = answer.last_line
     name = "volbench/tools-site:" + image_names.content_hash(
-        directories.root, ["requirements.lock"], python, platform.machine()
+        directories.root, ["requirements.lock", SLIM], python, platform.machine()
     )
     if capabilities.docker_image(name).present:
         return name
@@ -200,6 +201,12 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
         site = Path(directory + SITE_IN_IMAGE)
         environment.install_for(python, site, directories, log)
         shutil.rmtree(site / "bin", ignore_errors=True)
+        run(
+            ["sh", str(directories.root / SLIM), str(site)],
+            log=log,
+            label="removing unused parts of the Python packages",
+            timeout_s=60,
+        )
         run(
             ["docker", "run", "--rm", "--network=none", f"--user={os.getuid()}:{os.getgid()}",
              "--volume", f"{site}:{SITE_IN_IMAGE}", system,

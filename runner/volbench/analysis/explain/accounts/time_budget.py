@@ -9,8 +9,8 @@ lock waits split S (`budget.py`). Four pieces are derived here:
   instrument. What COMMIT waits for and nothing else shows is that wait.
 - `write_path`: on a server without instruments for its logs (MariaDB), what is neither a wait that is seen nor can
   be CPU time of the whole host (`Case.unseen_share`): commits, checkpoints and free pages.
-- `cpu_server`: on a server that keeps no CPU time of statements (MariaDB), that of its processes, background threads
-  included: an upper bound of what its statements used.
+- `cpu_server`: on a server that keeps no CPU time of statements (MariaDB), that of its processes, with its
+  background threads: an upper bound of what its statements used.
 - `cpu_queue`: time that the cell's processes were runnable without a CPU (schedstat), at most what is left of S and
   the part of reads that is spent above the device (Little's law, `layers.operations_above`): a read that is done
   waits for a CPU, too. It counts the server's background threads, so it is an upper bound of the sessions' waiting.

@@ -1,0 +1,60 @@
+"""What the tools image leaves out of the Python packages: optional parts and copies, never what volbench loads."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "docker/tools/slim.sh"
+LIBRARIES = {
+    "pyarrow/libarrow.so.2600": "core",
+    "pyarrow/libarrow_python.so": "python",
+    "pyarrow/libarrow_python.so.2600": "python",
+    "pyarrow/libarrow_python.so.2600.1.0": "python",
+    "pyarrow/libarrow_flight.so.2600": "flight",
+    "pyarrow/_flight.cpython-314-x86_64-linux-gnu.so": "flight",
+    "pyarrow/_parquet.cpython-314-x86_64-linux-gnu.so": "parquet",
+    "pyarrow/tests/test_array.py": "",
+    "numpy/_core/tests/test_umath.py": "",
+    "numpy/_core/umath.py": "",
+    "numpy/testing/__init__.py": "",
+    "mysql/vendor/private/libkrb5.so.3": "kerberos",
+    "mysql/vendor/private/libkrb5.so.3.3": "kerberos",
+    "mysql/vendor/private/libother.so.1": "first",
+    "mysql/vendor/private/libother.so.1.1": "second",
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    for name, content in LIBRARIES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    subprocess.run(["sh", str(SCRIPT), str(tmp_path)], check=True, timeout=30)
+    return tmp_path
+
+
+def test_optional_parts_and_tests_are_gone(site: Path) -> None:
+    left = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    assert LIBRARIES.keys() - left == {
+        "pyarrow/libarrow_flight.so.2600",
+        "pyarrow/_flight.cpython-314-x86_64-linux-gnu.so",
+        "pyarrow/tests/test_array.py",
+        "numpy/_core/tests/test_umath.py",
+    }
+
+
+def test_a_copy_of_a_library_becomes_a_link_and_another_library_stays(site: Path) -> None:
+    links = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_symlink()}
+    assert links == {
+        "pyarrow/libarrow_python.so",
+        "pyarrow/libarrow_python.so.2600",
+        "mysql/vendor/private/libkrb5.so.3",
+    }
+    for name, content in LIBRARIES.items():
+        if name in links:
+            assert (site / name).read_text() == content
+    assert (site / "mysql/vendor/private/libother.so.1").read_text() == "first"
