@@ -46,7 +46,7 @@ PIECES: Mapping[str, frozenset[str]] = {
     "interference.cpu": _CPU,
     "cpu.client_saturated": frozenset({"outside", "cpu_queue", "cpu_between"}),
     "lock.row_contention": frozenset({"row_locks"}),
-    "redo.checkpoint_stall": frozenset({"write_path"}),
+    "redo.checkpoint_stall": frozenset({"write_path", "checkpoint"}),
 }
 """Cause -> pieces that show it."""
 

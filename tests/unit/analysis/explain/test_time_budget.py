@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_throttle import case_of as recorded
@@ -161,6 +163,30 @@ def test_what_no_cpu_can_be_on_a_server_without_instruments_is_the_way_of_writes
     assert "write_path" not in reading.pieces
     instrumented = budget_of(SERVER | WRITES)
     assert "write_path" not in instrumented.pieces
+
+
+def test_what_is_left_while_the_redo_log_is_full_is_waiting_for_its_checkpoint() -> None:
+    """A redo log of 48 MiB: half of the extra time of updates was not accounted for."""
+    full: Values = {("innodb", "checkpoint_age_ratio", ""): 0.8}
+    budget = budget_of(SERVER | full)
+    assert budget.pieces["checkpoint"] == pytest.approx(21.0)
+    assert "unaccounted" not in budget.pieces
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+    assert "checkpoint" not in budget_of(SERVER | {("innodb", "checkpoint_age_ratio", ""): 0.6}).pieces
+    no_page: Values = {("innodb", "buffer_pool_wait_free_per_s", ""): 3.0}
+    assert budget_of(SERVER | no_page).pieces["checkpoint"] == pytest.approx(21.0)
+
+
+def test_a_redo_log_that_is_full_for_a_while_explains_that_while_only() -> None:
+    values = SERVER | {("innodb", "checkpoint_age_ratio", ""): 0.8}
+    case = case_of(values)
+    key = SeriesKey(source="innodb", metric="checkpoint_age_ratio", entity="")
+    age = np.where(np.arange(SECONDS) < 4, 0.9, 0.2)
+    grid = Grid(t_s=case.grid.t_s, width_s=1.0, columns={**case.grid.columns, key: age})
+    budget = time_budget(replace(case, grid=grid))
+    assert budget is not None
+    assert budget.pieces["checkpoint"] == pytest.approx(0.4 * 21.0)
+    assert budget.pieces["unaccounted"] == pytest.approx(0.6 * 21.0)
 
 
 def test_a_server_without_cpu_times_of_statements_has_that_of_its_processes() -> None:

@@ -2,7 +2,7 @@
 
 A transaction's statements take `S` seconds of statement time (performance_schema: time of all statements that
 ended, divided by the transactions that ended in the same intervals). Waits of foreground threads, CPU time and row
-lock waits split S (`budget.py`). Four pieces are derived here:
+lock waits split S (`budget.py`). Five pieces are derived here:
 
 - `commit_log`: COMMIT statements' time that is neither CPU, binary log nor redo log I/O of their own thread. MySQL
   8.0 and later write and sync the redo log in background threads, and the sessions that wait for them have no
@@ -14,6 +14,8 @@ lock waits split S (`budget.py`). Four pieces are derived here:
 - `cpu_queue`: time that the cell's processes were runnable without a CPU (schedstat), at most what is left of S and
   the part of reads that is spent above the device (Little's law, `layers.operations_above`): a read that is done
   waits for a CPU, too. It counts the server's background threads, so it is an upper bound of the sessions' waiting.
+- `checkpoint`: what is left of S then in intervals in which the redo log was full of changes that are not flushed,
+  or the buffer pool had no free page (`redo.held_back`). InnoDB has no instrument for either. An upper bound.
 
 What is left is `unaccounted`: mutexes, and whatever has no instrument. The pieces sum to S.
 
@@ -39,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain.accounts.budget import Budget
+from volbench.analysis.explain.accounts.redo import held_back
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.explain.evidence.layers import device_flow, operations_above, server_flow
@@ -57,6 +60,7 @@ PIECES: Mapping[str, str] = {
     "cpu": "CPU",
     "cpu_server": "CPU of the server (at most)",
     "cpu_queue": "waiting for a CPU (at most)",
+    "checkpoint": "waiting for room in the redo log or for a free page (at most)",
     "unaccounted": "not accounted for",
     "client_queue": "waiting for a free client thread",
     "cpu_between": "CPU, and waiting for one, between statements (at most)",
@@ -72,11 +76,12 @@ STORAGE = (
     "binlog_group",
     "doublewrite",
     "other_files",
+    "checkpoint",
 )
 """Pieces that a faster volume shortens."""
 QUEUE = "client_queue"
 """The piece that follows from all others: a transaction waits for a client thread that another one still has."""
-_DERIVED = ("commit_log", "write_path", "cpu_server", "cpu_queue", "unaccounted")
+_DERIVED = ("commit_log", "write_path", "cpu_server", "cpu_queue", "checkpoint", "unaccounted")
 _COMMIT = "COMMIT"
 _MS = 1000.0
 
@@ -149,13 +154,16 @@ def _budget_of(case: Case, finished_per_s: Floats) -> TimeBudget | None:
     queued = max(0.0, _cpu_queue_share(case, budget) - delay_between_ms / statement_ms)
     waiting = min(left - commit - writes - server, queued)
     above = min(queued - waiting, _reads_above_device(case, budget))
+    left -= commit + writes + server + waiting
+    checkpoint = left * _held_back_part(case, budget)
     derived = {
         "data_reads": shares.get("data_reads", 0.0) - above,
         "commit_log": commit,
         "write_path": writes,
         "cpu_server": server,
         "cpu_queue": waiting + above,
-        "unaccounted": left - commit - writes - server - waiting,
+        "checkpoint": checkpoint,
+        "unaccounted": left - checkpoint,
     }
     shares = {piece: share for piece, share in {**shares, **derived}.items() if share > 0}
     return TimeBudget(
@@ -244,6 +252,12 @@ def _write_path_share(case: Case, budget: Budget) -> float:
     if not budget.hides_commits or case.unseen_share is None or syncs is None or _sum(syncs) <= 0:
         return 0.0
     return case.unseen_share
+
+
+def _held_back_part(case: Case, budget: Budget) -> float:
+    """The part of what no wait and no CPU time shows that lies in intervals in which InnoDB held sessions back."""
+    rest = np.nan_to_num(budget.parts["rest"])
+    return _sum(rest[held_back(case)]) / _sum(rest) if rest.any() else 0.0
 
 
 def _reads_above_device(case: Case, budget: Budget) -> float:

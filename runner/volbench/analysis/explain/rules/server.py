@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.accounts.redo import (
+    fills_between_ticks,
+    redo_capacity,
+    redo_full,
+    redo_turnover_s,
+    whole_variable,
+)
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.cause_info import CauseInfo
-from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median, quantile
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
@@ -25,7 +31,6 @@ from volbench.analysis.explain.rules.host.processors import (
 from volbench.analysis.explain.rules.network import network_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
-from volbench.records.parse import parse_whole
 
 _PAGE_BYTES = 16_384
 
@@ -134,9 +139,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     and no dip of the throughput can be asked for.
     """
     age, tps = case.at("checkpoint_age_ratio", "innodb"), case.at("tps")
-    turnover_s = _redo_turnover_s(case)
-    fast = turnover_s is not None and turnover_s < limit.REDO_TURNOVER_TICKS * case.grid.width_s
-    full = quantile(age, 1.0 if fast else 0.9)
+    turnover_s, fast, full = redo_turnover_s(case), fills_between_ticks(case), redo_full(case)
     if age is None or full is None or full < limit.CHECKPOINT_AGE_FULL:
         return
     dips = None
@@ -154,7 +157,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen) or (case.is_served and not dips):
         return  # a load that gets its rate while the log is as full as ever is not what is held back
-    capacity = _redo_capacity(case)
+    capacity = redo_capacity(case)
     now = "" if capacity is None else f" (now {capacity >> 20} MiB)"
     text = f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back"
     rows = [row("checkpoint_age_ratio", full, "1", text)]
@@ -173,24 +176,6 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         evidence=tuple(rows),
         advice=f"A larger redo log{now}, and enough innodb_io_capacity to flush steadily.{_enough_redo(case)}",
     )
-
-
-def whole_variable(case: Case, name: str) -> int | None:
-    """A server variable that is a whole number above 0; None where it is not known or is something else."""
-    with suppress(ValueError):
-        value = parse_whole(case.variables.get(name, ""))
-        return value if value > 0 else None
-    return None
-
-
-def _redo_capacity(case: Case) -> int | None:
-    return whole_variable(case, "innodb_redo_log_capacity") or whole_variable(case, "innodb_log_file_size")
-
-
-def _redo_turnover_s(case: Case) -> float | None:
-    """How long it takes to write as much redo as the log holds."""
-    written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), _redo_capacity(case)
-    return capacity / 2**20 / written if capacity is not None and written else None
 
 
 def _enough_redo(case: Case) -> str:
