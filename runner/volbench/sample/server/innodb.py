@@ -36,6 +36,7 @@ _PER_S = {
     "buffer_pool_read_ahead_per_s": "innodb_buffer_pool_read_ahead",
     "buffer_pool_wait_free_per_s": "innodb_buffer_pool_wait_free",
     "buffer_pool_pages_flushed_per_s": "innodb_buffer_pool_pages_flushed",
+    "buffer_pool_write_requests_per_s": "innodb_buffer_pool_write_requests",
     "row_lock_waits_per_s": "innodb_row_lock_waits",
     "questions_per_s": "questions",
     "commits_per_s": "com_commit",
