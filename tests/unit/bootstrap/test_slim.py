@@ -14,6 +14,7 @@ LIBRARIES = {
     "pyarrow/libarrow_python.so.2600": "python",
     "pyarrow/libarrow_python.so.2600.1.0": "python",
     "pyarrow/libarrow_flight.so.2600": "flight",
+    "pyarrow/libarrow_substrait.so.2600": "needed by the core",
     "pyarrow/_flight.cpython-314-x86_64-linux-gnu.so": "flight",
     "pyarrow/_parquet.cpython-314-x86_64-linux-gnu.so": "parquet",
     "pyarrow/tests/test_array.py": "",
