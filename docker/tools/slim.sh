@@ -1,12 +1,12 @@
 #!/bin/sh
 # Removes from the Python packages in directory $1 what volbench never loads: about a fifth of them.
-#   pyarrow   its optional parts (Flight, S3), C++ headers and tests; volbench reads and writes Parquet files
+#   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files, and streams to S3
 #   NumPy     its tests
 #   all       the second and third copy of a library, since a wheel cannot hold a link
 set -eu
 cd "$1"
 rm -rf pyarrow/include pyarrow/src pyarrow/tests
-rm -f pyarrow/_flight.* pyarrow/_s3fs.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so* pyarrow/libarrow_s3.so*
+rm -f pyarrow/_flight.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so*
 find numpy -type d -name tests -prune -exec rm -rf {} +
 find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r library; do
   short=${library%.*}
