@@ -11,6 +11,7 @@ COUNTERS = (
     "Innodb_log_write_requests", "Innodb_dblwr_pages_written", "Innodb_dblwr_writes", "Innodb_pages_read",
     "Innodb_pages_written", "Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_requests",
     "Innodb_buffer_pool_read_ahead", "Innodb_buffer_pool_wait_free", "Innodb_buffer_pool_pages_flushed",
+    "Innodb_buffer_pool_write_requests",
     "Innodb_row_lock_waits", "Innodb_row_lock_time", "Questions", "Com_commit", "Created_tmp_disk_tables",
     "Binlog_cache_disk_use",
 )  # fmt: skip

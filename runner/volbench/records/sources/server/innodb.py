@@ -26,7 +26,10 @@ _METRICS = metric_table(
         "buffer_pool_read_ahead_per_s": ("1/s", "pages read ahead"),
         "buffer_pool_wait_free_per_s": ("1/s", "waits for a free page: the buffer pool is small or flushing slow"),
         "buffer_pool_pages_flushed_per_s": ("1/s", "pages flushed"),
-        "buffer_pool_write_requests_per_s": ("1/s", "changes of pages; a mini-transaction counts once for each page"),
+        "buffer_pool_write_requests_per_s": (
+            "1/s",
+            "changes of pages; a mini-transaction counts once for each page",
+        ),
         "buffer_pool_miss_ratio": ("1", "share of page requests that had to read; absent without a request"),
         "buffer_pool_dirty_ratio": ("1", "share of the buffer pool's pages that are dirty"),
         "buffer_pool_free_ratio": ("1", "share of the buffer pool's pages that are free"),
