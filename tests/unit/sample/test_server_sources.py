@@ -13,11 +13,9 @@ import pytest
 from sampled_rates import FIXTURES, rates
 
 from volbench.records.series import HistogramRow
-from volbench.records.sources import SOURCES
 from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Presence, Reading, Unavailable, Values
-from volbench.sample.parsers.innodb import COUNTERS as INNODB_COUNTERS
-from volbench.sample.parsers.innodb import GAUGES, SESSIONS_QUERY, lock_waits, parse_status
+from volbench.sample.parsers.innodb import SESSIONS_QUERY, lock_waits, parse_status
 from volbench.sample.raw import RawWriter
 from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
 from volbench.sample.server.innodb import InnoDb
@@ -394,16 +392,3 @@ def test_a_volume_that_was_mounted_anew_gives_only_its_balance(control: ControlS
 def test_no_socket_is_absent_with_a_reason(tmp_path: Path) -> None:
     assert Emulator(None).probe().reason == "the volume is not an emulated one"
     assert "does not answer" in Emulator(tmp_path / "none.sock").probe().reason
-
-
-def test_every_metric_of_innodb_has_a_counter_that_the_server_is_asked_for() -> None:
-    """A metric whose counter no statement asks for is missing in each run, and nothing says so."""
-    asked = {name.lower() for name in INNODB_COUNTERS + GAUGES}
-    # MariaDB's two counters replace MySQL's two positions.
-    rising = dict.fromkeys(asked - {"innodb_checkpoint_age", "innodb_checkpoint_max_age"}, 1000.0)
-    rising["innodb_redo_log_current_lsn"] = 5000.0
-    first: Values = {(name, ""): value for name, value in rising.items()}
-    second: Values = {(name, ""): 2 * value for name, value in rising.items()}
-    found = rates(InnoDb, {**first, ("connection", ""): 1}, {**second, ("connection", ""): 1}, dt_s=1.0)
-    waits = {"lock_current_waits", "metadata_lock_current_waits"}
-    assert {name for name, _ in found} >= SOURCES["innodb"].metrics.keys() - waits

@@ -12,6 +12,8 @@ import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.budget import LOCKS
+from volbench.analysis.explain.accounts.page_writes import PageCounts
+from volbench.analysis.explain.accounts.redo import whole_variable
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.device import Device
@@ -68,6 +70,7 @@ class Demand:
         undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
             not known, as in a window in which nothing left it. Purge reads and writes pages for them later, which
             no count of this window has.
+        pages: what InnoDB counted of its pages; None on a server without these counters.
     """
 
     clients: int
@@ -90,6 +93,7 @@ class Demand:
     p95_s: float | None
     undo_left: float = 0.0
     pool_free: float = 0.0
+    pages: PageCounts | None = None
 
     @property
     def tail(self) -> float | None:
@@ -146,7 +150,23 @@ def _demand(case: Case) -> Demand:
         p95_s=None if p95 is None else p95 / 1000,
         undo_left=_undo_left(case, done),
         pool_free=(median(case.at("buffer_pool_free_ratio", "innodb")) or 0.0) if reads > _READS_MIN else 0.0,
+        pages=_pages(case, done / int(finite.sum())),
     )
+
+
+def _pages(case: Case, tps: float) -> PageCounts | None:
+    """InnoDB's pages of a transaction; None unless it is MySQL from 8.0.30 on, whose page cleaner the model knows.
+
+    Also None where the cleaner writes as many pages as it may (`innodb_io_capacity`): then not all are written each
+    second.
+    """
+    names = ("pages_read_per_s", "pages_written_per_s", "buffer_pool_write_requests_per_s")
+    rates = [mean(case.at(name, "innodb")) for name in names]
+    cleaner = whole_variable(case, "innodb_io_capacity")
+    if None in rates or cleaner is None or whole_variable(case, "innodb_redo_log_capacity") is None:
+        return None
+    read, written, changed = (rate / tps for rate in rates if rate is not None)
+    return PageCounts(read=read, written=written, changed=changed) if written * tps < cleaner else None
 
 
 def _refuse(case: Case, device: Device | None) -> None:
