@@ -102,5 +102,5 @@ def difference_text(row: TimeDifferenceRow) -> str:
 
 def _title(piece: str, *budgets: TimeBudget) -> str:
     """What is left over includes the CPU where the server keeps no CPU times of statements."""
-    has_cpu = any("cpu" in budget.pieces for budget in budgets)
+    has_cpu = any({"cpu", "cpu_server"} & budget.pieces.keys() for budget in budgets)
     return PIECES[piece] if has_cpu or piece != "unaccounted" else _WITH_CPU

@@ -203,8 +203,9 @@ def _with_difference(
 ) -> Outcome:
     expected = _expected(run.truth["truth"])
     pair, compared = _within(run), "within the run"
-    if run.lab == TWINS_LAB and run.key in twins:
-        pair, compared = (_with_outside(twins[run.key]), _with_outside(run)), "against its twin"
+    twin = twins.get(run.key) if run.lab == TWINS_LAB else None
+    if twin is not None and (twin.latency_ms is None) == (run.latency_ms is None):
+        pair, compared = (_with_outside(twin), _with_outside(run)), "against its twin"
     elif not run.phases:
         pair, compared = _against(run, clean), "against clean runs"
     if pair is None or sum(pair[1].values()) < RISE_MIN * sum(pair[0].values()):

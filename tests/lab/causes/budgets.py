@@ -37,7 +37,10 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=None, help="write the table to this file")
     options = parser.parse_args()
     twins = {run.key: run for run in runs([options.twins])}
-    text = table(list(outcomes(runs(options.labs), twins)), frozenset(options.unseen))
+    every = list(outcomes(runs(options.labs), twins))
+    if not every:
+        parser.error(f"no run in {', '.join(map(str, options.labs))}: make lab and make lab-causes make them")
+    text = table(every, frozenset(options.unseen))
     if options.to is not None:
         options.to.write_text(text, encoding="utf-8")
     print(text)
@@ -108,6 +111,8 @@ def _largest_line(found: Sequence[Outcome]) -> str:
     divided = [one for one in found if one.largest]
     named = [one for one in divided if one.expected]
     right = sum(one.is_right for one in named)
+    if not named:
+        return f"- {len(divided)} runs have a difference (latency up by a fifth), none of a cause with a piece."
     low, high = exact_interval(right, len(named))
     return (
         f"- {len(divided)} runs have a difference (latency up by a fifth), and in {len(named)} of them a cause with"

@@ -96,6 +96,14 @@ def test_a_queue_that_grows_where_transactions_get_shorter_is_a_piece_as_any() -
     assert "Of the extra 9.00 ms: 10.0 ms (111 %) waiting for a free client thread; 1.00 ms less reads" in text
 
 
+def test_a_rest_that_is_noise_explains_no_queue() -> None:
+    """A short stall: service takes 0.1 ms longer on average, and transactions wait 30 ms."""
+    before = volume("disk", *[{"data_reads": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 5.1, "client_queue": 30.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert text.endswith("Of the extra 30.1 ms: 30.0 ms (99.67 %) waiting for a free client thread.")
+
+
 def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
     other = volume("twin", *DISK.cells)
     assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()

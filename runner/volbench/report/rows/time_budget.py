@@ -223,13 +223,20 @@ def extra_pieces(rows: Sequence[TimeDifferenceRow]) -> str:
     total = sum(row.difference_ms for row in rows)
     queue = sum(row.difference_ms for row in rows if row.piece == QUEUE)
     sign = 1 if total > 0 else -1
-    if sign * queue >= NAMED_MIN * abs(total) and sign * (total - queue) > 0:
+    least_ms = DIFFERENCE_MIN * min(_without_queue_ms(rows))
+    if sign * queue >= NAMED_MIN * abs(total) and sign * (total - queue) > least_ms:
         service = [row for row in rows if row.piece != QUEUE]
         return (
             f"Of the extra {quantity(abs(total), 'ms')}, {quantity(abs(queue), 'ms')} are {PIECES[QUEUE]}, because"
             f" transactions take longer. Of the other {_pieces(service, sign, abs(total - queue))}"
         )
     return f"Of the extra {_pieces(rows, sign, abs(total))}"
+
+
+def _without_queue_ms(rows: Sequence[TimeDifferenceRow]) -> tuple[float, float]:
+    """The time of both sides without the wait for a client thread."""
+    service = [row for row in rows if row.piece != QUEUE]
+    return sum(row.baseline_ms for row in service), sum(row.candidate_ms for row in service)
 
 
 def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:

@@ -42,7 +42,7 @@ COUNTED = {
 
 def counts(load: str, number: int) -> tuple[PageCounts, float]:
     tps, read, written = COUNTED[load][number]
-    return PageCounts(read=read, written=written, changed=CHANGED[load]), tps
+    return PageCounts(read=read, written=written, changed=CHANGED[load], cleaner_per_s=10_000), tps
 
 
 @pytest.mark.parametrize("load", COUNTED)
@@ -63,10 +63,10 @@ def test_hot_pages_are_written_for_each_change_at_first_and_once_a_second_at_las
 
 
 def test_a_load_that_writes_each_change_has_no_end_of_hot_pages() -> None:
-    pages = page_writes(PageCounts(read=1.0, written=6.0, changed=10.0), 100.0)
+    pages = page_writes(PageCounts(read=1.0, written=6.0, changed=10.0, cleaner_per_s=10_000), 100.0)
     assert math.isinf(pages.hot)
     assert pages.per_transaction(1000.0) == pytest.approx(6.0)
-    clean = page_writes(PageCounts(read=3.0, written=2.0, changed=10.0), 100.0)
+    clean = page_writes(PageCounts(read=3.0, written=2.0, changed=10.0, cleaner_per_s=10_000), 100.0)
     assert clean.per_transaction(1000.0) == pytest.approx(2.0)  # some pages leave the pool unchanged
 
 
@@ -102,7 +102,7 @@ ON_GP3 = Demand(
     clients=8, tps=541.2, response_s=8 / 541.2, reads=0.43, writes=4.84, read_bytes=16_384, write_bytes=23_411,
     reads_waited=0.40, writes_waited=0.92, read_s=0.0026, write_s=0.0111, cpu_s_min=0.0006, cpu_s=0.0009,
     cpu_s_max=0.0009, cpu_known=True, cpus=2, locks_share=0.0, p95_s=0.03,
-    pages=PageCounts(read=0.43, written=3.03, changed=27.4),
+    pages=PageCounts(read=0.43, written=3.03, changed=27.4, cleaner_per_s=10_000),
 )  # fmt: skip
 """Updates with an index on a gp3, as measured, with the CPU time of the emulator."""
 
@@ -127,8 +127,23 @@ def test_credits_are_spent_for_the_pages_of_that_rate() -> None:
     """At 1,752 transactions a second each wrote 1.4 pages, which 2,100 IOPS would carry; at 315 it writes 4.2."""
     fast = replace(
         ON_GP3, tps=1752.2, response_s=8 / 1752.2, reads=0.41, writes=2.87, write_bytes=19_943, write_s=0.0016,
-        read_s=0.0005, pages=PageCounts(read=0.41, written=1.40, changed=27.4),
+        read_s=0.0005, pages=PageCounts(read=0.41, written=1.40, changed=27.4, cleaner_per_s=10_000),
     )  # fmt: skip
     (outlook,) = outlooks_of(fast, other_volume("ebs-gp2?size=700GiB&credits=0%"))
     assert outlook.regime == "baseline"
     assert outlook.tps == pytest.approx(315.3, rel=0.2)
+
+
+def test_a_cleaner_that_may_write_fewer_pages_is_not_predicted_from_them() -> None:
+    """MySQL 8.0's default of innodb_io_capacity is 200."""
+    slow = replace(ON_GP3, pages=PageCounts(read=0.43, written=3.03, changed=27.4, cleaner_per_s=200))
+    volume = other_volume("ebs-io2?iops=12000")
+    assert outlooks_of(slow, volume) == outlooks_of(replace(ON_GP3, pages=None), volume)
+    assert outlooks_of(ON_GP3, volume) != outlooks_of(slow, volume)
+
+
+def test_the_interval_holds_whatever_part_of_changes_is_distinct() -> None:
+    (outlook,) = outlooks_of(ON_GP3, other_volume("ebs-gp2?size=300GiB&credits=0%"))
+    low, high = outlook.tps_interval
+    assert low < 0.8 * outlook.tps
+    assert high > 1.2 * outlook.tps

@@ -251,9 +251,9 @@ def test_undo_that_is_left_is_told_beside_the_prediction() -> None:
     assert "history list grew" in predict([lagging], other).caveat
 
 
-@pytest.mark.parametrize(("purged", "left"), [(1.0, 0.0), (0.5, 0.5), (0.3, 0.7), (0.0, 0.0)])
+@pytest.mark.parametrize(("purged", "left"), [(1.0, 0.0), (0.5, 0.5), (0.3, 0.7), (0.0, 1.0)])
 def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float) -> None:
-    """For each transaction, between times at which undo left the list; one that none ever leaves tells nothing."""
+    """For each transaction, between times at which undo left the list; without end where none leaves a long one."""
     tps = case().tps
     assert tps is not None
     second = np.arange(LOAD.seconds)
@@ -268,6 +268,15 @@ def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float)
 UPDATES = dataclasses.replace(DEMAND, reads=0.79, writes=3.15, reads_waited=0.79, writes_waited=1.6)
 """As the index updates of tests/benchmarks/what_if_unseen.yaml, which were off by up to 58 %."""
 READS = dataclasses.replace(DEMAND, writes=0.0, writes_waited=0.0)
+
+
+def test_a_short_list_that_nothing_left_tells_nothing() -> None:
+    """Purge takes undo from the list in every 128th of its rounds."""
+    length = 100.0 + 20.0 * np.arange(LOAD.seconds)
+    grid = align(columns(LOAD, Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})))
+    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(found, Demand)
+    assert found.undo_left == 0.0
 
 
 @pytest.mark.parametrize("clients", [8, 200])

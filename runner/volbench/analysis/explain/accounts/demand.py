@@ -36,6 +36,11 @@ OTHER_SHARE_MAX = 0.3
 does not know what limits, and another volume may leave it as it is."""
 POOL_FREE_MIN = 0.15
 """Of the buffer pool: InnoDB keeps pages free for those to come, in a small pool many, and hits go with them."""
+_DIRTY_MIN = 0.1
+"""Of the buffer pool: with fewer dirty pages, the page cleaner of MySQL's defaults has nothing to do."""
+PURGE_BEHIND = 10_000
+"""Transactions in the history list: where it grows without end, purge is behind from here on. In 24 runs in which
+purge kept up it had at most 1,900, where it did not up to 110,000 (tests/benchmarks/what_if.py)."""
 _SYNCS_MIN = 0.02
 """Syncs per transaction below which nobody waits for the log."""
 _READS_MIN = 0.1
@@ -155,18 +160,23 @@ def _demand(case: Case) -> Demand:
 
 
 def _pages(case: Case, tps: float) -> PageCounts | None:
-    """InnoDB's pages of a transaction; None unless it is MySQL from 8.0.30 on, whose page cleaner the model knows.
+    """InnoDB's pages of a transaction; None where the page cleaner does not work as the model knows it.
 
-    Also None where the cleaner writes as many pages as it may (`innodb_io_capacity`): then not all are written each
-    second.
+    It knows MySQL from 8.0.30 on with pages of 16 KiB that are written twice, and a pool with enough dirty pages
+    that the cleaner writes all the time (`innodb_max_dirty_pages_pct_lwm`, 10 % by default).
     """
     names = ("pages_read_per_s", "pages_written_per_s", "buffer_pool_write_requests_per_s")
     rates = [mean(case.at(name, "innodb")) for name in names]
-    cleaner = whole_variable(case, "innodb_io_capacity")
-    if None in rates or cleaner is None or whole_variable(case, "innodb_redo_log_capacity") is None:
+    dirty, cleaner = (
+        median(case.at("buffer_pool_dirty_ratio", "innodb")),
+        whole_variable(case, "innodb_io_capacity"),
+    )
+    known = whole_variable(case, "innodb_redo_log_capacity") is not None
+    usual = [case.variables.get(name) for name in ("innodb_page_size", "innodb_doublewrite")] == ["16384", "ON"]
+    if None in rates or cleaner is None or not known or not usual or (dirty or 0.0) < _DIRTY_MIN:
         return None
     read, written, changed = (rate / tps for rate in rates if rate is not None)
-    return PageCounts(read=read, written=written, changed=changed) if written * tps < cleaner else None
+    return PageCounts(read=read, written=written, changed=changed, cleaner_per_s=cleaner)
 
 
 def _refuse(case: Case, device: Device | None) -> None:
@@ -224,13 +234,14 @@ def _undo_left(case: Case, done: float) -> float:
     """Growth of the history list for each transaction, from one of its least lengths to the last.
 
     What is purged leaves the list only now and then (innodb_purge_rseg_truncate_frequency: in every 128th round of
-    purge by default), so a list that never fell within the window does not tell how far purge is.
+    purge by default), so a list that never fell within the window tells how far purge is only where it is long.
     """
     length = case.at("history_list_length", "innodb")
     finite = length[np.isfinite(length)] if length is not None else np.empty(0)
     least = 1 + np.flatnonzero((finite[1:-1] < finite[:-2]) & (finite[1:-1] <= finite[2:]))
     if len(least) < 2:
-        return 0.0
+        rises = len(finite) > 1 and bool(np.all(np.diff(finite) >= 0)) and finite[-1] >= PURGE_BEHIND
+        return float(finite[-1] - finite[0]) / done if rises else 0.0
     first, last = int(least[0]), int(least[-1])
     grown = float(finite[last] - finite[first]) * len(finite) / (last - first)
     return max(0.0, grown / done)

@@ -33,16 +33,21 @@ DISTINCT, DISTINCT_MIN, DISTINCT_MAX = 0.27, 0.20, 0.40
 """Distinct hot pages for each change that the server counts. Fitted to 18 runs of three sysbench loads that only
 write, on six emulated volumes: 0.24 and 0.26 for updates of one row without and with an index, 0.28 to 0.34 for
 transactions that update, delete and insert (results/examples/what-if)."""
-_HALVINGS = 60
+_HALVINGS, _ROUNDS = 60, 18
+"""For the number of hot pages, and for the rate, to a part in 2^18 of the largest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageCounts:
-    """Pages of a transaction as InnoDB counted them in one run: read, written, and changes of pages."""
+    """Pages of a transaction as InnoDB counted them in one run: read, written, and changes of pages.
+
+    `cleaner_per_s` is how many pages a second the page cleaner may write (`innodb_io_capacity`).
+    """
 
     read: float
     written: float
     changed: float
+    cleaner_per_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +134,7 @@ def solve_beside_pages(
         )
 
     low, high = 0.0, alone.rate_max
-    for _ in range(_HALVINGS):
+    for _ in range(_ROUNDS):
         middle = (low + high) / 2
         low, high = (middle, high) if beside(middle).rate > middle else (low, middle)
     return beside((low + high) / 2)

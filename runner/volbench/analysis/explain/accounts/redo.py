@@ -11,6 +11,9 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Mask, mean, quantile
 from volbench.records.parse import parse_whole
 
+WAIT_FREE_MIN = 10.0
+"""Waits for a free page in a second, from which they are more than an accident of one batch."""
+
 
 def whole_variable(case: Case, name: str) -> int | None:
     """A server variable that is a whole number above 0; None where it is not known or is something else."""
@@ -52,5 +55,5 @@ def held_back(case: Case) -> Mask:
     if age is not None and (redo_full(case) or 0.0) >= limit.CHECKPOINT_AGE_FULL:
         mask |= fills_between_ticks(case) | (np.nan_to_num(age) >= limit.CHECKPOINT_AGE_FULL)
     if waits is not None:
-        mask |= np.nan_to_num(waits) > 0
+        mask |= np.nan_to_num(waits) > WAIT_FREE_MIN
     return mask

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.budget import Budget
 from volbench.analysis.explain.accounts.redo import held_back
 from volbench.analysis.explain.case import Case
@@ -149,13 +150,12 @@ def _budget_of(case: Case, finished_per_s: Floats) -> TimeBudget | None:
     commit = min(left, _commit_share(case, budget))
     writes = min(left - commit, _write_path_share(case, budget))
     server = min(left - commit - writes, _server_cpu_share(case, budget))
-    cpu_ms = (budget.share("cpu") + server) * statement_ms
-    between_ms, delay_between_ms = _cpu_between(case, transactions, statement_ms, cpu_ms)
+    between_ms, delay_between_ms = _cpu_between(case, budget, transactions, statement_ms)
     queued = max(0.0, _cpu_queue_share(case, budget) - delay_between_ms / statement_ms)
     waiting = min(left - commit - writes - server, queued)
     above = min(queued - waiting, _reads_above_device(case, budget))
     left -= commit + writes + server + waiting
-    checkpoint = left * _held_back_part(case, budget)
+    checkpoint = left * _held_back_part(case, budget, left)
     derived = {
         "data_reads": shares.get("data_reads", 0.0) - above,
         "commit_log": commit,
@@ -180,7 +180,7 @@ def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats
     Each has shape (buckets,), NaN where statement time is not known; pieces that never take time are left out.
     Waits count when they end, so in one interval they may exceed its statements. Derived pieces are known for the
     whole step only: each has the same part of what is left in every interval, so that all intervals together are
-    the budget.
+    the budget. `checkpoint` has its own intervals.
 
     Args:
         case: the step.
@@ -202,24 +202,27 @@ def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats
     derived_s = {piece: wanted_s[piece] for piece in _DERIVED if piece in wanted_s} or {"unaccounted": 1.0}
     for piece, seconds_of_piece in derived_s.items():
         pieces[piece] = left * seconds_of_piece / sum(derived_s.values())
+    if "checkpoint" in derived_s:  # its intervals are known
+        waits = pieces["checkpoint"] + pieces.get("unaccounted", 0.0)
+        back = held_back(case)
+        pieces |= {"checkpoint": np.where(back, waits, 0.0), "unaccounted": np.where(back, 0.0, waits)}
     known = np.isfinite(statement_s)
     return {p: np.where(known, pieces[p], np.nan) for p in PIECES if p in pieces and pieces[p].any()}
 
 
-def _cpu_between(case: Case, transactions: float, statement_ms: float, cpu_ms: float) -> tuple[float, float]:
+def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: float) -> tuple[float, float]:
     """Milliseconds of a transaction on and before a CPU that are no statement's CPU time, at most.
 
     Args:
         transactions: summed over the same intervals as statement time is.
         statement_ms: of a transaction.
-        cpu_ms: of its statements.
 
     Also the part of them that is waiting and between statements, in a closed loop; 0 where the load has a rate.
     """
     used, delay = (case.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
     if used is None or delay is None:
         return 0.0, 0.0
-    running_ms = max(0.0, _MS * _sum(used) / transactions - cpu_ms)
+    running_ms = max(0.0, _MS * _sum(used) / transactions - budget.share("cpu") * statement_ms)
     waiting_ms = _MS * _sum(delay) / transactions
     if case.rate is not None or not case.threads:
         return running_ms + waiting_ms, 0.0
@@ -254,8 +257,18 @@ def _write_path_share(case: Case, budget: Budget) -> float:
     return case.unseen_share
 
 
-def _held_back_part(case: Case, budget: Budget) -> float:
-    """The part of what no wait and no CPU time shows that lies in intervals in which InnoDB held sessions back."""
+def _held_back_part(case: Case, budget: Budget, left: float) -> float:
+    """The part of what is left that lies in intervals in which InnoDB held sessions back.
+
+    0 where it may be CPU time, where `write_path` has such waits already, and where little is left: a log that is
+    well used is no wait by itself.
+
+    Args:
+        left: share of statement time that no wait and no CPU time shows.
+    """
+    computes = "cpu" in budget.parts or case.grid.column("tasks", "cpus_used", "server") is not None
+    if not computes or budget.hides_commits or left < limit.STORAGE_SHARE_MIN * budget.beside_locks:
+        return 0.0
     rest = np.nan_to_num(budget.parts["rest"])
     return _sum(rest[held_back(case)]) / _sum(rest) if rest.any() else 0.0
 

@@ -1,9 +1,9 @@
 """What a step's transactions would do on another volume: throughput and p95, each with an interval.
 
 Operational analysis (Denning and Buzen 1978): a transaction's demand is measured, the other volume is a latency and
-capacities, and the clients are a closed loop over CPU and those capacities. The interval goes from
-MODEL_ERROR below what random service gives to as much above the asymptotic bound. tests/benchmarks/what_if.py
-measures how far off the answer is.
+capacities, and the clients are a closed loop over CPU and those capacities. How many pages a load that mostly
+writes needs there goes with its rate (`page_writes`). The interval goes from MODEL_ERROR below what random service
+gives to as much above the asymptotic bound. tests/benchmarks/what_if.py measures how far off the answer is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from volbench.analysis.explain.accounts.page_writes import (
     DISTINCT,
     DISTINCT_MAX,
     DISTINCT_MIN,
+    PageWrites,
     Served,
     page_writes,
     solve_beside_pages,
@@ -48,20 +49,21 @@ _PURGE_LAG = (
 MOSTLY_WRITES = 0.6
 """Of a transaction's operations: from here on its writes follow from counts of pages (`page_writes`), and it has an
 interval, but no figure. Loads that only write were off by up to 39 % where constants were fitted to them, and by up
-to 69 % before their pages were counted. Loads that read as well had 0.35 to 0.53 on volumes that a seed drew
-(results/examples/what-if)."""
+to 111 % where purge fell behind on one of two volumes. Loads that read as well had 0.35 to 0.53 on volumes that a
+seed drew (results/examples/what-if)."""
 WRITES_MIN = 0.05
 """Of a transaction's operations: from here on p95 has no figure. How long its tail is on another volume goes with
 commits and with pages that are flushed in bursts, which no count of one run tells: 18 pairs of loads that read and
 write were off by 32 % at the median, 18 of loads that only read by 10 %."""
 _MOSTLY_WRITES = (
-    "most of its operations are writes, and how many more a slower volume needs for a transaction cannot be seen in"
-    " one run: such figures were off by up to 69 % in volbench's own trials, so only the interval is given"
+    "most of its operations are writes, and how many more a slower volume needs for a transaction is estimated from"
+    " one run only: such figures were off by up to 111 % in volbench's own trials, so only the interval is given"
 )
 _P95_OF_WRITES = (
     "the load writes, and how long its tail is on another volume cannot be seen in one run: such figures of p95"
     " were off by 32 % at the median in volbench's own trials, so only the interval is given"
 )
+_DISTINCT_RANGE = (DISTINCT, DISTINCT_MIN, DISTINCT_MAX)
 Regime = Literal["steady", "burst", "baseline"]
 
 
@@ -208,9 +210,7 @@ def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
 
 def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
     """Seconds until a bucket is empty at this load; None: it never is."""
-    spent_per_s = (
-        tps * (_units(bucket, demand) + _more_pages(demand, tps) * _page_units(bucket)) - bucket.rate_per_s
-    )
+    spent_per_s = tps * (_units(bucket, demand) + more_pages(demand, tps) * page_units(bucket)) - bucket.rate_per_s
     return bucket.start / spent_per_s if spent_per_s > 0 else None
 
 
@@ -269,39 +269,36 @@ def _by_speed(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[
 
 def _by_pages(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[Solved, Solved, Solved] | None:
     """The rate there, the least and the most, where writes follow from counts of pages; None: they do not."""
-    if demand.pages is None or not _mostly_writes(demand):
+    counts = demand.pages
+    if counts is None or not _mostly_writes(demand):
         return None
     volume = [
-        Served(limit.name, _units(limit, demand) / limit.rate_per_s, _page_units(limit) / limit.rate_per_s)
+        Served(limit.name, _units(limit, demand) / limit.rate_per_s, page_units(limit) / limit.rate_per_s)
         for limit in limits
     ]
-    several = [
-        solve_beside_pages(
-            page_writes(demand.pages, demand.tps, distinct=distinct),
-            volume,
-            clients=demand.clients,
-            delay_s=delay_s,
-            cpu=Station(name=CPU, demand_s=cpu_s, servers=demand.cpus),
-            written=demand.pages.written,
+    likely, *others = (page_writes(counts, demand.tps, distinct=part) for part in _DISTINCT_RANGE)
+
+    def solved(pages: PageWrites, cpu_s: float) -> Solved:
+        cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
+        return solve_beside_pages(
+            pages, volume, clients=demand.clients, delay_s=delay_s, cpu=cpu, written=counts.written
         )
-        for cpu_s in (demand.cpu_s, demand.cpu_s_max, demand.cpu_s_min)
-        for distinct in (DISTINCT, DISTINCT_MIN, DISTINCT_MAX)
-    ]
-    return (
-        several[0],
-        min(several, key=lambda solved: solved.rate_min),
-        max(several, key=lambda solved: solved.rate_max),
-    )
+
+    usual = solved(likely, demand.cpu_s)
+    few, *_, many = sorted((likely, *others), key=lambda pages: pages.per_transaction(usual.rate))
+    if usual.rate * many.per_transaction(usual.rate) > counts.cleaner_per_s:
+        return None  # the page cleaner would write fewer than all of them in a second
+    return usual, solved(many, demand.cpu_s_max), solved(few, demand.cpu_s_min)
 
 
-def _more_pages(demand: Demand, tps: float) -> float:
+def more_pages(demand: Demand, tps: float) -> float:
     """Pages that a transaction writes at another rate, less those that were measured."""
     if demand.pages is None or not _mostly_writes(demand):
         return 0.0
     return page_writes(demand.pages, demand.tps).per_transaction(tps) - demand.pages.written
 
 
-def _page_units(limit: Limit) -> float:
+def page_units(limit: Limit) -> float:
     """What a page costs a limit: written in place, and once more in doublewrite, many at a time."""
     in_place, doublewrite = limit.charge.per_request(np.array([_PAGE, _DOUBLEWRITE]), sequential=False).tolist()
     return float(limit.charge.write_weight * (in_place + doublewrite * _PAGE / _DOUBLEWRITE))

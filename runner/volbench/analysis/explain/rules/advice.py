@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from volbench.analysis.credits.limits import Charge, Limit
 from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
 from volbench.analysis.explain.accounts.demand import Demand, demand_of
-from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of, states_tps
+from volbench.analysis.explain.accounts.what_if import OtherVolume, more_pages, outlooks_of, page_units, states_tps
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import mean, median
 from volbench.analysis.explain.evidence.device import Resource
@@ -50,9 +51,10 @@ def lift(case: Case, resource: Resource) -> Lift | None:
     cost = demand.reads + demand.writes
     if resource == "throughput":
         cost = demand.reads * demand.read_bytes + demand.writes * demand.write_bytes
-    rate = _HEADROOM * cost * free.tps
     charge = Charge(unit="io" if resource == "iops" else "byte")
-    cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=rate, charge=charge)
+    cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=1.0, charge=charge)
+    rate = _HEADROOM * (cost + more_pages(demand, free.tps) * page_units(cap)) * free.tps
+    cap = replace(cap, rate_per_s=rate)
     (lifted,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
     if lifted.tps < LIFT_MIN * demand.tps:
         return None
@@ -97,6 +99,7 @@ def needed_for_p95(
     By bisection of the logarithm: p95 falls with the amount (`what_if` is monotone in it).
     """
 
+    @cache
     def p95_ms(amount: float) -> tuple[float, float, float]:
         (outlook,) = outlooks_of(demand, volume_of(amount))
         if outlook.p95_ms is None or outlook.p95_interval is None:
