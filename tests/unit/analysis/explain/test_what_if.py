@@ -272,7 +272,7 @@ READS = dataclasses.replace(DEMAND, writes=0.0, writes_waited=0.0)
 
 def test_a_short_list_that_nothing_left_tells_nothing() -> None:
     """Purge takes undo from the list in every 128th of its rounds."""
-    length = 100.0 + 20.0 * np.arange(LOAD.seconds)
+    length = 100.0 + 20.0 * np.arange(LOAD.seconds, dtype=np.float64)
     grid = align(columns(LOAD, Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})))
     found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
     assert isinstance(found, Demand)
