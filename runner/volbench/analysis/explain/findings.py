@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median as median_of
 from typing import TypeVar
 
+from volbench.analysis.explain.accounts.purge import purge_notes
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.causes import CAUSES, RULES
@@ -56,7 +57,7 @@ def explain_case(case: Case) -> Explanation:
     """The causes of one step, the one that explains most first; `none` when the volume is not the problem."""
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
-    notes = tuple(missing_evidence(case))
+    notes = (*missing_evidence(case), *purge_notes(case))
     findings = shares_of_latency(case, _with_episode(case, _named(case)))
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings

@@ -13,6 +13,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.budget import LOCKS
 from volbench.analysis.explain.accounts.page_writes import PageCounts
+from volbench.analysis.explain.accounts.purge import undo_left
 from volbench.analysis.explain.accounts.redo import whole_variable
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
@@ -29,8 +30,6 @@ _CPU_IDLE = 0.1
 warm caches: 2.1 times as much at 3 % (tests/benchmarks/what_if.py). That makes up for what is beside them."""
 _NO_CPU = "the CPU time of a transaction is not known"
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
-PURGE_LAG_MIN = 0.2
-"""Transactions whose undo was left, of all in the window: from here on purge has put off work that will be done."""
 OTHER_SHARE_MAX = 0.3
 """Of the clients' time, or of statements', that neither the volume nor CPU nor locks explain: with more, the model
 does not know what limits, and another volume may leave it as it is."""
@@ -38,9 +37,6 @@ POOL_FREE_MIN = 0.15
 """Of the buffer pool: InnoDB keeps pages free for those to come, in a small pool many, and hits go with them."""
 _DIRTY_MIN = 0.1
 """Of the buffer pool: with fewer dirty pages, the page cleaner of MySQL's defaults has nothing to do."""
-PURGE_BEHIND = 10_000
-"""Transactions in the history list: where it grows without end, purge is behind from here on. In 24 runs in which
-purge kept up it had at most 1,900, where it did not up to 110,000 (tests/benchmarks/what_if.py)."""
 _SYNCS_MIN = 0.02
 """Syncs per transaction below which nobody waits for the log."""
 _READS_MIN = 0.1
@@ -153,7 +149,7 @@ def _demand(case: Case) -> Demand:
         cpus=case.cpus or 1,
         locks_share=locks,
         p95_s=None if p95 is None else p95 / 1000,
-        undo_left=_undo_left(case, done),
+        undo_left=undo_left(case, done),
         pool_free=(median(case.at("buffer_pool_free_ratio", "innodb")) or 0.0) if reads > _READS_MIN else 0.0,
         pages=_pages(case, done / int(finite.sum())),
     )
@@ -228,23 +224,6 @@ def _outside(case: Case) -> float:
     """Share of the clients' time in which no statement runs."""
     inside = None if case.budget is None else mean(case.budget.statement_s)
     return 0.0 if inside is None or not case.threads else max(0.0, 1 - inside / case.threads)
-
-
-def _undo_left(case: Case, done: float) -> float:
-    """Growth of the history list for each transaction, from one of its least lengths to the last.
-
-    What is purged leaves the list only now and then (innodb_purge_rseg_truncate_frequency: in every 128th round of
-    purge by default), so a list that never fell within the window tells how far purge is only where it is long.
-    """
-    length = case.at("history_list_length", "innodb")
-    finite = length[np.isfinite(length)] if length is not None else np.empty(0)
-    least = 1 + np.flatnonzero((finite[1:-1] < finite[:-2]) & (finite[1:-1] <= finite[2:]))
-    if len(least) < 2:
-        rises = len(finite) > 1 and bool(np.all(np.diff(finite) >= 0)) and finite[-1] >= PURGE_BEHIND
-        return float(finite[-1] - finite[0]) / done if rises else 0.0
-    first, last = int(least[0]), int(least[-1])
-    grown = float(finite[last] - finite[first]) * len(finite) / (last - first)
-    return max(0.0, grown / done)
 
 
 def _drift(case: Case, device: Device) -> float | None:

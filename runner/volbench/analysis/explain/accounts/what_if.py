@@ -18,7 +18,7 @@ import numpy as np
 
 from volbench.analysis.credits.limits import Limit, latency_s, limits_of
 from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
-from volbench.analysis.explain.accounts.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
+from volbench.analysis.explain.accounts.demand import POOL_FREE_MIN, Demand, Unpredictable
 from volbench.analysis.explain.accounts.page_writes import (
     DISTINCT,
     DISTINCT_MAX,
@@ -28,6 +28,7 @@ from volbench.analysis.explain.accounts.page_writes import (
     page_writes,
     solve_beside_pages,
 )
+from volbench.analysis.explain.accounts.purge import PURGE_LAG_MIN
 from volbench.errors import UsageError
 from volbench.profile.resolve import ResolvedVolume, resolve_spec
 
