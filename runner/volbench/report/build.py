@@ -52,6 +52,7 @@ from volbench.report.rows.verdict.caveats import OVER_BUDGET, caveats, server_ca
 from volbench.report.rows.verdict.comparisons import comparison_rows
 from volbench.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.report.rows.verdict.pairs import compared_volumes, run_comparisons
+from volbench.report.rows.verdict.purge import purge_caveats
 from volbench.report.rows.verdict.summary import summarise_run
 from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
@@ -85,7 +86,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
-    warnings = _warnings(loaded, cells, volumes, server, pairs, names)
+    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
@@ -138,6 +139,7 @@ def _warnings(
     server: ServerRow | None,
     pairs: Sequence[PairSummary],
     names: Sequence[str],
+    explained: RunExplanation,
 ) -> tuple[str, ...]:
     """Return the caveats, the gravest first: a budget that ended the run, volumes that could not be used, nodes."""
     run, events, volume_of = loaded.run, loaded.events, _volume_of(loaded.run)
@@ -156,6 +158,7 @@ def _warnings(
             *((OVER_BUDGET,) if over_budget else ()),
             *unavailable_volumes(events, volume_of).values(),
             *server_caveats(run, loaded.results),
+            *purge_caveats(explained),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
         ),
     )

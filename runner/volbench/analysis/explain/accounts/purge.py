@@ -18,7 +18,7 @@ PURGE_LAG_MIN = 0.2
 PURGE_BEHIND = 10_000
 """Transactions in the history list: where it grows without end, purge is behind from here on. In 24 runs in which
 purge kept up it had at most 1,900, where it did not up to 110,000 (tests/benchmarks/what_if.py)."""
-_BEHIND = (
+BEHIND = (
     "purge is behind: InnoDB's history list grows as long as the load runs; undo that is not purged takes memory,"
     " and is read and written later. Compare volumes only where purge is in the same state: a longer warm-up,"
     " more innodb_purge_threads or a lower rate show which it is"
@@ -49,4 +49,4 @@ def purge_notes(case: Case) -> Iterator[str]:
         return
     done = float(np.nansum(tps)) * case.grid.width_s
     if done > 0 and np.nanmax(length) >= PURGE_BEHIND and undo_left(case, done) >= PURGE_LAG_MIN:
-        yield _BEHIND
+        yield BEHIND

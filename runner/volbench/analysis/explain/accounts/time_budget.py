@@ -155,7 +155,7 @@ def _budget_of(case: Case, finished_per_s: Floats) -> TimeBudget | None:
     waiting = min(left - commit - writes - server, queued)
     above = min(queued - waiting, _reads_above_device(case, budget))
     left -= commit + writes + server + waiting
-    checkpoint = left * _held_back_part(case, budget, left)
+    checkpoint = left * _held_back_part(case, budget)
     derived = {
         "data_reads": shares.get("data_reads", 0.0) - above,
         "commit_log": commit,
@@ -257,17 +257,14 @@ def _write_path_share(case: Case, budget: Budget) -> float:
     return case.unseen_share
 
 
-def _held_back_part(case: Case, budget: Budget, left: float) -> float:
+def _held_back_part(case: Case, budget: Budget) -> float:
     """The part of what is left that lies in intervals in which InnoDB held sessions back.
 
-    0 where it may be CPU time, where `write_path` has such waits already, and where little is left: a log that is
-    well used is no wait by itself.
-
-    Args:
-        left: share of statement time that no wait and no CPU time shows.
+    0 where it may be CPU time, where `write_path` has such waits already, and where too little is left for the rule
+    that names them (`redo.checkpoint_stall`): a log that is well used is no wait by itself.
     """
     computes = "cpu" in budget.parts or case.grid.column("tasks", "cpus_used", "server") is not None
-    if not computes or budget.hides_commits or left < limit.STORAGE_SHARE_MIN * budget.beside_locks:
+    if not computes or budget.hides_commits or budget.share("rest") < limit.STORAGE_SHARE_MIN:
         return 0.0
     rest = np.nan_to_num(budget.parts["rest"])
     return _sum(rest[held_back(case)]) / _sum(rest) if rest.any() else 0.0
