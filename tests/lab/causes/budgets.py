@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="causes.budgets", description=__doc__)
     parser.add_argument("--labs", type=Path, nargs="+", default=list(LABS))
     parser.add_argument("--twins", type=Path, default=TWINS)
-    parser.add_argument("--unseen", type=int, nargs="*", default=[], help="seeds run after the rules' last change")
+    parser.add_argument("--unseen", type=int, nargs="*", default=[], help="seeds on whose runs no rule was changed")
     parser.add_argument("--to", type=Path, default=None, help="write the table to this file")
     options = parser.parse_args()
     twins = {run.key: run for run in runs([options.twins])}
@@ -52,7 +52,7 @@ def table(found: Sequence[Outcome], unseen: Set[int] = frozenset()) -> str:
 
     Args:
         found: of all runs.
-        unseen: seeds whose runs were made after the rules' last change.
+        unseen: seeds on whose runs no rule was changed.
     """
     lines = [
         "# Time budgets on the runs of both labs",
@@ -97,7 +97,7 @@ def _unseen_lines(found: Sequence[Outcome]) -> Iterator[str]:
         return
     seeds = ", ".join(map(str, sorted({one.seed for one in found})))
     sums = [one.accounted_ratio for one in found if one.cut_ratio <= CUT_MAX]
-    yield f"**Runs made after the last change of these rules** (seed {seeds}):"
+    yield f"**Runs on which no rule was changed** (seed {seeds}):"
     yield ""
     yield _largest_line(found)
     yield f"- accounted pieces against the latency: {_off(sums)} off (median), {_off(sums, 0.9)} (worst tenth)."
