@@ -172,6 +172,35 @@ def test_a_falling_metric_is_said_as_what_it_is() -> None:
     assert f"{MINUS}0.69, 2.00 s later over 2 cells; CPU use: " in text
 
 
+def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> None:
+    """A report said first that p95 rises when fewer bytes of the binary log are written: its load did less."""
+    rows = [
+        AssociationRow(
+            volume=volume,
+            step="load",
+            cell_id="1",
+            source=source,
+            metric=metric,
+            entity="",
+            rho=rho,
+            lag_s=0.0,
+            samples=31,
+            effective_samples=25,
+            q_value=0.01,
+        )
+        for volume, source, metric, rho in (
+            ("a", "performance_schema", "file_write_mib_per_s", -0.93),
+            ("a", "diskstats", "r_await_ms", 0.71),
+            ("b", "innodb", "questions_per_s", -0.8),
+            ("b", "diskstats", "writes_iops", -0.7),
+        )
+    ]
+    first, second = association_sentences(rows)
+    assert "load on a: p95 follows diskstats r_await_ms" in first
+    assert "load on b: p95 rises when there is less innodb questions_per_s" in second
+    assert second.endswith("; a load that waits longer does less)")
+
+
 def test_a_steady_load_has_nothing_to_correlate_and_the_text_says_so(report: Report) -> None:
     budget = TimeBudgetRow(
         volume="a", step="load", piece="cpu", title="CPU", ms=1.0, share=1.0, latency_ms=1.0, cells=1, valid=True

@@ -101,11 +101,21 @@ def _step_label(row: TransactionRow | QueryRow) -> str:
 
 
 def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
-    """Return the strongest association of each volume's step in a sentence, beside that of the host's CPU use."""
+    """Return the strongest association of each volume's step in a sentence, beside that of the host's CPU use.
+
+    Clients that wait longer do less, so that a rate which falls as p95 rises is what p95 does: it is shown where
+    nothing else is.
+    """
     first: dict[tuple[str, str], AssociationRow] = {}
-    for row in rows:
+    for row in sorted(rows, key=_falls_with_the_load):  # otherwise in their order
         first.setdefault((row.volume, row.step), row)
-    return tuple(map(_association_sentence, first.values()))
+    order = dict.fromkeys((row.volume, row.step) for row in rows)
+    return tuple(_association_sentence(first[key]) for key in order)
+
+
+def _falls_with_the_load(row: AssociationRow) -> bool:
+    """Whether it is a rate that falls as p95 rises."""
+    return row.rho < 0 and row.metric.endswith(("_per_s", "_iops"))
 
 
 def correlation_sentences(report: Report) -> tuple[str, ...]:
@@ -121,7 +131,8 @@ def _association_sentence(row: AssociationRow) -> str:
     cells = f" over {row.cells} cells" if row.cells > 1 else ""
     cpu = f"; CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and row.source != "cpu" else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"
-    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({RHO} {signed(row.rho)}{lag}{cells}{cpu})"
+    effect = "; a load that waits longer does less" if _falls_with_the_load(row) else ""
+    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({RHO} {signed(row.rho)}{lag}{cells}{cpu}{effect})"
 
 
 def signed(rho: float) -> str:
