@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from synthetic_run import HOSTILE, build_run, two_volumes
 
+from volbench.base.text import TIMES
 from volbench.records.report import Report
 from volbench.report.build import build_report
 from volbench.report.formats.html import headline
@@ -93,6 +94,15 @@ def test_tables_tell_everything_without_scripts(page: Page, pair_report: Report)
         assert name in page.text
     assert pair_report.reproduce[0] in page.text
     assert "noscript" in page.tags
+
+
+def test_a_change_and_its_interval_have_the_same_form(pair: RunDirectory, pair_report: Report) -> None:
+    """The table had +899 % beside [× 9.13, × 10.7], and the headline × 9.99."""
+    first, *others = pair_report.comparisons
+    wide = first.model_copy(update={"ratio": 9.99, "ci": (9.13, 10.7)})
+    text = render(pair_report.model_copy(update={"comparisons": (wide, *others)}), pair, "html")
+    assert "+899" not in text
+    assert f"{TIMES}\N{NO-BREAK SPACE}9.99" in text
 
 
 def test_every_cell_is_a_dot(page: Page) -> None:
