@@ -26,6 +26,7 @@ SEED ?= 4
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
+UNSEEN ?= 14
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
@@ -152,9 +153,10 @@ lab-causes: ## causes made by the kernel and other programs, as root: CONDITIONS
 	@$(CAUSES) score
 	@$(CAUSES) calibrate
 
-lab-budgets: ## whether the pieces of a transaction's time sum up, and name the cause, on the runs of both labs
+lab-budgets: ## whether the pieces of a transaction's time sum up, and name the cause, on the runs of both labs: UNSEEN=14
+	@$(BOOTSTRAP) test
 	@$(LAB) twins --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
-	@PYTHONPATH=tests/lab $(BIN)/python -m causes.budgets --to results/examples/lab/causes/budgets.md
+	@PYTHONPATH=tests/lab $(BIN)/python -m causes.budgets --unseen $(UNSEEN) --to results/examples/lab/causes/budgets.md
 
 test-slow: posix-suites ## the tests that are slow by nature, which `make test` leaves out; an hour and more
 	@$(BOOTSTRAP) test

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Removes from the Python packages in directory $1 what volbench never loads: about a fifth of them.
+# Removes from the Python packages in directory $1 what volbench never loads: about a sixth of them.
 #   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files, and streams to S3
 #   NumPy     its tests
 #   all       the second and third copy of a library, since a wheel cannot hold a link

@@ -51,6 +51,8 @@ PIECES: Mapping[str, frozenset[str]] = {
 """Cause -> pieces that show it."""
 
 Key = tuple[str, int, int]
+_Pair = tuple[Mapping[str, float], Mapping[str, float]]
+"""Milliseconds by piece without and with the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +204,13 @@ def _with_difference(
     outcome: Outcome, run: LabRun, clean: Sequence[LabRun], twins: Mapping[Key, LabRun]
 ) -> Outcome:
     expected = _expected(run.truth["truth"])
-    pair, compared = _within(run), "within the run"
     twin = twins.get(run.key) if run.lab == TWINS_LAB else None
     if twin is not None and (twin.latency_ms is None) == (run.latency_ms is None):
-        pair, compared = (_with_outside(twin), _with_outside(run)), "against its twin"
-    elif not run.phases:
+        pair: _Pair | None = (_with_outside(twin), _with_outside(run))
+        compared = "against its twin"
+    elif run.phases:
+        pair, compared = _within(run), "within the run"
+    else:
         pair, compared = _against(run, clean), "against clean runs"
     if pair is None or sum(pair[1].values()) < RISE_MIN * sum(pair[0].values()):
         return replace(outcome, compared=compared, expected=expected)
@@ -226,7 +230,7 @@ def _expected(truths: Sequence[str]) -> frozenset[str]:
     return frozenset() if NONE in causes else frozenset().union(*(PIECES.get(one, frozenset()) for one in causes))
 
 
-def _within(run: LabRun) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
+def _within(run: LabRun) -> _Pair | None:
     """Pieces without and with the cause, from one run; buckets beside a change belong to neither."""
     t_s, width_s = run.case.grid.t_s, run.case.grid.width_s
     inside, beside = np.zeros(len(t_s), dtype=np.bool_), np.zeros(len(t_s), dtype=np.bool_)
@@ -245,7 +249,7 @@ def _within(run: LabRun) -> tuple[Mapping[str, float], Mapping[str, float]] | No
     return budgets[0], budgets[1]
 
 
-def _against(run: LabRun, clean: Sequence[LabRun]) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
+def _against(run: LabRun, clean: Sequence[LabRun]) -> _Pair | None:
     """Pieces of the nearest clean run of the same lab and mix, and of this run, with what the client adds."""
     alike = [one for one in clean if one.lab == run.lab and one.mix == run.mix]
     if not alike:

@@ -14,13 +14,13 @@ from volbench.store.series import SeriesKey
 SECONDS, TPS = 20, 500.0
 
 
-def case_of(length: Floats) -> Case:
-    """A load of 500 transactions a second with this history list in each second."""
+def case_of(length: Floats, width_s: float = 1.0) -> Case:
+    """A load of 500 transactions a second with this history list in each interval."""
     columns = {
         SeriesKey(source="client", metric="tps", entity=""): np.full(SECONDS, TPS),
         SeriesKey(source="innodb", metric="history_list_length", entity=""): length,
     }
-    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
+    grid = Grid(t_s=width_s * np.arange(1.0, SECONDS + 1), width_s=width_s, columns=columns)
     return Case(name="load", grid=grid, whole=grid, threads=8)
 
 
@@ -32,9 +32,16 @@ def growing(part: float, first: float = 20_000.0) -> Floats:
 @pytest.mark.parametrize(("part", "told"), [(0.9, True), (0.3, True), (0.1, False), (0.0, False)])
 def test_a_long_list_that_only_grows_is_told(part: float, told: bool) -> None:
     case = case_of(growing(part))
-    assert undo_left(case, TPS * SECONDS) == pytest.approx(part * (SECONDS - 1) / SECONDS, abs=0.01)
+    assert undo_left(case) == pytest.approx(part * (SECONDS - 1) / SECONDS, abs=0.01)
     assert bool([*purge_notes(case)]) is told
     assert any("purge is behind" in note for note in explain_case(case).notes) is told
+
+
+@pytest.mark.parametrize("width_s", [0.2, 5.0])
+def test_the_part_that_is_left_does_not_depend_on_the_interval(width_s: float) -> None:
+    """Transactions are a rate times the interval: at 0.2 s a backlog was taken for a fifth of it."""
+    length = np.asarray([20_000.0 + 0.9 * TPS * width_s * number for number in range(SECONDS)])
+    assert undo_left(case_of(length, width_s)) == pytest.approx(0.9, abs=0.05)
 
 
 def test_a_short_list_is_no_backlog() -> None:

@@ -69,8 +69,8 @@ class Demand:
         locks_share: of the response time.
         tail: p95 against the mean response time.
         undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
-            not known, as in a window in which nothing left it. Purge reads and writes pages for them later, which
-            no count of this window has.
+            not known, as in a window in which nothing left a short list. Purge reads and writes pages for them
+            later, which no count of this window has.
         pages: what InnoDB counted of its pages; None on a server without these counters.
     """
 
@@ -149,7 +149,7 @@ def _demand(case: Case) -> Demand:
         cpus=case.cpus or 1,
         locks_share=locks,
         p95_s=None if p95 is None else p95 / 1000,
-        undo_left=undo_left(case, done),
+        undo_left=undo_left(case),
         pool_free=(median(case.at("buffer_pool_free_ratio", "innodb")) or 0.0) if reads > _READS_MIN else 0.0,
         pages=_pages(case, done / int(finite.sum())),
     )
@@ -163,10 +163,8 @@ def _pages(case: Case, tps: float) -> PageCounts | None:
     """
     names = ("pages_read_per_s", "pages_written_per_s", "buffer_pool_write_requests_per_s")
     rates = [mean(case.at(name, "innodb")) for name in names]
-    dirty, cleaner = (
-        median(case.at("buffer_pool_dirty_ratio", "innodb")),
-        whole_variable(case, "innodb_io_capacity"),
-    )
+    dirty = median(case.at("buffer_pool_dirty_ratio", "innodb"))
+    cleaner = whole_variable(case, "innodb_io_capacity")
     known = whole_variable(case, "innodb_redo_log_capacity") is not None
     usual = [case.variables.get(name) for name in ("innodb_page_size", "innodb_doublewrite")] == ["16384", "ON"]
     if None in rates or cleaner is None or not known or not usual or (dirty or 0.0) < _DIRTY_MIN:

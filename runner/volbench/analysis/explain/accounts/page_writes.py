@@ -31,8 +31,9 @@ from volbench.analysis.explain.accounts.closed_network import Solved, Station, s
 
 DISTINCT, DISTINCT_MIN, DISTINCT_MAX = 0.27, 0.20, 0.40
 """Distinct hot pages for each change that the server counts. Fitted to 18 runs of three sysbench loads that only
-write, on six emulated volumes: 0.24 and 0.26 for updates of one row without and with an index, 0.28 to 0.34 for
-transactions that update, delete and insert (results/examples/what-if)."""
+write, on six emulated volumes, with the changes of one more run of each: 0.24 and 0.26 for updates of one row
+without and with an index, 0.34 for transactions that update, delete and insert (results/examples/what-if)."""
+_HALF = 0.5
 _HALVINGS, _ROUNDS = 60, 18
 """For the number of hot pages, and for the rate, to a part in 2^18 of the largest."""
 
@@ -107,6 +108,8 @@ def solve_beside_pages(
 ) -> Solved:
     """Transactions per second of a number of clients on a volume that writes pages meanwhile.
 
+    `Solved.bound` is the limit that serves pages longest where that takes more than half of the time.
+
     Args:
         limits: of the volume.
         delay_s: of a transaction, without any queue.
@@ -130,7 +133,7 @@ def solve_beside_pages(
         return Solved(
             rate_min=min(full.rate_min, left * alone.rate_min),
             rate_max=min(full.rate_max, left * alone.rate_max),
-            bound=busiest.name if left < 0.5 else alone.bound,
+            bound=busiest.name if left < _HALF else alone.bound,
         )
 
     low, high = 0.0, alone.rate_max

@@ -58,7 +58,8 @@ commits and with pages that are flushed in bursts, which no count of one run tel
 write were off by 32 % at the median, 18 of loads that only read by 10 %."""
 _MOSTLY_WRITES = (
     "most of its operations are writes, and how many more a slower volume needs for a transaction is estimated from"
-    " one run only: such figures were off by up to 111 % in volbench's own trials, so only the interval is given"
+    " one run only: such figures were off by a factor of two and more in volbench's own trials, so only the"
+    " interval is given"
 )
 _P95_OF_WRITES = (
     "the load writes, and how long its tail is on another volume cannot be seen in one run: such figures of p95"

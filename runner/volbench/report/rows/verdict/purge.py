@@ -19,5 +19,5 @@ def purge_caveats(explained: RunExplanation) -> Iterator[str]:
         yield (
             f"Purge was behind in {', '.join(counts)}: InnoDB's history list grew as long as the load ran. Undo"
             " that is not purged takes memory, and is read and written later. Volumes compare only with purge in"
-            " the same state."
+            " the same state. A transaction that stays open holds it back; so do too few purge threads."
         )
