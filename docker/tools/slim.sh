@@ -1,10 +1,13 @@
 #!/bin/sh
-# Removes from the Python packages in directory $1 what volbench never loads: about a sixth of them.
+# Removes from the Python packages in directory $1 what volbench never loads in a container: about a third of them.
+#   DuckDB    `volbench query` reads results where the user is
 #   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files, and streams to S3
 #   NumPy     its tests
 #   all       the second and third copy of a library, since a wheel cannot hold a link
+#   symbols   of the connector (most of its size) and pyarrow, where binutils is installed
 set -eu
 cd "$1"
+rm -rf duckdb _duckdb* duckdb-*.dist-info
 rm -rf pyarrow/include pyarrow/src pyarrow/tests
 rm -f pyarrow/_flight.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so*
 find numpy -type d -name tests -prune -exec rm -rf {} +
@@ -15,4 +18,12 @@ find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r l
     case $short in *.so) break ;; esac
     short=${short%.*}
   done
+done
+command -v strip >/dev/null || exit 0
+{ find . -maxdepth 1 -name '_mysql_connector.*.so'; find pyarrow -type f -name '*.so*'; } | while read -r library; do
+  if strip --strip-unneeded -o "$library.stripped" "$library" 2>/dev/null; then
+    chmod --reference="$library" "$library.stripped" && mv "$library.stripped" "$library"
+  else # no ELF file
+    rm -f "$library.stripped"
+  fi
 done

@@ -16,7 +16,7 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.engine.connection import Account, connection, write_private
+from volbench.engine.connection import Account, connection, rows, write_private
 from volbench.errors import Refused
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.catalog.differences import inventory_differences
@@ -127,6 +127,29 @@ def test_mariadb_and_mysql_9_agree_on_the_same_data(
         tables = list(compare_tables(a, b, tables_of(left, right), lambda *_: None))
     assert [str(one) for one in inventory_differences(left, right)] == []
     assert {one.table: one.texts for one in tables if not one.equal} == {}
+
+
+def test_two_rows_that_exchanged_a_value_differ_where_crc32_is_blind(
+    pair: tuple[ScratchServer, ScratchServer],
+) -> None:
+    """CRC32 is affine: BIT_XOR of it, the default of pt-table-checksum, is the same for values of equal length."""
+    source, candidate = pair
+    row_bits = "CAST(CRC32(CONCAT_WS('#', id, born)) AS UNSIGNED)"
+    crc32 = f"SELECT COUNT(*), BIT_XOR({row_bits}) FROM {SCHEMA}.customers"  # noqa: S608 - our own names
+    accounts = [Account(user="root", socket=str(server.socket)) for server in pair]
+    born_of = f"SELECT born FROM {SCHEMA}.customers WHERE id IN (11, 12) ORDER BY id"  # noqa: S608 - our own names
+    [first], [second] = rows(accounts[0], born_of)
+    with connection(accounts[1], SCHEMA, timeout_s=60) as opened, opened.cursor() as cursor:
+        for number, born in ((11, second), (12, first)):
+            cursor.execute("UPDATE customers SET born = %s, seen = seen WHERE id = %s", (born, number))
+    assert first != second
+    try:
+        answers = [rows(account, crc32) for account in accounts]
+        _, tables = compared(source, candidate)
+    finally:
+        rebuild(candidate)
+    assert answers[0] == answers[1]
+    assert tables[f"{SCHEMA}.customers"].texts == ("row 11 has other values", "row 12 has other values")
 
 
 @pytest.mark.docker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,3 +61,25 @@ def test_a_copy_of_a_library_becomes_a_link_and_another_library_stays(site: Path
         if name in links:
             assert (site / name).read_text() == content
     assert (site / "mysql/vendor/private/libother.so.1").read_text() == "first"
+
+
+def test_symbols_of_the_connector_and_of_pyarrow_are_stripped(tmp_path: Path) -> None:
+    """A strip that shortens what begins as an ELF file, and refuses all else as the real one does."""
+    programs, site = tmp_path / "bin", tmp_path / "site"
+    for name in ("_mysql_connector.cpython-314-x86_64-linux-gnu.so", "pyarrow/libarrow.so.2600", "pyarrow/text.so"):
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text" if "text" in name else "\x7fELF and symbols")
+    (site / "numpy").mkdir()
+    (site / "mysql/vendor/private").mkdir(parents=True)
+    programs.mkdir()
+    (programs / "strip").write_text('#!/bin/sh\ngrep -q ELF "$4" && printf stripped >"$3"\n')
+    (programs / "strip").chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    subprocess.run(["sh", str(SCRIPT), str(site)], check=True, timeout=30, env={"PATH": path})
+    contents = {str(path.relative_to(site)): path.read_text() for path in site.rglob("*") if path.is_file()}
+    assert contents == {
+        "_mysql_connector.cpython-314-x86_64-linux-gnu.so": "stripped",
+        "pyarrow/libarrow.so.2600": "stripped",
+        "pyarrow/text.so": "text",
+    }
