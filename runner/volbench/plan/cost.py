@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from volbench.records.cell import DatasetSpec
 from volbench.records.run import ResolvedSuite, RunRecord
+from volbench.records.steps import Step, step_kind
 from volbench.records.steps.base import SERVER_RESTART_S
 
 ROW_BYTES = 235
@@ -39,10 +40,14 @@ def dataset_bytes(dataset: DatasetSpec) -> int:
     return dataset.tables * (dataset.rows * ROW_BYTES + 2**17)
 
 
-def estimate(suite: ResolvedSuite, *, volumes: int) -> Cost:
-    """The cost of running a suite on that many volumes, each cell after the other."""
+def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:
+    """The cost of running a suite on that many volumes, each cell after the other.
+
+    Args:
+        volume: name of the volume, or of a sweep's variant, whose speeds the suite's forecast may have.
+    """
     data = dataset_bytes(suite.dataset)
-    costs = [step.cost(data) for step in suite.steps]
+    costs = [step.cost_at(data, _predicted_speeds(suite, step, volume)) for step in suite.steps]
     measured_s = sum(cost.measured_s for cost in costs)
     unmeasured_s = sum(cost.unmeasured_s for cost in costs)
     kept_bytes = sum(cost.kept_bytes for cost in costs)
@@ -57,3 +62,15 @@ def estimate(suite: ResolvedSuite, *, volumes: int) -> Cost:
         + kept_bytes
         + max((step.temporary_bytes() for step in suite.steps), default=0),
     )
+
+
+def _predicted_speeds(suite: ResolvedSuite, step: Step, volume: str) -> dict[str, float]:
+    """Return the forecast's figures of the step's speed on the volume, by the suffix of their row."""
+    return {
+        prediction.step.removeprefix(f"{step.name}/"): prediction.value
+        for prediction in (suite.forecast.predictions if suite.forecast else ())
+        if prediction.volume == volume
+        and not prediction.against
+        and prediction.metric == step_kind(step.kind).speed
+        and prediction.step.startswith(f"{step.name}/")
+    }

@@ -157,7 +157,7 @@ def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> 
 
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
     """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
-    costs = [estimate(with_parameters(suite, t.parameters), volumes=1) for t in treatments]
+    costs = [estimate(with_parameters(suite, t.parameters), volumes=1, volume=t.volume) for t in treatments]
     return Cost(
         cells=sum(cost.cells for cost in costs),
         wall_s=sum(cost.wall_s for cost in costs),

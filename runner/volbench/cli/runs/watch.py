@@ -11,57 +11,136 @@ from rich.markup import escape
 
 from volbench.base.text import duration, number, percent, quantity
 from volbench.cli import console
+from volbench.execute.completion import pending_cells
 from volbench.execute.run import CellState
 from volbench.plan.cost import estimate
 from volbench.records.cell import CellResult
 from volbench.records.metrics import PRIMARY_METRICS, MetricValue
+from volbench.records.run import ResolvedSuite
 from volbench.report.wording import label
 from volbench.store.run_directory import RunDirectory
+from volbench.suite.sweep import with_parameters
 
 METRICS_SHOWN, FIGURES_MAX = 2, 4
 """Primary metrics of a step, and figures of a cell, in the line of a finished cell."""
 WARN_AFTER_CELLS = 4
 """If so many cells are done and none is valid, a line says so."""
+PROGRESS_MIN, ACTIVITY_S_MIN = 0.005, 10.0
+"""Progress, and seconds, from which on the remaining time of a step's phase follows from its own speed."""
 QUIET_REPORT_S = 30.0
 """Without a terminal, the progress of a long cell is printed at this interval."""
 
 
 class TimeLeft:
-    """Remaining time, from the completed cells; before the first from the plan's estimate."""
+    """Remaining time: the plan's estimate of each cell, corrected by done cells and by the running ones' progress.
+
+    Without a forecast, an estimate cannot know how fast a volume is. Cells may run at once, in any order.
+    """
 
     def __init__(self, directory: RunDirectory) -> None:
         run = directory.run
         self._directory = directory
         self._number_of = {cell.cell_id: number for number, cell in enumerate(run.cells, start=1)}
-        self._planned_s = estimate(run.suite, volumes=len(run.volumes)).wall_s / max(1, len(run.cells))
-        self._cells = len(run.cells)
-        self._done_s: list[float] = []
-        self._current = (0, 0.0)
-        self._repeats: frozenset[int] = frozenset()
+        self._planned_s = {
+            number: _planned_s(with_parameters(run.suite, cell.parameters), cell.volume)
+            for number, cell in enumerate(run.cells, start=1)
+        }
+        self._waiting = {self._number_of[cell.cell_id] for cell in pending_cells(directory)}
+        self._events_seen = len(directory.events())
+        self._running: dict[int, _Activity] = {}
+        self._done_s: list[tuple[int, float]] = []
+        self._repeats: set[int] = set()
 
     def begin(self, state: CellState) -> bool:
         """Note that a cell begins; return whether it is the repeat of an invalid one."""
-        self._repeats = frozenset(
-            self._number_of[event.cell_id]
-            for event in self._directory.events()
-            if event.event == "cell_replaced" and event.cell_id in self._number_of
-        )
+        events = self._directory.events()
+        for index, event in enumerate(events):
+            if event.event == "cell_replaced" and event.cell_id in self._number_of:
+                self._repeats.add(self._number_of[event.cell_id])
+                if index >= self._events_seen:
+                    self._waiting.add(self._number_of[event.cell_id])
+            elif event.event == "volume_unavailable":
+                volume = event.details.get("volume")
+                self._waiting -= {
+                    self._number_of[c.cell_id] for c in self._directory.run.cells if c.volume == volume
+                }
+        self._events_seen = len(events)
+        self._waiting.discard(state.number)
+        if state.number:
+            self._running[state.number] = _Activity()
         return state.number in self._repeats
+
+    def finish(self, number: int, result: CellResult) -> None:
+        """Note that a cell has its result; a failed one says nothing of the time that cells take."""
+        if self._running.pop(number, None) is not None and result.status == "done":
+            self._done_s.append((number, result.wall_s))
 
     def after(self, state: CellState) -> float:
         """Return seconds until the last cell is done."""
-        number, elapsed_s = self._current
-        if state.number != number and number:
-            self._done_s.append(elapsed_s)
-        self._current = (state.number, state.elapsed_s)
-        each_s = sum(self._done_s) / len(self._done_s) if self._done_s else self._planned_s
-        if state.number in self._repeats:  # all planned cells are done: only repeats are left
-            waiting = sum(repeat >= state.number for repeat in self._repeats)
+        for cell_id, index in self._number_of.items():
+            result = self._directory.result(cell_id) if index in self._running and index != state.number else None
+            if result is not None and result.status == "done":
+                self.finish(index, result)  # its lane has no other cell
+        if state.number in self._running:
+            self._running[state.number].update(state)
+        ratio = self._ratio()
+        running_s = [
+            max(ratio * self._planned_s[number] - activity.elapsed_s, activity.left_s)
+            for number, activity in self._running.items()
+        ]
+        waiting_s = ratio * sum(self._planned_s[number] for number in self._waiting)
+        return max([(sum(running_s) + waiting_s) / max(1, len(running_s)), *running_s, 0.0])
+
+    def _ratio(self) -> float:
+        """Return the time of a cell relative to its estimate; of running cells only where they take longer."""
+        if self._done_s:
+            planned_s = sum(self._planned_s[number] for number, _ in self._done_s)
+            return sum(seconds for _, seconds in self._done_s) / planned_s
+        ratios = [
+            (activity.elapsed_s + activity.left_s) / self._planned_s[number]
+            for number, activity in self._running.items()
+        ]
+        return max([1.0, *ratios])
+
+
+def _planned_s(suite: ResolvedSuite, volume: str) -> float:
+    cost = estimate(suite, volumes=1, volume=volume)
+    return cost.wall_s / cost.cells
+
+
+class _Activity:
+    """What a running cell does now, such as a phase of a step.
+
+    Args:
+        elapsed_s: of the cell.
+        left_s: what the activity still takes at its speed until its latest progress; 0 where that is not known yet.
+    """
+
+    def __init__(self) -> None:
+        self.elapsed_s = self.left_s = 0.0
+        self._began_s: float | None = None
+        self._first = self._last = 0.0
+        self._last_s = 0.0
+
+    def update(self, state: CellState) -> None:
+        """Read the cell's state."""
+        self.elapsed_s = state.elapsed_s
+        fraction = state.progress.fraction if state.progress is not None else None
+        if fraction is None:
+            self._began_s, self.left_s = None, 0.0
+            return
+        if self._began_s is None or fraction < self._last:
+            self._began_s, self._first, self._last_s = state.elapsed_s, fraction, state.elapsed_s
+        elif fraction > self._last:
+            self._last_s = state.elapsed_s
+        self._last = fraction
+        seconds, share = self._last_s - self._began_s, fraction - self._first
+        if (
+            share >= PROGRESS_MIN and seconds >= ACTIVITY_S_MIN
+        ):  # progress by whole points stands still between them
+            self.left_s = max(0.0, seconds * (1 - fraction) / share - (state.elapsed_s - self._last_s))
         else:
-            waiting = self._cells - max(state.number, 1) + (1 if state.number else 0)
-        return max(0.0, each_s * waiting - (state.elapsed_s if state.number else 0.0)) + (
-            0 if state.number else each_s
-        )
+            self.left_s = 0.0
 
 
 @contextmanager
@@ -140,6 +219,7 @@ class _ProgressLines:
             result = self._directory.result(cell_id) if state.number else None
             if result is not None:
                 del self._begun[cell_id]
+                self._time_left.finish(state.number, result)
                 console.say(
                     f"{self._name(state)} {state.volume}: {result_text(result)}"
                     f"  ({duration(round(self._elapsed_s))} elapsed)"
