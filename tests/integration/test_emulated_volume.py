@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from emulated_volumes import assert_held_to, read_at_random, volume, write_durably
+from waiting import wait_for
 
 from volbench.errors import Refused, StepFailed
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.control import CONTROL_SOCKET, ask, reset, without_delays
 from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 PAGES = 4000
@@ -164,3 +166,60 @@ def test_config_and_description_name_no_secret_and_say_emulated(root: Path) -> N
         assert described["parameters"]["time_scale"] == 100
         assert "read_median" in described["assumed"]
         assert subject.counters()["time_scale"] == 100
+
+
+def created_s(path: Path) -> float:
+    before = time.perf_counter()
+    path.touch()
+    return time.perf_counter() - before
+
+
+def error_within_clean_up(subject: EmulatedVolume) -> None:
+    """Raises ZeroDivisionError, in a block without delays that makes and removes 100 files."""
+    with without_delays(subject.directory / CONTROL_SOCKET):
+        for number in range(100):
+            (subject.data / f"f{number}").touch()
+            (subject.data / f"f{number}").unlink()
+        raise ZeroDivisionError
+
+
+def test_clean_up_without_delays_ends_with_the_model_in_force(root: Path) -> None:
+    """After it, also after an error, a name takes its time again."""
+    with volume(root, "fsx-openzfs", round_trip_us="30000") as subject:
+        assert created_s(subject.data / "slow") > 0.03
+        with pytest.raises(ZeroDivisionError):
+            error_within_clean_up(subject)
+        assert created_s(subject.data / "slow again") > 0.03
+
+
+def test_a_cell_begins_with_the_model_in_force(root: Path) -> None:
+    """Whatever an agent that was killed has left."""
+    with volume(root, "fsx-openzfs", round_trip_us="30000") as subject:
+        ask(subject.directory, {"do": "hurry", "on": True})
+        reset(subject.directory / CONTROL_SOCKET, credits_share=None)
+        assert created_s(subject.data / "slow") > 0.03
+
+
+def test_a_cell_begins_with_the_credits_of_its_volume(root: Path) -> None:
+    with volume(root, "ebs-gp2", credits="0.5") as subject:
+        (before,) = subject.counters()["balances"]
+        reset(subject.directory / CONTROL_SOCKET, credits_share=0.1)
+        (after,) = subject.counters()["balances"]
+        assert (round(before["percent"]), round(after["percent"])) == (50, 10)
+
+
+def test_a_trimmed_volume_gives_the_space_of_removed_files_back(root: Path) -> None:
+    """Its image has grown by them, and would grow with each cell of a run."""
+    with volume(root, "ebs-gp3") as subject:
+        (image,) = (path for path in (subject.directory / "backing").rglob("*") if path.stat().st_size >= 1 << 30)
+        write_durably(subject.data / "large", os.urandom(64 << 20))
+        grown = image.stat().st_blocks * 512
+        (subject.data / "large").unlink()
+
+        def freed_bytes() -> int:
+            subject.trim()
+            return grown - image.stat().st_blocks * 512
+
+        wait_for(lambda: freed_bytes() > 60 << 20, "the image gives the removed file's blocks back")
+        write_durably(subject.data / "after", b"x" * 4096)
+        assert (subject.data / "after").read_bytes() == b"x" * 4096

@@ -132,7 +132,7 @@ impl Disk {
 
 impl Storage for Disk {
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost {
-        let mut lost = Lost::default();
+        let mut lost = Lost { early: self.journal().take_early(now), ..Lost::default() };
         let entries = self.journal().cut(now, keep_share);
         for entry in entries {
             let old = Buffer::copy_of(&entry.old);
@@ -147,7 +147,7 @@ impl Storage for Disk {
 
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
-        Lost { writes, bytes }
+        Lost { writes, bytes, early: 0 }
     }
 }
 
@@ -349,8 +349,8 @@ mod tests {
     #[test]
     fn a_power_cut_leaves_what_the_durability_promises() {
         assert_eq!(after_power_cut(Durability::WriteThrough), (2, Lost::default()));
-        assert_eq!(after_power_cut(Durability::WriteBack), (1, Lost { writes: 1, bytes: 4096 }));
-        assert_eq!(after_power_cut(Durability::Async), (0, Lost { writes: 2, bytes: 8192 }));
+        assert_eq!(after_power_cut(Durability::WriteBack), (1, Lost { writes: 1, bytes: 4096, early: 0 }));
+        assert_eq!(after_power_cut(Durability::Async), (0, Lost { writes: 2, bytes: 8192, early: 0 }));
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn real_time() -> bool {
     }
 }
 
-/// Files mode holds a descriptor for each file that the kernel remembers.
+/// Files mode has descriptors for the files that the kernel remembers, as many as half the limit.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     for wanted in [Some(1 << 20), limit.maximum] {

@@ -13,6 +13,8 @@ use crate::model::request::{Nanos, SECOND_NS};
 
 /// Memory of all entries at most, so that the whole daemon stays within 64 MiB.
 const BYTES_MAX: usize = 24 << 20;
+/// The same of an asynchronous volume, whose window would be shorter than it promises: 5 s of 50 MiB/s.
+const ASYNC_BYTES_MAX: usize = 256 << 20;
 
 /// What a volume promises about an acknowledged write.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -49,6 +51,8 @@ pub struct Journal<P> {
     sequence: u64,
     kept: usize,
     bytes_max: usize,
+    /// When those writes of an asynchronous volume came that are durable before their time, since memory was full.
+    early: VecDeque<Nanos>,
 }
 
 impl<P: Clone + PartialEq> Journal<P> {
@@ -60,7 +64,8 @@ impl<P: Clone + PartialEq> Journal<P> {
             entries: VecDeque::new(),
             sequence: 0,
             kept: 0,
-            bytes_max: BYTES_MAX,
+            bytes_max: if durability == Durability::Async { ASYNC_BYTES_MAX } else { BYTES_MAX },
+            early: VecDeque::new(),
         }
     }
 
@@ -83,8 +88,17 @@ impl<P: Clone + PartialEq> Journal<P> {
             self.expire(now);
         }
         while self.kept > self.bytes_max {
+            if self.durability == Durability::Async {
+                self.early.extend(self.entries.front().map(|entry| entry.at));
+            }
             self.forget_oldest();
         }
+    }
+
+    /// How many writes a power cut would take too, had they not become durable before their time; forgets them.
+    pub fn take_early(&mut self, now: Nanos) -> u64 {
+        let window = self.window;
+        std::mem::take(&mut self.early).iter().filter(|at| *at + window > now).count() as u64
     }
 
     fn forget_oldest(&mut self) {
@@ -96,6 +110,9 @@ impl<P: Clone + PartialEq> Journal<P> {
     fn expire(&mut self, now: Nanos) {
         while self.entries.front().is_some_and(|entry| entry.at + self.window <= now) {
             self.forget_oldest();
+        }
+        while self.early.front().is_some_and(|at| at + self.window <= now) {
+            self.early.pop_front();
         }
     }
 
@@ -158,6 +175,33 @@ mod tests {
     fn put(journal: &mut Journal<u8>, now: Nanos, place: u8, disk: &mut [u8], offset: usize, value: u8) {
         journal.record(now, place, offset as u64, vec![disk[offset]], None, 1);
         disk[offset] = value;
+    }
+
+    #[test]
+    fn an_async_volume_counts_writes_that_memory_made_durable_too_early() {
+        for (durability, early) in [(Durability::Async, 90), (Durability::WriteBack, 0)] {
+            let mut journal = Journal::new(durability, 5.0);
+            journal.bytes_max = 10 * Journal::cost(&entry_of(1000));
+            for number in 0..100 {
+                journal.record(S, 0, number, vec![0; 1000], None, 1000);
+            }
+            assert_eq!(journal.pending(S).0, 10);
+            assert_eq!((journal.take_early(2 * S), journal.take_early(2 * S)), (early, 0));
+        }
+    }
+
+    #[test]
+    fn a_write_that_was_due_to_be_durable_by_the_cut_was_not_too_early() {
+        let mut journal = Journal::new(Durability::Async, 5.0);
+        journal.bytes_max = 0;
+        for second in [1, 2, 8] {
+            journal.record(second * S, 0, 0, vec![0; 1000], None, 1000);
+        }
+        assert_eq!(journal.take_early(9 * S), 1);
+    }
+
+    fn entry_of(bytes: usize) -> Entry<u8> {
+        Entry { place: 0, offset: 0, old: vec![0; bytes], old_length: None, bytes: bytes as u64, sequence: 0, at: 0 }
     }
 
     #[test]

@@ -269,6 +269,7 @@ class Orchestrator:
                 return
             template_key = keys.get(shape_of(self._run, cell), "")
             failure = self._run_cell(cell, self._volumes.get(cell), template_key)
+            self._volumes.free_unused(cell)
             if failure is None:
                 return
             if isinstance(failure, VolumeUnavailable):

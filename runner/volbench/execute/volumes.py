@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from subprocess import TimeoutExpired
 from typing import Any
 
-from volbench.errors import EnvironmentLacks, StepFailed, VolumeUnavailable
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.completion import pending_cells
 from volbench.execute.volume_watch import VolumeWatch
 from volbench.records.cell import CellResult
@@ -85,6 +87,13 @@ class RunVolumes:
         for key in self._volumes:
             if lane and _lane_of_key(key) == lane and key not in self.opened and key not in self.unavailable:
                 self._open_or_give_up(key, lambda _: None)
+
+    def free_unused(self, cell: PlannedCell) -> None:
+        """Let the cell's volume give space back that the cell no longer uses. It is no failure where it cannot."""
+        volume = self._volumes.get(self.key_of(cell))  # an attached server has none
+        with suppress(VolbenchError, OSError, TimeoutExpired):
+            if volume is not None:
+                volume.free_unused()
 
     def close_lane(self, lane: str) -> None:
         """Close the volumes of a lane whose cells are done."""

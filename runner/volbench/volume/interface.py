@@ -60,6 +60,9 @@ class Volume(Protocol):
     def leftover(self) -> str:
         """Return what a retained volume leaves, and the command that removes it; empty for nothing."""
 
+    def free_unused(self) -> None:
+        """Give space back that no file on the volume uses any more, where it lies on a disk of others."""
+
     def __enter__(self) -> OpenVolume: ...
 
     def __exit__(
@@ -85,6 +88,9 @@ class VolumeBase:
     def leftover(self) -> str:
         """Return nothing; a kind may override this."""
         return ""
+
+    def free_unused(self) -> None:
+        """Do nothing; a kind may override this."""
 
     def __enter__(self) -> OpenVolume:
         try:

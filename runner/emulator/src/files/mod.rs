@@ -5,6 +5,7 @@
 //! trip of the network file system. Locks are the kernel's own (local). As in NFS up to 4.1 there are no extended
 //! attributes and no search for holes.
 
+mod nodes;
 mod state;
 mod tree;
 
@@ -16,15 +17,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat,
-    renameat_with, symlinkat, unlinkat,
+    renameat_with, symlinkat,
 };
 
+use crate::engine::Health;
 use crate::frontend::{negotiate, perform_empty, reply_errno};
 use crate::model::request::{Op, Request as Asked};
 use state::Change;
@@ -56,7 +58,13 @@ impl Filesystem for FilesFs {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(Op::Getattr, || self.tree.attr(ino.0), reply);
+        if self.engine.health() != Health::Attached || !self.tree.has_attributes(ino.0, self.engine.now()) {
+            return self.attr(Op::Getattr, || self.tree.attr(ino.0), reply);
+        }
+        match self.tree.attr(ino.0) {
+            Ok(attr) => reply.attr(&self.ttl, &attr),
+            Err(error) => reply.error(reply_errno(error)),
+        }
     }
 
     fn setattr(
@@ -106,6 +114,7 @@ impl Filesystem for FilesFs {
             let kind = FileType::from_raw_mode(mode);
             mknodat(self.tree.place(parent.0)?, name, kind, Mode::from_raw_mode(mode), u64::from(rdev))?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
+            self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
         self.entry(Op::Create, make, reply);
@@ -115,6 +124,7 @@ impl Filesystem for FilesFs {
         let make = || {
             mkdirat(self.tree.place(parent.0)?, name, Mode::from_raw_mode(mode))?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
+            self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
         self.entry(Op::Create, make, reply);
@@ -124,6 +134,7 @@ impl Filesystem for FilesFs {
         let make = || {
             symlinkat(target, self.tree.place(parent.0)?, name)?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
+            self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
         self.entry(Op::Create, make, reply);
@@ -133,18 +144,19 @@ impl Filesystem for FilesFs {
         let make = || {
             let (place, parent_place) = (self.tree.place(ino.0)?, self.tree.place(parent.0)?);
             linkat(CWD, magic_path(&place).as_str(), parent_place, name, AtFlags::SYMLINK_FOLLOW)?;
+            self.give_attributes(&[ino.0, parent.0]);
             self.tree.lookup(parent.0, name)
         };
         self.entry(Op::Create, make, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let remove = || unlinkat(self.tree.place(parent.0)?, name, AtFlags::empty());
+        let remove = || self.remove(parent.0, name, AtFlags::empty());
         perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let remove = || unlinkat(self.tree.place(parent.0)?, name, AtFlags::REMOVEDIR);
+        let remove = || self.remove(parent.0, name, AtFlags::REMOVEDIR);
         perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
     }
 
@@ -159,7 +171,11 @@ impl Filesystem for FilesFs {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        let work = || renameat_with(self.tree.place(parent.0)?, name, self.tree.place(new_parent.0)?, new_name, flags);
+        let work = || {
+            renameat_with(self.tree.place(parent.0)?, name, self.tree.place(new_parent.0)?, new_name, flags)?;
+            self.give_attributes(&[parent.0, new_parent.0]);
+            Ok(())
+        };
         perform_empty(&self.engine, &Asked::metadata(Op::Rename), work, reply);
     }
 
@@ -167,6 +183,7 @@ impl Filesystem for FilesFs {
         let work = || {
             let opened = self.tree.open_node(self.engine.now(), ino.0, OFlags::from_bits_retain(flags.0 as u32))?;
             let answer = self.open_flags(&opened);
+            self.give_attributes(&[ino.0]);
             Ok((self.handle(opened), answer))
         };
         self.engine.perform(&Asked::metadata(Op::Open), work, move |result| match result {
@@ -189,12 +206,15 @@ impl Filesystem for FilesFs {
         let work = || {
             let owner = (request.uid(), request.gid());
             let flags = OFlags::from_bits_retain(flags as u32);
-            let (attr, opened) = self.tree.create(self.engine.now(), parent.0, name, mode, flags, owner)?;
+            let (attr, generation, opened) = self.tree.create(self.engine.now(), parent.0, name, mode, flags, owner)?;
             let answer = self.open_flags(&opened);
-            Ok((attr, self.handle(opened), answer))
+            self.give_attributes(&[parent.0, attr.ino.0]);
+            Ok((attr, generation, self.handle(opened), answer))
         };
         self.engine.perform(&Asked::metadata(Op::Create), work, move |result| match result {
-            Ok((attr, handle, flags)) => reply.created(&ttl, &attr, Generation(0), FileHandle(handle), flags),
+            Ok((attr, generation, handle, flags)) => {
+                reply.created(&ttl, &attr, generation, FileHandle(handle), flags);
+            }
             Err(error) => reply.error(reply_errno(error)),
         });
     }
@@ -231,7 +251,11 @@ impl Filesystem for FilesFs {
         reply: ReplyWrite,
     ) {
         let asked = Asked { op: Op::Write, stream: ino.0, offset, bytes: data.len() as u64 };
-        let work = || self.tree.write(self.engine.now(), self.file(handle)?.as_ref(), offset, data);
+        let work = || {
+            let written = self.tree.write(self.engine.now(), self.file(handle)?.as_ref(), offset, data)?;
+            self.give_attributes(&[ino.0]);
+            Ok(written)
+        };
         self.engine.perform(&asked, work, move |result| match result {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(reply_errno(error)),

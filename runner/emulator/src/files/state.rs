@@ -9,14 +9,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyDirectory, ReplyEntry, TimeOrNow};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, utimensat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::tree::{Name, Opened, Tree, magic_path};
 use crate::engine::Engine;
 use crate::frontend::reply_errno;
-use crate::model::request::{Op, Request as Asked};
+use crate::model::request::{Nanos, Op, Request as Asked};
 
 /// The attributes to change, as one setattr carries them.
 pub(super) struct Change {
@@ -66,6 +66,13 @@ impl FilesFs {
         }
     }
 
+    /// An answer of an NFS server brings the attributes of what it changed or opened: in version 3 `wcc_data` and
+    /// `post_op_attr` (RFC 1813), in version 4 a GETATTR in the same compound. FUSE asks for them apart, so that the
+    /// client of a network file system would not ask: those requests are answered from what it has.
+    pub(super) fn give_attributes(&self, inos: &[u64]) {
+        self.tree.give_attributes(inos, self.engine.now() + self.ttl.as_nanos() as Nanos);
+    }
+
     pub(super) fn file(&self, handle: FileHandle) -> Result<Arc<Opened>, Errno> {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         files.get(&handle.0).cloned().ok_or(Errno::BADF)
@@ -78,13 +85,18 @@ impl FilesFs {
     }
 
     /// Answers with an inode; a reference that the kernel did not get (the volume went away) is given back.
-    pub(super) fn entry(&self, op: Op, work: impl FnOnce() -> Result<FileAttr, Errno>, reply: ReplyEntry) {
+    pub(super) fn entry(
+        &self,
+        op: Op,
+        work: impl FnOnce() -> Result<(FileAttr, Generation), Errno>,
+        reply: ReplyEntry,
+    ) {
         let (ttl, tree) = (self.ttl, Arc::clone(&self.tree));
         let found = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&found);
-        let work = || work().inspect(|attr| noted.store(attr.ino.0, Relaxed));
+        let work = || work().inspect(|(attr, _)| noted.store(attr.ino.0, Relaxed));
         self.engine.perform(&Asked::metadata(op), work, move |result| match result {
-            Ok(attr) => reply.entry(&ttl, &attr, Generation(0)),
+            Ok((attr, generation)) => reply.entry(&ttl, &attr, generation),
             Err(error) => {
                 match found.load(Relaxed) {
                     0 => {}
@@ -122,6 +134,12 @@ impl FilesFs {
         } else {
             FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
         }
+    }
+
+    pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        unlinkat(self.tree.place(parent)?, name, flags)?;
+        self.give_attributes(&[parent]);
+        Ok(())
     }
 
     pub(super) fn change(&self, ino: u64, change: &Change) -> Result<FileAttr, Errno> {

@@ -1,6 +1,5 @@
 //! The directory behind the mount: inodes that the kernel remembers, and what may be lost of them.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -9,13 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fuser::{FileAttr, FileType};
+use fuser::{FileAttr, FileType, Generation};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fallocate, fdatasync, fstat, fsync, ftruncate,
     open, openat, statat,
 };
 use rustix::io::Errno;
 
+use super::nodes::{Nodes, Stamp};
 use crate::attr::{attr_of, kind_of};
 use crate::engine::{Lost, Storage};
 use crate::frontend::errno_of;
@@ -25,14 +25,6 @@ use crate::model::request::Nanos;
 pub const ROOT: u64 = 1;
 /// A longer tail that is cut off or zeroed is not kept for a power cut: the cut off part is gone at once.
 const TAIL_BYTES_MAX: u64 = 4 << 20;
-
-/// A file that the kernel holds a reference to. The descriptor keeps its inode from being reused.
-struct Node {
-    place: Arc<OwnedFd>,
-    lookups: u64,
-    /// Length and change time when the client's cache was last known to be right.
-    cached: Option<(i64, i64, u64)>,
-}
 
 /// Where a journalled write went. The descriptor outlives the kernel's interest in the file.
 #[derive(Clone)]
@@ -62,7 +54,7 @@ pub struct Name {
 }
 
 pub struct Tree {
-    nodes: Mutex<HashMap<u64, Node>>,
+    nodes: Mutex<Nodes>,
     device: u64,
     root_ino: u64,
     sync_backing: bool,
@@ -74,7 +66,7 @@ pub fn magic_path(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-fn stamp(stat: &Stat) -> (i64, i64, u64) {
+fn stamp(stat: &Stat) -> Stamp {
     (stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
 
@@ -82,9 +74,8 @@ impl Tree {
     pub fn open(root: &Path, durability: Durability, window_s: f64, sync_backing: bool) -> io::Result<Self> {
         let fd = open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let stat = statat(&fd, "", AtFlags::EMPTY_PATH)?;
-        let node = Node { place: Arc::new(fd), lookups: 1, cached: None };
         Ok(Tree {
-            nodes: Mutex::new(HashMap::from([(ROOT, node)])),
+            nodes: Mutex::new(Nodes::open(root, fd)?),
             device: stat.st_dev,
             root_ino: stat.st_ino,
             sync_backing,
@@ -92,7 +83,7 @@ impl Tree {
         })
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<u64, Node>> {
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +98,19 @@ impl Tree {
 
     /// The descriptor of an inode: good for `*at` calls, not for reading.
     pub fn place(&self, ino: u64) -> Result<Arc<OwnedFd>, Errno> {
-        self.nodes().get(&ino).map(|node| Arc::clone(&node.place)).ok_or(Errno::STALE)
+        self.nodes().place(ino)
+    }
+
+    /// Notes that the client has the attributes of inodes until then: the answer to its request brought them along.
+    pub fn give_attributes(&self, inos: &[u64], until: Nanos) {
+        let mut nodes = self.nodes();
+        for ino in inos {
+            nodes.give_attributes(*ino, until);
+        }
+    }
+
+    pub fn has_attributes(&self, ino: u64, now: Nanos) -> bool {
+        self.nodes().has_attributes(ino, now)
     }
 
     pub fn attr(&self, ino: u64) -> Result<FileAttr, Errno> {
@@ -115,8 +118,8 @@ impl Tree {
         Ok(attr_of(ino, &stat))
     }
 
-    /// Finds a name and remembers its inode; each success is one reference of the kernel's.
-    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<FileAttr, Errno> {
+    /// Finds a name and remembers its inode; each success is one reference of the kernel's. Its generation comes along.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(FileAttr, Generation), Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(self.place(parent)?, name, flags, Mode::empty())?;
         let stat = statat(&fd, "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
@@ -124,19 +127,12 @@ impl Tree {
             return Err(Errno::XDEV); // another file system's inode numbers would clash with ours
         }
         let ino = self.number(stat.st_ino);
-        let mut nodes = self.nodes();
-        nodes.entry(ino).or_insert_with(|| Node { place: Arc::new(fd), lookups: 0, cached: None }).lookups += 1;
-        Ok(attr_of(ino, &stat))
+        let generation = self.nodes().remember(ino, fd);
+        Ok((attr_of(ino, &stat), Generation(generation)))
     }
 
     pub fn forget(&self, ino: u64, lookups: u64) {
-        let mut nodes = self.nodes();
-        if let Some(node) = nodes.get_mut(&ino) {
-            node.lookups = node.lookups.saturating_sub(lookups);
-            if node.lookups == 0 && ino != ROOT {
-                nodes.remove(&ino);
-            }
-        }
+        self.nodes().forget(ino, lookups);
     }
 
     /// Gives a new file to who asked for it; a directory with the set-group-id bit keeps its group.
@@ -182,16 +178,16 @@ impl Tree {
         mode: u32,
         flags: OFlags,
         owner: (u32, u32),
-    ) -> Result<(FileAttr, Opened), Errno> {
+    ) -> Result<(FileAttr, Generation, Opened), Errno> {
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(self.place(parent)?, name, new, Mode::from_raw_mode(mode)) {
             Ok(_) => self.give(parent, name, owner.0, owner.1)?,
             Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {}
             Err(error) => return Err(error),
         }
-        let attr = self.lookup(parent, name)?;
+        let (attr, generation) = self.lookup(parent, name)?;
         match self.open_node(now, attr.ino.0, flags) {
-            Ok(opened) => Ok((attr, opened)),
+            Ok(opened) => Ok((attr, generation, opened)),
             Err(error) => {
                 self.forget(attr.ino.0, 1);
                 Err(error)
@@ -203,13 +199,13 @@ impl Tree {
     pub fn cache_is_right(&self, opened: &Opened) -> bool {
         let Ok(stat) = fstat(&opened.file) else { return false };
         let now = Some(stamp(&stat));
-        self.nodes().get_mut(&opened.ino).is_some_and(|node| std::mem::replace(&mut node.cached, now) == now)
+        self.nodes().cached(opened.ino).is_some_and(|cached| std::mem::replace(cached, now) == now)
     }
 
     /// The client has written everything back, so its cache is what the file holds.
     pub fn closed(&self, opened: &Opened) {
-        if let (Ok(stat), Some(node)) = (fstat(&opened.file), self.nodes().get_mut(&opened.ino)) {
-            node.cached = Some(stamp(&stat));
+        if let (Ok(stat), Some(cached)) = (fstat(&opened.file), self.nodes().cached(opened.ino)) {
+            *cached = Some(stamp(&stat));
         }
     }
 
@@ -317,7 +313,7 @@ fn put_back(place: &Place, offset: u64, old: &[u8], length: Option<u64>) -> Resu
 impl Storage for Tree {
     /// Takes back what was written and how long files were; names are durable at once, as in a metadata log.
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost {
-        let mut lost = Lost::default();
+        let mut lost = Lost { early: self.journal().take_early(now), ..Lost::default() };
         let entries = self.journal().cut(now, keep_share);
         for entry in entries {
             if let Err(error) = put_back(&entry.place, entry.offset, &entry.old, entry.old_length) {
@@ -331,6 +327,6 @@ impl Storage for Tree {
 
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
-        Lost { writes, bytes }
+        Lost { writes, bytes, early: 0 }
     }
 }

@@ -34,7 +34,7 @@ from volbench.records.steps import Step
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE
 from volbench.volume import ownership
-from volbench.volume.emulated.control import ask_socket
+from volbench.volume.emulated.control import reset
 from volbench.volume.facts.blockstats import device_read_bytes
 from volbench.volume.facts.discovery import discover, with_host_facts
 from volbench.volume.facts.host import host_facts
@@ -70,7 +70,7 @@ def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen[bytes] | None
     builder = CellResultBuilder(cell, volume_facts=_volume_facts(cell), host=host_facts())
     progress = ProgressFile(out)
     with recording(out) as record, builder.capturing_failure():
-        _reset_burst_credits(cell)
+        _reset_emulated_volume(cell)
         _run(cell, out, builder, record, progress, sampling_process)
     from volbench.execute.cell.judging import judge  # noqa: PLC0415 - see LATER_MODULES
 
@@ -95,12 +95,10 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
     return facts.model_copy(update=emulated)
 
 
-def _reset_burst_credits(cell: CellSpec) -> None:
-    """Set an emulated volume's credits to its SPEC's value, so that all cells start alike."""
-    fill = cell.emulated.parameters.get(CREDITS) if cell.emulated else None
-    if fill is not None and cell.places is not None and cell.places.emulator_socket:
-        request = {"do": "fault", "fault": {"kind": CREDITS, "fill": float(fill)}}
-        ask_socket(Path(cell.places.emulator_socket), request)
+def _reset_emulated_volume(cell: CellSpec) -> None:
+    if cell.emulated is not None and cell.places is not None and cell.places.emulator_socket:
+        fill = cell.emulated.parameters.get(CREDITS)
+        reset(Path(cell.places.emulator_socket), credits_share=None if fill is None else float(fill))
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -59,10 +60,16 @@ class SmallFilesStep(StepBase):
             raise ValueError("the phase 'create' is needed: the others work on what it makes")
         return self
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - it has files of its own
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
-        content_s = self.tree_bytes() / 2**20 / ASSUMED_WRITE_MIB_PER_S
-        return StepCost(measured_s=len(self.phases) * (self.files * ASSUMED_FILE_S / self.jobs + content_s))
+        return self.cost_at(data_bytes, {})
+
+    def cost_at(self, data_bytes: int, speeds: Mapping[str, float]) -> StepCost:  # noqa: ARG002 - own files
+        """Return the estimate, with `speeds` in files/s of a phase."""
+        assumed_s = self.files * ASSUMED_FILE_S / self.jobs + self.tree_bytes() / 2**20 / ASSUMED_WRITE_MIB_PER_S
+        return StepCost(
+            measured_s=sum(self.files / speeds[phase] if phase in speeds else assumed_s for phase in self.phases)
+        )
 
     def temporary_bytes(self) -> int:
         """Return the bytes of the tree and its copies."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,47 @@ def ask_socket(control: Path, request: Mapping[str, object]) -> dict[str, Any]:
             evidence=str(answer.get("error")),
         )
     return dict(answer)
+
+
+@contextmanager
+def without_delays(control: Path) -> Iterator[None]:
+    """Let the volume complete everything at once within the block.
+
+    For clean-up between measurements, which would take as long as what is cleaned up took to write.
+    Where the daemon does not answer, the block takes its time. Raises StepFailed when the volume does not go back
+    to its model.
+    """
+    try:
+        ask_socket(control, {"do": "hurry", "on": True})
+        is_sure = True
+    except StepFailed:  # it may come late and be obeyed all the same
+        is_sure = False
+    try:
+        yield
+    except BaseException:
+        with suppress(StepFailed):  # the block's error matters more; the next cell resets the volume
+            ask_socket(control, {"do": "hurry", "on": False})
+        raise
+    try:
+        ask_socket(control, {"do": "hurry", "on": False})
+    except StepFailed:
+        if is_sure:
+            raise
+
+
+def reset(control: Path, *, credits_share: float | None) -> None:
+    """Let the volume follow its model, with that share of its credits where given: all cells start alike.
+
+    An agent that was killed during its clean-up may have left it without delays. Raises StepFailed where there are
+    credits to set; an agent that does not reach the socket could not have left the volume without delays either.
+    """
+    try:
+        ask_socket(control, {"do": "hurry", "on": False})
+    except StepFailed:
+        if credits_share is not None:
+            raise
+    if credits_share is not None:
+        ask_socket(control, {"do": "fault", "fault": {"kind": "credits", "fill": credits_share}})
 
 
 def phase(directory: Path) -> str | None:

@@ -69,6 +69,11 @@ class EmulatedPlace(VolumeBase):
             emulator_socket=volume.directory / CONTROL_SOCKET,
         )
 
+    def free_unused(self) -> None:
+        """Trim the file system of a block volume: its image would grow with each cell, up to the volume's size."""
+        if self._volume is not None:
+            self._volume.trim()
+
     def close(self) -> None:
         """Take the volume down and erase its data. Raise StepFailed if another process uses it."""
         if self._volume is not None and os.path.lexists(self._volume.directory):

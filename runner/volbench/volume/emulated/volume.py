@@ -27,7 +27,7 @@ from volbench.profile.resolve import ResolvedVolume
 from volbench.volume import ownership
 from volbench.volume.emulated.attachments import LOCK, attachments, forget_loop, process_start_ticks, remember_loop
 from volbench.volume.emulated.commands import wait_until
-from volbench.volume.emulated.control import ANSWER_S_MAX, ask, phase
+from volbench.volume.emulated.control import ANSWER_S_MAX, CONTROL_SOCKET, ask, phase, without_delays
 from volbench.volume.emulated.mount import FORMATTED, log_tail, mount_block, run_or_fail
 from volbench.volume.emulated.requirements import MKFS, check_environment
 from volbench.volume.emulated.status import stop_volume, volume_status
@@ -44,6 +44,7 @@ _MKFS_S_MAX = 120.0
 # An image is sparse, so a 1 TiB volume may lie on a small disk. But a full disk below it would look like a broken
 # volume: there has to be space for a file system and a small dataset.
 _FREE_BYTES_MIN = 2 << 30
+TRIM_S_MAX = 300.0
 _MORE_SPACE = "free some space there, or name a directory on another disk with dir="
 
 
@@ -116,6 +117,16 @@ class EmulatedVolume:
     def state(self) -> dict[str, Any]:
         """Return the daemon's state: phase, health, active faults, what a power cut would lose."""
         return dict(ask(self.directory, {"do": "state"})["state"])
+
+    def trim(self) -> None:
+        """Free what no file of a block volume uses any more in its image; do nothing where that is not possible.
+
+        XFS frees removed files in the background: what comes too late for this call is freed by the next one.
+        """
+        if self.resolved.mode == "block":
+            with without_delays(self.directory / CONTROL_SOCKET):
+                for command in (["sync", "--file-system"], ["fstrim"]):
+                    programs.run([*command, str(self.data)], capture_output=True, timeout=TRIM_S_MAX, check=False)
 
     def counters(self) -> dict[str, Any]:
         """Return all counters since the start, under volbench's names and the vendors', with the fidelity."""

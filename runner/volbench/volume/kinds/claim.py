@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from volbench.base.text import duration
 from volbench.errors import EnvironmentLacks, Refused, VolumeUnavailable
+from volbench.profile.resolve import resolve_volume
 from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
@@ -217,7 +218,7 @@ def _facts(claim: dict[str, Any]) -> VolumeFacts:
     emulated_spec = metadata.get("annotations", {}).get(EMULATED)
     if emulated_spec is None:
         return facts
-    emulated = parse_volume(emulated_spec, name="emulated")
+    emulated = resolve_volume(parse_volume(emulated_spec, name="emulated"))
     return facts.model_copy(
-        update={"emulated_profile": emulated.location, "emulated_parameters": dict(emulated.options)}
+        update={"emulated_profile": emulated.profile, "emulated_parameters": dict(emulated.parameters)}
     )

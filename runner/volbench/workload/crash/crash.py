@@ -30,8 +30,9 @@ _RECOVERY_LINE = re.compile(
     r"recover|crash|not shut ?down|rollback|rolled back|prepared|corrupt|checksum|torn|doublewrite|error|binlog",
     re.IGNORECASE,
 )
-_RECOVERY_CAUSES = frozenset({"server_crashed", "server_failed", "start_timeout"})
-"""Causes of a failed start that come from the data on the volume; other causes fail the cell."""
+_RECOVERY_CAUSES = frozenset({"server_crashed", "server_failed"})
+"""Causes of a failed start that come from the data on the volume. Others fail the cell: a recovery that takes more
+time than `engine.start_timeout` is no loss of data."""
 DURABILITY_VARIABLES = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "log_bin")
 Fault = Literal["power_cut", "kill_server"]
 
@@ -243,6 +244,12 @@ def _notes(fault: Fault, cuts: Sequence[Cut], damaged: Sequence[str], settings: 
     torn = sum(cut.verification.torn + cut.verification.damaged_rows for cut in cuts)
     if torn or damaged:
         notes.append(f"{torn} transactions or rows are torn or damaged; damaged tables: {len(damaged)}")
+    early = sum(cut.dropped.get("early", 0) for cut in cuts)
+    if early:
+        notes.append(
+            f"{early:,} writes were durable earlier than the volume promises, for lack of memory of the emulator: a"
+            " real volume may lose more"
+        )
     if fault == "kill_server":
         notes.append("after a kill the page cache survives: only a power cut tests the volume")
     return notes

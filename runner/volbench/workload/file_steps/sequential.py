@@ -67,8 +67,9 @@ class Sequential(Workload[SequentialStep]):
                                 evidence=str(error),
                             ) from error
                         notes.append(f"{mode} was skipped: the filesystem does not support O_DIRECT")
+            ended_s = ctx.clock.now_s()
         return StepOutcome(
-            window_s=(begun_s, ctx.clock.now_s()),
+            window_s=(begun_s, ended_s),
             metrics={},
             notes=tuple(dict.fromkeys(notes)),
             sub_results=tuple(sub_results),

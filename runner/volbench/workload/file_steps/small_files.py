@@ -99,6 +99,7 @@ class SmallFiles(Workload[SmallFilesStep]):
                 raise StepFailed(
                     "an operation on a small file failed", where=f"step {step.name}", evidence=str(error)
                 ) from error
+            ended_s = ctx.clock.now_s()
             ctx.progress("removing the files", None)
         total_s = sum(
             sub_result.outcome.metrics["files_s"].value
@@ -106,7 +107,7 @@ class SmallFiles(Workload[SmallFilesStep]):
             if sub_result.suffix != "read_warm"
         )
         return StepOutcome(
-            window_s=(begun_s, ctx.clock.now_s()),
+            window_s=(begun_s, ended_s),
             metrics={"files_total_s": metric("files_total_s", total_s)},
             notes=("the server was idle",),
             details={"files": step.files, "size_bytes": tree.size_bytes},
