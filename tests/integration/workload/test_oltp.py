@@ -14,6 +14,7 @@ import pytest
 from plain_server import DATASET, PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.workload.interface import StepContext
@@ -76,6 +77,30 @@ class TestOltp:
         assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.9)
         assert outcome.invalid_reasons == ()
         assert children() == set()
+
+    def test_a_rate_that_fills_sysbenchs_queue_is_measured_until_then(
+        self, make_context: Callable[..., StepContext]
+    ) -> None:
+        """sysbench ends with an error when 100,000 transactions wait. What it measured before counts."""
+        kept = Kept()
+        step = OltpStep(name="o", test="oltp_read_write", threads=(1,), rate=40_000, warmup_s=0, duration_s=30)
+        outcome = run(step, make_context(record=kept))
+        window_s = outcome.window_s[1] - outcome.window_s[0]
+        assert 1 <= window_s < 20
+        assert values(outcome)["tps"] == pytest.approx(sum(row.events for row in kept.histograms) / window_s)
+        assert 0 < values(outcome)["tps"] < 20_000
+        assert [note for note in outcome.notes if ENDED_BY_QUEUE in note and "100,000" in note]
+        assert [reason for reason in outcome.invalid_reasons if ENDED_BY_QUEUE in reason]
+        assert [note for note in outcome.notes if UNANSWERED in note]
+
+    def test_a_queue_that_is_full_before_the_measured_time_is_an_error(
+        self, make_context: Callable[..., StepContext]
+    ) -> None:
+        step = OltpStep(name="o", test="oltp_read_write", threads=(1,), rate=40_000, warmup_s=30, duration_s=1)
+        with pytest.raises(StepFailed, match="100,000 transactions waited before the measured time") as raised:
+            run(step, make_context())
+        assert "event queue is full" in (raised.value.evidence or "")
+        assert "lower `rate`" in (raised.value.next_step or "")
 
     def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
         """Neither in sysbench's argv while it runs nor in what is kept of it."""

@@ -11,7 +11,7 @@ import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run, two_volumes
 
 from volbench.errors import RunUnreadable
-from volbench.records.cell import Failure
+from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED, Failure
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent
 from volbench.report.build import build_report
@@ -183,6 +183,30 @@ def test_reads_that_were_not_cold_are_said(tmp_path: Path) -> None:
     report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=1)))
     said = [caveat for caveat in report.summary.caveats if "lukewarm" in caveat]
     assert said == ["Step cold on b was read lukewarm: a cache above the volume could have served part of it."]
+
+
+def test_a_load_that_ended_at_the_longest_queue_is_a_caveat(tmp_path: Path) -> None:
+    """Its latencies are of a shorter time than asked for."""
+    a, b = (
+        SyntheticVolume(name="a"),
+        SyntheticVolume(name="b", notes=(f"the load {ENDED_BY_QUEUE} after 9 of 60 s",)),
+    )
+    report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=2)))
+    sentences = [caveat for caveat in report.summary.caveats if ENDED_BY_QUEUE in caveat]
+    assert sentences == [
+        f"The load of step cold on b {ENDED_BY_QUEUE} in 2 of 2 cells: the server did not keep up with its rate,"
+        " and latencies and sums over the step depend on when it ended."
+    ]
+
+
+def test_transactions_without_an_answer_are_one_caveat_of_the_step(tmp_path: Path) -> None:
+    a, b = (
+        SyntheticVolume(name="a"),
+        SyntheticVolume(name="b", notes=(f"81,280 of 766,911 transactions {UNANSWERED}",)),
+    )
+    report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=2)))
+    (sentence,) = [caveat for caveat in report.summary.caveats if UNANSWERED in caveat]
+    assert sentence.startswith(f"Of the load of step cold on b, transactions {UNANSWERED} in 2 of 2 cells")
 
 
 def test_a_damaged_result_is_named(tmp_path: Path, troubled: RunDirectory) -> None:

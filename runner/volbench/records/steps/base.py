@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,10 @@ class StepBase(Record):
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate for a dataset of that size on disk."""
         raise NotImplementedError
+
+    def cost_at(self, data_bytes: int, speeds: Mapping[str, float]) -> StepCost:  # noqa: ARG002 - see subclasses
+        """Return the estimate with a forecast's figures of the kind's `speed`, by the suffix of their row."""
+        return self.cost(data_bytes)
 
     def temporary_bytes(self) -> int:
         """Return the step's largest temporary use of the volume in bytes, without the data and dumps."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from volbench.base import programs
+from volbench.engine.attached import AttachedServer
 from volbench.engine.connection import Account, account_from, read_option_file
 from volbench.engine.own_data.content import hash_of_scripts
 from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.cell import FILES_COPIED
+from volbench.records.cell import ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
 from volbench.records.steps.oltp import OltpStep
 from volbench.workload.alter import Alter
 from volbench.workload.backup.dump import Dump
@@ -35,6 +36,8 @@ from volbench.workload.oltp.load_meter import (
 )
 from volbench.workload.oltp.sysbench import (
     LINE_PREFIX,
+    QUEUE_FULL_MESSAGE,
+    QUEUE_MAX,
     TAIL_S,
     TEST_VARIABLE,
     Interval,
@@ -54,6 +57,10 @@ HANG_TIMEOUT_S = 120.0
 """How long the last transactions may take after the end of the run before the step fails."""
 LAST_REPORT_S = 0.05
 """So early the last report of the window may seem to come: times of reports vary by the machine's scheduling."""
+UNANSWERED_SHARE_MIN = 0.01
+"""So many transactions that wait at the end of an open loop may be the tail of its latencies."""
+MEASURED_SHARE_MIN = 0.9
+"""A load that a full queue ended before this share of its time is invalid: its figures are of a shorter time."""
 _READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
 _STATEMENTS_EACH_TABLE = {
     "oltp_read_write": 9,
@@ -141,6 +148,7 @@ class _Run:
         self.measured: list[Observed] = []
         self.all_events = self.all_counted = 0
         self.total: Total | None = None
+        self.queue_was_full = False
         self._start_ns: int | None = None
 
     def follow(self, sysbench: Tool, concurrent: ConcurrentSteps) -> None:
@@ -162,11 +170,39 @@ class _Run:
         except StepFailed as failure:
             raise with_server_cause(failure, self.ctx) from failure
         if code != 0:
-            raise tool_failure(sysbench, code, self.ctx, where=f"step {self.step.name}")
+            self._check_failure(sysbench, code)
+
+    def _check_failure(self, sysbench: Tool, code: int) -> None:
+        """Accept the end of an open loop that had too many transactions waiting: that is a result of its rate.
+
+        Raises StepFailed for every other failure, and for a queue that was full before anything was measured.
+        """
+        where, messages = f"step {self.step.name}", sysbench.error_output()
+        fatal = [line for line in messages.splitlines() if line.startswith("FATAL")]
+        only_the_queue = bool(fatal) and all(QUEUE_FULL_MESSAGE in line for line in fatal)
+        server = self.ctx.server  # an attached one that does not keep up may be late to answer
+        is_down = not isinstance(server, AttachedServer) and server.failure(where) is not None
+        if not only_the_queue or self.step.rate is None or is_down:
+            raise tool_failure(sysbench, code, self.ctx, where=where)
+        if not self.measured:
+            raise StepFailed(
+                f"{QUEUE_MAX:,} transactions waited before the measured time began: the server does not keep up"
+                f" with {self.step.rate:g} a second",
+                where=where,
+                evidence=messages,
+                next_step="choose a lower `rate`, or a shorter `warmup`",
+            )
+        self.queue_was_full = not self._is_complete()
 
     def _may_be_ended(self) -> bool:
         """Return whether no more of the load is needed: its window is complete, and its data are discarded."""
-        if not self.ctx.is_last or self.step.concurrent or not self.measured or self._start_ns is None:
+        if not self.ctx.is_last or self.step.concurrent:
+            return False
+        return self._is_complete()
+
+    def _is_complete(self) -> bool:
+        """Return whether the last report of the measured time has come."""
+        if not self.measured or self._start_ns is None:
             return False
         since_start_s = (self.measured[-1].interval.end_ns - self._start_ns) / 1e9
         return since_start_s > self.warmup_s + self.measured_s - LAST_REPORT_S
@@ -243,6 +279,14 @@ class _Run:
         if beyond:
             notes.append(f"{beyond} transactions took longer than the histogram's range (100 s)")
         threads = self.step.threads[0]
+        if self.queue_was_full:
+            notes.append(
+                f"the load {ENDED_BY_QUEUE} after {window_s[1] - window_s[0]:.0f} of {self.measured_s} s:"
+                f" {QUEUE_MAX:,} transactions waited, since the server did not keep up with {self.step.rate:g} a"
+                " second"
+            )
+        if (waiting := self._unanswered(intervals)) is not None:
+            notes.append(waiting)
         if self.step.rate is None:
             unfinished = unfinished_sessions(intervals, threads=threads)
             if unfinished >= max(UNFINISHED_MIN, UNFINISHED_SHARE_MIN * threads):
@@ -258,12 +302,26 @@ class _Run:
                 notes.append(f"{sub_result.suffix} ran for {late_s:.1f} s after the end of the load")
         return tuple(notes)
 
+    def _unanswered(self, intervals: Sequence[Interval]) -> str | None:
+        """Return the note that an open loop ended with transactions waiting, which no percentile has."""
+        waiting, answered = intervals[-1].queue_length, sum(interval.events for interval in intervals)
+        least = max(UNANSWERED_SHARE_MIN * (waiting + answered), self.step.threads[0])
+        if self.step.rate is None or waiting < least:
+            return None
+        return f"{waiting:,} of {waiting + answered:,} transactions {UNANSWERED}: no percentile has them"
+
     def invalid_reasons(self) -> tuple[str, ...]:
-        """Return why the numbers are invalid: the bins and sysbench's own counter disagree."""
+        """Return why the numbers are invalid: bins and sysbench's own counter disagree, or time is missing."""
+        reasons = []
         drift = abs(self.all_events - self.all_counted)
         if drift > self.step.threads[0] + 0.01 * self.all_counted:
-            return (f"the latency bins have {self.all_events} transactions, sysbench counted {self.all_counted}",)
-        return ()
+            reasons.append(
+                f"the latency bins have {self.all_events} transactions, sysbench counted {self.all_counted}"
+            )
+        seconds = sum(observed.interval.interval_s for observed in self.measured)
+        if self.queue_was_full and seconds < MEASURED_SHARE_MIN * self.measured_s:
+            reasons.append(f"the load {ENDED_BY_QUEUE}: {seconds:.0f} of {self.measured_s} s were measured")
+        return tuple(reasons)
 
 
 def _phases(

@@ -24,6 +24,9 @@ IGNORED_ERRORS = "1213,1020,1205"
 DUPLICATE_KEY = "1062"
 TABLE_CHANGED = ("1412", "1146")
 """Of a transaction that began before ALTER TABLE; of a prepared statement whose trigger names a table of pt-osc."""
+QUEUE_MAX = 100_000
+"""Transactions that may wait in an open loop (MAX_QUEUE_LEN of sysbench 1.0); one more ends sysbench."""
+QUEUE_FULL_MESSAGE = "The event queue is full"
 TAIL_S = 1
 """sysbench runs this much longer than the measured time: without it, the last report might be missing."""
 

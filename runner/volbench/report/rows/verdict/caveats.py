@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison_summary import PairSummary
 from volbench.analysis.settings import server_differences
 from volbench.base.text import percent
-from volbench.records.cell import CellResult, Disturbance
+from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, ServerRow, VolumeRow
 from volbench.records.run import JournalEvent, RunRecord
@@ -57,6 +58,8 @@ def caveats(
         *_of_validity(cells),
         *_of_durability(server),
         *_of_coldness(cells),
+        *_of_full_queues(cells),
+        *_of_unanswered(cells),
         *_of_power(run, pairs),
     ]
     return tuple(dict.fromkeys(sentences))
@@ -248,6 +251,30 @@ def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
                         volumes.append(cell.volume)
     for (step, marker), volumes in warmer.items():
         yield f"Step {step} on {', '.join(volumes)} was {_COLDNESS_NOTES[marker]}."
+
+
+def _of_full_queues(cells: Sequence[CellRow]) -> Iterator[str]:
+    for where, share in _with_note(cells, ENDED_BY_QUEUE):
+        yield (
+            f"The load of step {where} {ENDED_BY_QUEUE} in {share} cells: the server did not keep up with its rate,"
+            " and latencies and sums over the step depend on when it ended."
+        )
+
+
+def _of_unanswered(cells: Sequence[CellRow]) -> Iterator[str]:
+    for where, share in _with_note(cells, UNANSWERED):
+        yield (
+            f"Of the load of step {where}, transactions {UNANSWERED} in {share} cells: no percentile has them, so"
+            " that a volume that answers fewer may look faster."
+        )
+
+
+def _with_note(cells: Sequence[CellRow], marker: str) -> Iterator[tuple[str, str]]:
+    """Yield `STEP on VOLUME` and `2 of 5` cells, where some have a note with the marker."""
+    of_step = Counter((cell.step, cell.volume) for cell in cells)
+    marked = Counter((cell.step, cell.volume) for cell in cells if any(marker in note for note in cell.notes))
+    for (step, volume), count in marked.items():
+        yield f"{step} on {volume}", f"{count} of {of_step[step, volume]}"
 
 
 def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
