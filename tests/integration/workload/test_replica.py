@@ -7,10 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from empty_data import directory_in_memory
-from live_run import DOCKER_IF_SLOW, FINISHED
-from live_run import Bench as Run
 from plain_server import Kept, values
 from server_container import sysbench_of_tools_image
 from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, ON_LOCAL, Bench, Engine, prepare
 
-from volbench.engine.connection import account_from, connection, read_option_file
 from volbench.engine.server import Server
 from volbench.engine.template import Template
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -129,12 +123,15 @@ def test_a_replica_lags_catches_up_and_equals_its_source(server: Server) -> None
     assert details["applied"] > details["behind_at_start"] / 3  # all but the last second's, which may be left
     assert set(outcome.details["tables"]) == {"sbtest1", "sbtest2"}
 
+    assert_no_replica(server)
+    assert Replica().run(step(pause=0), ctx).sub_results[0].suffix == "load"
+
+
+def assert_no_replica(server: Server) -> None:
     assert server.alive()
-    status = "SHOW SLAVE STATUS" if server.identity.flavor == "mariadb" else "SHOW REPLICA STATUS"
-    assert server.query(status) == []
+    assert server.query(dialect_of(server.identity).status) == []
     assert server.query("SHOW DATABASES LIKE 'volbench%'") == []
     assert not (server.control_dir / DIRECTORY).exists()
-    assert Replica().run(step(pause=0), ctx).sub_results[0].suffix == "load"
 
 
 def assert_series_fit(ctx: StepContext, load: StepOutcome, catch_up: StepOutcome) -> None:
@@ -166,8 +163,7 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
         replication = Replication(source, server, ctx, where="test")
         replication.begin(2)
         replication.stop()
-        delay = "CHANGE MASTER TO MASTER_DELAY" if mariadb else "CHANGE REPLICATION SOURCE TO SOURCE_DELAY"
-        server.query(f"{delay} = {DELAY_S}")
+        server.query(delay_statement(server, DELAY_S))
         until(lambda: 0.2 < time.time() % 1 < 0.5)
         replication.start()
         before = replication.committed()
@@ -183,7 +179,7 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
             heartbeat.stop_beating()
             until(heartbeat.all_shown)
         beats = heartbeat.beats()
-        lags_ms = beats.lags_ms(0.0, np.inf)
+        lags_ms = beats.lags_ms(0.0, np.inf, now_s=np.inf)
         assert lags_ms.min() > 1000 * (DELAY_S - 1)
         assert lags_ms.max() < 1000 * (DELAY_S + 2) + 500
         assert_as_the_server_says(beats, behind_s)
@@ -198,6 +194,11 @@ def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
             assert abs(float(np.median(differences_ms))) < 50
         until(lambda: replication.applied() >= replication.committed())
         replication.end()
+
+
+def delay_statement(server: Server, seconds: int) -> str:
+    mariadb = server.identity.flavor == "mariadb"
+    return f"CHANGE {'MASTER TO MASTER' if mariadb else 'REPLICATION SOURCE TO SOURCE'}_DELAY = {seconds}"
 
 
 def seconds_behind(server: Server, status: str) -> dict[float, float]:
@@ -260,101 +261,58 @@ def put_in_the_way(server: Server) -> None:
             cursor.execute(f"INSERT INTO {table} (id, k, c, pad) SELECT MAX(id) + 20, 1, 'x', 'y' FROM {table}")
 
 
+@ON_LOCAL
+def test_a_replica_that_is_too_slow_shows_its_lag_when_the_load_has_ended(server: Server) -> None:
+    """The server's own read lock keeps the applier threads from committing while the load runs."""
+    with contextlib.ExitStack() as lock:
+
+        def progress(text: str, _: float | None) -> None:
+            if text == "load":
+                lock.enter_context(server.connect()).cmd_query("FLUSH TABLES WITH READ LOCK")
+            elif text.startswith("waiting"):
+                lock.close()
+
+        ctx = dataclasses.replace(context(server), progress=progress)
+        outcome = Replica().run(step(), ctx)
+    (load,) = outcome.sub_results
+    lags = values(load.outcome)
+    assert lags["lag_ms_max"] > 4000
+    assert lags["lag_ms_max"] - lags["lag_ms_p50"] < 5000
+    assert lags["applied_per_s"] < 50
+    assert load.outcome.details["heartbeats_not_shown"] == 0
+    assert [note.partition(":")[0] for note in load.outcome.notes] == [
+        "the replica did not keep up", "no pause and no catch-up",
+    ]  # fmt: skip
+    assert outcome.details["transactions_left"] == 0
+    assert set(outcome.details["tables"]) == {"sbtest1", "sbtest2"}
+    assert_no_replica(server)
+
+
+@ON_LOCAL
+def test_a_replica_that_never_applies_the_load_has_lags_of_at_least(server: Server) -> None:
+    """A delay of an hour, by the server's option: no table is compared, and the server is no replica afterwards."""
+    dialect = dialect_of(server.identity)
+
+    def progress(text: str, _: float | None) -> None:
+        if text == "load":
+            for statement in (dialect.stop, delay_statement(server, 3600), dialect.start):
+                server.query(statement)
+
+    outcome = Replica().run(step(timeout=3), dataclasses.replace(context(server), progress=progress))
+    (load,) = outcome.sub_results
+    details = load.outcome.details
+    assert details["heartbeats_not_shown"] == details["heartbeats"] > 20
+    assert values(load.outcome)["lag_ms_max"] > 1000 * (4 + 3)
+    assert any("lower bounds" in note for note in load.outcome.notes)
+    assert outcome.details["transactions_left"] > 100
+    assert outcome.details["tables"] == {}
+    assert any("were not compared" in note for note in outcome.notes)
+    assert_no_replica(server)
+
+
 def test_a_source_beside_the_data_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both below one directory of a disk: its writes would be among those that are measured."""
     facts = discover(server.control_dir).model_copy(update={"memory_backed": False, "disk": "sda"})
     monkeypatch.setattr("volbench.workload.replica.source.discover", lambda _: facts)
     with pytest.raises(EnvironmentLacks, match="disk of the measured volume"):
         require_separate_place(server, facts, 0, where="step r")
-
-
-SUITE = """
-schema: 1
-name: replica
-engine: {flavor: any, config: {innodb_buffer_pool_size: 32M}}
-dataset: {tables: 1, rows: 2000}
-steps:
-  - {kind: replica, name: r, test: oltp_insert, rate: 100, threads: 2, warmup: 1s, duration: 40s, pause: 3s}
-limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, missed_samples: 90%}
-sampling: {interval: 500ms}
-repeats: 1
-replacements: 0
-"""
-
-
-def start(run: Run, suite: str) -> subprocess.Popen[bytes]:
-    """`volbench run` of a suite on one volume, in memory."""
-    run.volumes.popitem()
-    ((name, path),) = run.volumes.items()
-    file = run.root / "replica.yaml"
-    flavor = "mariadb" if run.target == "local" and LOCAL_FLAVOR == "mariadb" else "mysql"
-    file.write_text(suite.replace("flavor: any", f"flavor: {flavor}"))
-    volume = f"{name}=path:{path}"
-    return run.volbench(
-        "run", str(file), "--target", run.target, "--volume", volume, "--out", str(run.results), "--yes"
-    )
-
-
-@pytest.mark.parametrize("bench", DOCKER_IF_SLOW, indirect=True)
-def test_a_run_whose_replica_stops_ends_with_one_message(bench: Run) -> None:
-    """Each attempt meets the row; exit code 5, the server's words once a cell, and nothing is left anywhere."""
-    process = start(bench, SUITE)
-    for attempt in (1, 2):
-        bench.until(lambda seen=attempt: len(bench.events("cell_started")) == seen and under_load(bench), process)  # type: ignore[misc]
-        put_in_the_way_of(bench)
-        bench.until(lambda seen=attempt: len(bench.failed_causes()) == seen or process.poll() is not None)  # type: ignore[misc]
-    ended = bench.end(process)
-    assert ended.code == 5, ended.output
-    assert set(bench.failed_causes().values()) == {"replica_stopped"}
-    assert "the replica stopped" in ended.output
-    assert "error 1062" in ended.output
-    assert "Traceback" not in ended.output
-    assert bench.leftovers() == []
-
-
-@pytest.mark.docker
-def test_a_replica_in_a_container_is_measured(docker_run: Run) -> None:
-    """Both servers are in the server's container, which has no network but its loopback."""
-    ended = docker_run.end(start(docker_run, SUITE.replace("40s", "5s")))
-    assert ended.code in FINISHED, ended.output
-    assert_measured(docker_run)
-
-
-def under_load(run: Run) -> bool:
-    try:
-        return '"load"' in (run.current_cell() / "progress.json").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def put_in_the_way_of(run: Run) -> None:
-    control = run.control_dir()  # the option file of a container has the socket's path there
-    account = account_from(read_option_file(control / "client.cnf"), socket=str(control / "mysqld.sock"))
-    with connection(account, "sbtest", timeout_s=30) as opened, opened.cursor() as cursor:
-        cursor.execute("SET SESSION sql_log_bin = 0")
-        cursor.execute("INSERT INTO sbtest1 (id, k, c, pad) SELECT MAX(id) + 50, 1, 'x', 'y' FROM sbtest1")
-
-
-@pytest.mark.mysqld
-def test_a_source_that_is_killed_fails_the_cell_and_leaves_nothing(local: Run) -> None:
-    """SIGKILL to the second server: the cause is the source's, and the second attempt measures."""
-    process = start(local, SUITE.replace("40s", "8s"))
-    local.until(lambda: len(local.events("cell_started")) == 1 and under_load(local), process)
-    pid = local.process(f"--defaults-file={local.control_dir()}/{DIRECTORY}/my.cnf")
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    ended = local.end(process)
-    assert list(local.failed_causes().values()) == ["server_killed"], ended.output
-    assert "step r: source" in (next(iter(local.results.glob("*/cells/*attempt*/result.json"))).read_text())
-    assert ended.code in FINISHED, ended.output
-    assert_measured(local)
-
-
-def assert_measured(run: Run) -> None:
-    run.assert_all_done_once()
-    (result,) = run.directory.results()
-    assert [row.step for row in result.steps] == ["r", "r/load", "r/catch_up"]
-    assert all(row.valid for row in result.steps), [row.invalid_reasons for row in result.steps]
-    load, catch_up = result.steps[1:]
-    assert load.metrics["lag_ms_p95"].value > 0
-    assert catch_up.metrics["applied_per_s"].value > 0

@@ -75,8 +75,8 @@ def test_symbols_of_the_connector_and_of_pyarrow_are_stripped(tmp_path: Path) ->
     programs.mkdir()
     (programs / "strip").write_text('#!/bin/sh\ngrep -q ELF "$4" && printf stripped >"$3"\n')
     (programs / "strip").chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    subprocess.run(["sh", str(SCRIPT), str(site)], check=True, timeout=30, env={"PATH": path})
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    subprocess.run(["sh", str(SCRIPT), str(site)], check=True, timeout=30, env=environment)
     contents = {str(path.relative_to(site)): path.read_text() for path in site.rglob("*") if path.is_file()}
     assert contents == {
         "_mysql_connector.cpython-314-x86_64-linux-gnu.so": "stripped",

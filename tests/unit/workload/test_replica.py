@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from step_context import context_on
 
 from volbench.engine.differences import ServerIdentity
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps.replica import ReplicaStep
 from volbench.workload.interface import Clock
@@ -27,7 +27,7 @@ from volbench.workload.replica.heartbeat import Beats
 from volbench.workload.replica.load import oltp_step, shortfall
 from volbench.workload.replica.series import lag_rows
 from volbench.workload.replica.source import shares_a_disk
-from volbench.workload.replica.step import Replica, catch_up_notes, lag_metrics
+from volbench.workload.replica.step import Replica, catch_up_notes, lag_metrics, left_notes, load_notes
 from volbench.workload.schema_data import TableSum, differences
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -109,14 +109,31 @@ def test_each_server_is_spoken_to_in_its_own_words() -> None:
 def test_a_lag_is_from_the_commit_to_the_answer_of_the_replica() -> None:
     """Only of beats that were committed in the window; a beat shown before the source's answer has none."""
     beats = Beats(committed_s=np.array([1.0, 2.0, 3.0, 4.0, 9.0]), visible_s=np.array([1.5, 2.005, 2.999, 5.0]))
-    assert beats.lags_ms(2.0, 4.5) == pytest.approx([5.0, 0.0, 1000.0])
-    with pytest.raises(StepFailed, match="has not shown all heartbeats"):
-        beats.lags_ms(2.0, 10.0)
+    assert beats.lags_ms(2.0, 4.5, now_s=50.0) == pytest.approx([5.0, 0.0, 1000.0])
+    assert beats.unseen(2.0, 4.5) == 0
+
+
+def test_a_beat_that_the_replica_never_showed_has_at_least_its_age() -> None:
+    beats = Beats(committed_s=np.array([1.0, 2.0, 3.0]), visible_s=np.array([1.5]))
+    assert beats.lags_ms(0.0, 2.5, now_s=10.0) == pytest.approx([500.0, 8000.0])
+    assert beats.unseen(0.0, 2.5) == 1
+    assert beats.unseen(0.0, 1.5) == 0
+
+
+def test_a_replica_that_does_not_keep_up_says_what_its_lags_are() -> None:
+    assert load_notes(0.9, True, 0, 100, pause=True) == ()
+    assert len(load_notes(1.2, True, 0, 100, pause=True)) == 1
+    lagged, paused, unseen = load_notes(80.0, False, 60, 100, pause=True)
+    assert "lagged by 80.0 s" in lagged
+    assert "no catch-up" in paused
+    assert "60 of 100 heartbeats" in unseen
+    assert left_notes(0, 600.0) == ()
+    assert "1234 transactions were not applied 600 s after" in left_notes(1234, 600.0)[0]
 
 
 def test_a_beat_that_the_replica_shows_before_the_source_has_answered_is_counted_later() -> None:
     beats = Beats(committed_s=np.array([1.0]), visible_s=np.array([1.25, 1.3]))
-    assert beats.lags_ms(0.0, 2.0) == pytest.approx([250.0])
+    assert beats.lags_ms(0.0, 2.0, now_s=50.0) == pytest.approx([250.0])
 
 
 def test_lags_give_quantiles_and_none_gives_nothing() -> None:
@@ -227,7 +244,7 @@ def test_the_load_outlasts_all_phases() -> None:
     load = oltp_step(step)
     assert load.rate == 300
     assert load.test == "oltp_write_only"
-    assert load.duration_s > 60 + 30 + 600
+    assert load.duration_s > 60 + 60 + 30 + 600
 
 
 @pytest.mark.parametrize("wrong", [{"pause": "1s"}, {"duration": "1s"}, {"test": "oltp_read_only"}, {"rate": 0}])

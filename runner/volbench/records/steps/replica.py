@@ -32,7 +32,8 @@ class ReplicaStep(StepBase):
 
     `NAME/load` is the time under load, `NAME/catch_up` the time from START REPLICA after the pause; the row `NAME`
     has the rate of the source. The source is a second server with a copy of the data, off the volume and without
-    syncs; sysbench writes to it. Rows and checksums of all tables prove source and replica equal at the end.
+    syncs; sysbench writes to it. Rows and checksums of all tables prove source and replica equal at the end, unless
+    the replica is still behind then. One that does not keep up with the load is not paused.
     """
 
     kind: Literal["replica"] = "replica"
@@ -58,7 +59,10 @@ class ReplicaStep(StepBase):
         description="STOP REPLICA for so long, while the load goes on; 0: no pause, and no catch-up.",
     )
     timeout_s: Seconds = Field(
-        default=600.0, alias="timeout", gt=0, description="Time for the catch-up, and for what is left at the end."
+        default=600.0,
+        alias="timeout",
+        gt=0,
+        description="Time for the catch-up, and for what is left at the end; slower replicas have lower bounds.",
     )
 
     @model_validator(mode="after")
@@ -96,7 +100,8 @@ KIND = StepKind(
         ),
         Metric(
             "applied_per_s", "1/s", "higher", "applied transactions/s",
-            "transactions that the replica applied per second of its catch-up, by GTIDs", "window",
+            "transactions that the replica applied per second of its catch-up, by GTIDs; of the load where it did"
+            " not keep up", "window",
         ),
         Metric(
             "catch_up_ratio", "1", "higher", "catch-up speed",

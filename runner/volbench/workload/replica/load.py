@@ -35,6 +35,16 @@ _SPARE_S = 120.0
 _SHORTFALL_MAX = 0.05
 
 
+def settling_s(step: ReplicaStep) -> float:
+    """Return how long the load goes on at most for a replica that lags at the end of the measured time."""
+    return min(step.timeout_s, step.duration_s)
+
+
+def loaded_s_max(step: ReplicaStep) -> float:
+    """Return how long the source is under load at most."""
+    return step.warmup_s + step.duration_s + settling_s(step) + step.pause_s + step.timeout_s
+
+
 def oltp_step(step: ReplicaStep) -> OltpStep:
     """Return the load as a step of sysbench, longer than all phases together."""
     return OltpStep.model_validate(
@@ -44,7 +54,7 @@ def oltp_step(step: ReplicaStep) -> OltpStep:
             "threads": step.threads,
             "rate": step.rate,
             "warmup": step.warmup_s,
-            "duration": step.duration_s + step.pause_s + step.timeout_s + _SPARE_S,
+            "duration": loaded_s_max(step) - step.warmup_s + _SPARE_S,
         }
     )
 
