@@ -33,8 +33,8 @@ class Tool:
 
     name: str
     process: subprocess.Popen[bytes]
+    started_monotonic_s: float
     deadline_monotonic_s: float
-    timeout_s: float
     cancelled: threading.Event
     records_prefix: str
     _stderr: IO[bytes] = field(repr=False)
@@ -45,12 +45,16 @@ class Tool:
         """Its process id."""
         return self.process.pid
 
-    def lines(self) -> Iterator[str]:
-        """Yield every line of stdout until the tool closes it. Raise StepFailed as `wait`."""
+    def lines(self, on_poll: Callable[[], None] = lambda: None) -> Iterator[str]:
+        """Yield every line of stdout until the tool closes it. Raise StepFailed as `wait`.
+
+        `on_poll` is called at least five times a second; what it raises ends the lines.
+        """
         assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
         descriptor = self.process.stdout.fileno()
         partial_line = b""
         while True:
+            on_poll()
             self.check_limits()
             if not select.select([descriptor], [], [], _POLL_S)[0]:
                 continue
@@ -138,13 +142,17 @@ class Tool:
         messages = b"".join(line + b"\n" for line in lines if not (prefix and line.startswith(prefix)))
         self._stdout_tail = (self._stdout_tail + messages)[-_TAIL_BYTES:]
 
+    def allow(self, seconds: float) -> None:
+        """Move the timeout, if need be, so that the tool has that many seconds from now."""
+        self.deadline_monotonic_s = max(self.deadline_monotonic_s, time.monotonic() + seconds)
+
     def check_limits(self) -> None:
         """Raise StepFailed where the step is cancelled, or at the timeout."""
         if self.cancelled.is_set():
             raise StepFailed(f"the step was cancelled, so volbench ended {self.name}")
         if time.monotonic() > self.deadline_monotonic_s:
             raise StepFailed(
-                f"{self.name} did not finish within {self.timeout_s:.0f} s",
+                f"{self.name} did not finish within {self.deadline_monotonic_s - self.started_monotonic_s:.0f} s",
                 evidence=self.error_output(),
                 next_step="raise the step's timeout, or read the server's log",
             )
@@ -191,8 +199,8 @@ def run_tool(
             yield Tool(
                 name=name,
                 process=process,
-                deadline_monotonic_s=time.monotonic() + timeout_s,
-                timeout_s=timeout_s,
+                started_monotonic_s=(started_s := time.monotonic()),
+                deadline_monotonic_s=started_s + timeout_s,
                 cancelled=cancelled,
                 records_prefix=records_prefix,
                 _stderr=stderr,

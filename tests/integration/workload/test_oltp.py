@@ -15,9 +15,12 @@ from plain_server import DATASET, PASSWORD, Kept, PlainServer, after, freeze_, r
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED
+from volbench.records.steps.alter import AlterStep
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.workload.interface import StepContext
+from volbench.workload.oltp import oltp
+from volbench.workload.oltp.sysbench import TAIL_S
 from volbench.workload.registry import workload_for
 
 pytestmark = pytest.mark.mysqld
@@ -133,6 +136,25 @@ class TestOltp:
         (note,) = [note for note in outcome.notes if "did not end in the measured time" in note]
         assert 0.7 < float(note.split()[0]) <= 2.0
         assert values(outcome)["latency_ms_p95"] < 1000
+
+    def test_a_load_that_a_change_of_its_table_blocks_may_outlast_its_timeout(
+        self, server: PlainServer, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The change waits for a reader's lock, and the load's writes for the change, past the load's own limit."""
+        monkeypatch.setattr(oltp, "START_TIMEOUT_S", 3.0)
+        monkeypatch.setattr(oltp, "HANG_TIMEOUT_S", 2.0)
+        blocked_s = 4 + 3 + 2 + TAIL_S
+        alter = AlterStep(name="a", method="copy", start_after_s=1)
+        step = OltpStep(name="o", test="oltp_insert", threads=(2,), warmup_s=0, duration_s=3, concurrent=(alter,))
+        with server.connect(DATASET.schema_name) as reading, reading.cursor() as cursor:
+            cursor.execute("LOCK TABLES sbtest1 READ")
+            release = after(blocked_s, lambda: cursor.execute("UNLOCK TABLES"))
+            outcome = run(step, make_context())
+            release.join()
+        parts = {part.suffix: part.outcome for part in outcome.sub_results}
+        begun_s, ended_s = parts["beside-alter-copy"].window_s
+        assert ended_s - begun_s > blocked_s - 3
+        assert values(outcome)["tps"] == 0
 
     def test_a_frozen_server_is_a_stall_and_not_a_zero(
         self, server: PlainServer, make_context: Callable[..., StepContext]

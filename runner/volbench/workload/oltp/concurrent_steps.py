@@ -13,6 +13,7 @@ from volbench.errors import StepFailed
 from volbench.records.steps.oltp import ConcurrentStep
 from volbench.records.steps.snapshot import SnapshotStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+from volbench.workload.process import Tool
 
 SPARE_S = 60.0
 
@@ -38,11 +39,13 @@ class ConcurrentSteps:
         if not self._futures:
             self._futures = [self._pool.submit(self._run, step) for step in self._steps]
 
-    def check(self) -> None:
-        """Raise the failure of a failed step."""
+    def check(self, load: Tool, patience_s: float) -> None:
+        """Raise the failure of a failed step. While one runs, allow `load` that many seconds from now."""
         for future in self._futures:
             if future.done():
                 future.result()
+            else:
+                load.allow(patience_s)
 
     def finish(self) -> tuple[SubResult, ...]:
         """Wait for all steps (each has a timeout of its own) and return their outcomes. Raise StepFailed."""

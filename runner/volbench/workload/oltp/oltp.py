@@ -54,7 +54,7 @@ from volbench.workload.state import LAST_WRITE
 
 START_TIMEOUT_S = 60.0
 HANG_TIMEOUT_S = 120.0
-"""How long the last transactions may take after the end of the run before the step fails."""
+"""How long the last transactions may take after the run and its concurrent steps, which may block them."""
 LAST_REPORT_S = 0.05
 """So early the last report of the window may seem to come: times of reports vary by the machine's scheduling."""
 UNANSWERED_SHARE_MIN = 0.01
@@ -157,13 +157,12 @@ class _Run:
         if self.warmup_s == 0:
             concurrent.begin()
         try:
-            for line in sysbench.lines():
+            for line in sysbench.lines(lambda: concurrent.check(sysbench, HANG_TIMEOUT_S)):
                 record = parser.feed(line)
                 if isinstance(record, Interval):
                     self._record_interval(Observed(interval=record, cpu_s=sysbench.cpu_s()), concurrent)
                 elif isinstance(record, Total):
                     self.total = record
-                concurrent.check()
                 if self._may_be_ended():
                     return
             code = sysbench.wait()
