@@ -33,7 +33,7 @@ from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
 from volbench.engine.sysbench.config import sysbench_program
 from volbench.errors import StepFailed
-from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
+from volbench.plan.cost import dataset_bytes, server_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
 from volbench.volume import ownership
@@ -191,7 +191,7 @@ def prepare_template(
                 return verify_template(path)
             except StepFailed:
                 progress("the template in the cache is damaged: building it again", None)
-        _check_space(cache, dataset)
+        _check_space(cache, dataset, spec)
         ownership.remove(path)
         partial = cache / f"{path.name}.partial"
         ownership.remove(partial)
@@ -325,10 +325,10 @@ def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progr
         yield
 
 
-def _check_space(cache: Path, dataset: DatasetSpec) -> None:
+def _check_space(cache: Path, dataset: DatasetSpec, spec: ServerSpec) -> None:
     require_space(
         cache,
-        dataset_bytes(dataset) + SERVER_FILES_BYTES,
+        dataset_bytes(dataset) + server_bytes(spec.config),
         purpose="the dataset's template",
         next_step="free some space, or name another cache directory with VOLBENCH_CACHE",
     )

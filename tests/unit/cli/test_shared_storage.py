@@ -10,7 +10,7 @@ import typer
 
 from volbench.cli import console
 from volbench.cli.runs import run as run_command
-from volbench.cli.runs.plan import Planned, make_plan, show_plan, storage_caveats, volumes_share_storage
+from volbench.cli.runs.plan import Planned, caveats_of, make_plan, show_plan, storage_caveats, volumes_share_storage
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
 
@@ -72,3 +72,22 @@ def test_volumes_of_other_file_systems_share_nothing(tmp_path: Path) -> None:
     if Path("/dev/shm").stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("temporary files are in /dev/shm")
     assert not volumes_share_storage(planned(tmp_path, Path("/dev/shm")).run)
+
+
+def test_a_plan_says_which_disk_is_too_small_for_a_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An emulated volume's disk is that of its directory, which need not exist yet; a cell needs over 400 MiB."""
+    (tmp_path / "b").mkdir()
+    volumes = [f"gp3=emulated:ebs-gp3?dir={tmp_path}/new/a", f"b=path:{tmp_path}/b"]
+    free = {"bytes": 10 * 2**30}
+    monkeypatch.setattr("volbench.cli.runs.space.free_bytes", lambda _: free["bytes"])
+    plan = make_plan(QUICK, volumes, target="local", settings=[])
+    assert not [line for line in caveats_of(plan) if "a cell needs" in line]
+    free["bytes"] = 300 * 2**20
+    emulated, path = [line for line in caveats_of(plan) if "a cell needs" in line]
+    assert emulated.startswith("Volume gp3: a cell needs about ")
+    assert f"and {tmp_path}, which holds the data of an emulated volume, has 300 MiB free." in emulated
+    assert f"and {tmp_path}/b, which holds the volume," in path
+    show_plan(plan)
+    assert "caveat: Volume gp3: a cell needs" in capsys.readouterr().out

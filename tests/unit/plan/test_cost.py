@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from volbench.plan.cost import estimate
+from volbench.plan.cost import Cost, estimate, server_bytes
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.suite.load import load_suite
 
 
@@ -30,7 +33,8 @@ def test_the_compare_suite_is_planned_within_twelve_minutes() -> None:
 def test_a_dump_on_the_volume_needs_its_space() -> None:
     suite, _ = load_suite(Path("suites/backup-restore.yaml"))
     cost = estimate(suite.resolved(), volumes=1)
-    assert cost.volume_bytes > 4 * (cost.template_bytes - 400 * 2**20)
+    server = server_bytes(suite.resolved().server.config)
+    assert cost.volume_bytes - server > 4 * (cost.template_bytes - server)
 
 
 def test_a_forecast_of_the_speed_is_in_the_estimate() -> None:
@@ -42,3 +46,47 @@ def test_a_forecast_of_the_speed_is_in_the_estimate() -> None:
     )
     assert slow - fast == pytest.approx(38_000 / 37.3 - 100)
     assert slow - assumed > 800
+
+
+def changed(file: str, **changes: Any) -> Cost:
+    """Return the cost of a suite's one cell, with a server's options or the last step changed."""
+    suite, _ = load_suite(Path(file))
+    resolved = suite.model_copy(update={"repeats": 1}).resolved()
+    config = {**resolved.server.config, **changes.pop("config", {})}
+    server = resolved.server.model_copy(update={"config": config})
+    steps = (*resolved.steps[:-1], resolved.steps[-1].model_copy(update=changes))
+    return estimate(resolved.model_copy(update={"server": server, "steps": steps}), volumes=1)
+
+
+def test_a_larger_redo_log_takes_its_space() -> None:
+    """compare.yaml has 256 MiB. Before MySQL 8.0.30 there are two files unless the suite names their number."""
+    usual, large = (
+        changed("suites/compare.yaml", config=config) for config in ({}, {"innodb_redo_log_capacity": "8G"})
+    )
+    assert large.volume_bytes - usual.volume_bytes == 8 * 2**30 - 256 * 2**20
+    assert large.template_bytes - usual.template_bytes == 8 * 2**30 - 256 * 2**20
+    assert server_bytes({"innodb_log_file_size": "1G"}) - server_bytes({}) == 2 * 2**30 - 100 * 2**20
+    assert server_bytes({"innodb_log_file_size": "1G", "innodb_log_files_in_group": 1}) < server_bytes(
+        {"innodb_redo_log_capacity": "2G"}
+    )
+    assert server_bytes({"innodb_redo_log_capacity": "8M"}) == server_bytes({})
+
+
+def test_writes_at_a_rate_take_the_space_of_their_binary_log() -> None:
+    """1,000 transactions a second for 100 s, of 2 KiB; reads have none, and a closed loop's rate is not known."""
+    step = OltpStep(name="o", rate=1000, warmup_s=10, duration_s=90)
+    assert step.cost(0).kept_bytes == 100_000 * 2048
+    assert step.model_copy(update={"test": "oltp_read_only"}).cost(0).kept_bytes == 0
+    assert step.model_copy(update={"rate": None}).cost(0).kept_bytes == 0
+
+
+def test_a_concurrent_step_takes_its_space_and_its_time() -> None:
+    """A dump of 6 GiB at 60 MiB/s is waited for after a load of 30 s; one that ends before it costs no time."""
+    dump = DumpStep(name="d", tool="mysqldump", to="volume", start_after_s=10)
+    data = 6 * 2**30
+    load = OltpStep(name="o", warmup_s=10, duration_s=30, concurrent=(dump,))
+    cost = load.cost(data)
+    assert cost.kept_bytes == dump.cost(data).kept_bytes > 0
+    assert cost.measured_s == 30
+    assert cost.unmeasured_s == pytest.approx(10 + (10 + 6144 / 60 - 30))
+    assert load.model_copy(update={"duration_s": 600.0}).cost(data).unmeasured_s == 10

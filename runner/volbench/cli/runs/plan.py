@@ -17,6 +17,7 @@ from volbench.base.text import duration, size
 from volbench.cli import console, options
 from volbench.cli.runs import own_data
 from volbench.cli.runs.price import nodes_at_once, price_line, price_run
+from volbench.cli.runs.space import free_space_text, space_caveats
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.placement.attach import parse_servers, server_volumes, without_password
@@ -75,7 +76,7 @@ def plan(
         target_options=target_option,
     )  # fmt: skip
     if json:
-        caveats = storage_caveats(planned.run)
+        caveats = caveats_of(planned)
         console.show_json(
             {"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__, "caveats": caveats}
         )
@@ -195,8 +196,8 @@ def show_plan(planned: Planned) -> None:
     out.print(f"suite {suite.name}{scale}: {suite.description}", markup=False)
     out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(installed version)'}")
     for volume in run.volumes:
-        out.print(f"  volume {volume.name} = {volume.text}{_free_space_text(volume)}", markup=False)
-    for line in storage_caveats(run):
+        out.print(f"  volume {volume.name} = {volume.text}{free_space_text(volume)}", markup=False)
+    for line in caveats_of(planned):
         out.print(f"  caveat: {line}", markup=False)
     for line in _work(suite):
         out.print(line, markup=False)
@@ -240,6 +241,11 @@ def volumes_share_storage(run: RunRecord) -> bool:
         directories[shared.volumes[0]] != directories[shared.volumes[1]]
         for shared in shared_storage(_visible_facts(run))
     )
+
+
+def caveats_of(planned: Planned) -> list[str]:
+    """Return caveats on the plan's directories, and on their free space."""
+    return [*storage_caveats(planned.run), *space_caveats(planned.run, planned.cost.volume_bytes)]
 
 
 def storage_caveats(run: RunRecord) -> list[str]:
@@ -341,10 +347,3 @@ def _target_options(
 def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
     pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
     return check_volumes(pairs, target=target)
-
-
-def _free_space_text(volume: VolumeSpec) -> str:
-    if volume.kind != "path" or not volume.location or not Path(volume.location).is_dir():
-        return ""
-    status = os.statvfs(volume.location)
-    return f" ({size(status.f_bavail * status.f_frsize)} free)"

@@ -37,6 +37,11 @@ ConcurrentStep = Annotated[
     | Annotated[SnapshotStep, Tag("snapshot")],
     Discriminator(_concurrent_kind),
 ]
+READ_ONLY_TESTS = frozenset({
+    "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges",
+})  # fmt: skip
+ASSUMED_BINLOG_BYTES = 2 * 2**10
+"""Binary log of one transaction: oltp_read_write logs 6 images of a row of about 190 bytes, and headers."""
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -82,9 +87,24 @@ class OltpStep(StepBase):
         """The path of the user's own script; empty for a test that sysbench brings."""
         return self.test if self.test.endswith(".lua") else ""
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - the time is given
-        """Return the estimate."""
-        return StepCost(measured_s=self.duration_s, unmeasured_s=self.warmup_s)
+    def cost(self, data_bytes: int) -> StepCost:
+        """Return the estimate: a concurrent step that outlasts the load is waited for.
+
+        The binary log is that of a load with a rate; how much a closed loop writes depends on the volume.
+        """
+        costs = [(step.start_after_s, step.cost(data_bytes)) for step in self.concurrent]
+        concurrent_s = max((start_s + cost.measured_s + cost.unmeasured_s for start_s, cost in costs), default=0.0)
+        writes = self.rate is not None and self.test not in READ_ONLY_TESTS
+        transactions = (self.rate or 0.0) * (self.warmup_s + self.duration_s) if writes else 0.0
+        return StepCost(
+            measured_s=self.duration_s,
+            unmeasured_s=self.warmup_s + max(0.0, concurrent_s - self.duration_s),
+            kept_bytes=round(transactions) * ASSUMED_BINLOG_BYTES + sum(cost.kept_bytes for _, cost in costs),
+        )
+
+    def temporary_bytes(self) -> int:
+        """Return the largest temporary use by concurrent steps, all of them together."""
+        return sum(step.temporary_bytes() for step in self.concurrent)
 
     def parameters(self) -> dict[str, Scalar]:
         """Return the parameters as shown in results, sysbench's other options among them."""

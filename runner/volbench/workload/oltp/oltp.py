@@ -14,7 +14,7 @@ from volbench.engine.own_data.content import hash_of_scripts
 from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
-from volbench.records.steps.oltp import OltpStep
+from volbench.records.steps.oltp import READ_ONLY_TESTS, OltpStep
 from volbench.workload.alter import Alter
 from volbench.workload.backup.dump import Dump
 from volbench.workload.backup.snapshot import Snapshot
@@ -61,7 +61,6 @@ UNANSWERED_SHARE_MIN = 0.01
 """So many transactions that wait at the end of an open loop may be the tail of its latencies."""
 MEASURED_SHARE_MIN = 0.9
 """A load that a full queue ended before this share of its time is invalid: its figures are of a shorter time."""
-_READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
 _STATEMENTS_EACH_TABLE = {
     "oltp_read_write": 9,
     "oltp_read_only": 5,
@@ -127,7 +126,7 @@ class Oltp(Workload[OltpStep]):
             if step.concurrent:
                 ctx.progress("waiting for the steps that run with the load", None)
             sub_results = concurrent.finish()
-        if step.test not in _READ_ONLY:
+        if step.test not in READ_ONLY_TESTS:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
         outcome = run.outcome(argv, sub_results)
         return replace(outcome, notes=(*outcome.notes, *files.notes))
