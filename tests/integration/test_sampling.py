@@ -15,6 +15,7 @@ from volbench.engine.connection import Account, connection
 from volbench.records.sources import SAMPLED
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
+from volbench.sample.parsers.performance_schema import DIGESTS_MAX
 from volbench.sample.raw import Tick, read_raw
 from volbench.sample.rows import series_rows, server_histogram_rows
 
@@ -27,7 +28,7 @@ SERVER_SOURCES = {"innodb", "performance_schema"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
-    with scratch_server(tmp_path_factory.mktemp("server")) as running:
+    with scratch_server(tmp_path_factory.mktemp("server"), "--performance-schema-digests-size=5000") as running:
         yield running
 
 
@@ -88,6 +89,25 @@ def test_our_own_statements_are_not_counted(process: SamplingProcess) -> None:
         if "performance_schema" in tick.read
     ]
     assert counts[-1] - counts[2] == 0
+
+
+def test_digests_that_have_become_too_many_are_asked_for_no_more(
+    process: SamplingProcess, server: ScratchServer
+) -> None:
+    """As of DDL on thousands of tables: each table's statement is a digest of its own."""
+
+    def digests(ticks: list[Tick]) -> list[bool]:
+        """Of each reading, whether it has digests."""
+        readings = [tick.read["performance_schema"].values for tick in ticks if "performance_schema" in tick.read]
+        return [any(name == "digest_ps" for name, _ in values) for values in readings]
+
+    wait_until(process, lambda ticks: any(digests(ticks)))
+    account = Account(user="root", socket=str(server.socket))
+    with connection(account, "mysql", timeout_s=WAIT_S) as session, session.cursor() as cursor:
+        for number in range(DIGESTS_MAX + 1):
+            cursor.execute(f"SELECT 1 AS many_{number}")
+            cursor.fetchall()
+    wait_until(process, lambda ticks: digests(ticks)[-3:] == [False] * 3)
 
 
 def test_sessions_that_wait_for_a_table_are_counted_while_they_wait(

@@ -57,6 +57,8 @@ DIGESTS_TABLE = "events_statements_summary_by_digest"
 DIGESTS_QUERY = f"SELECT COUNT(*) FROM performance_schema.{DIGESTS_TABLE}"  # noqa: S608 - our own constant
 DIGESTS_MAX = 2_000
 """A server with more of them is not asked for the largest at every tick: that sorts them all."""
+DIGEST_COLUMNS = ("digests", "digest_rows")
+"""The largest digests, and how many there are by now: each statement of another table has one of its own."""
 _DIGESTS_SHOWN, _DIGEST_CHARACTERS = 40, 160
 DIGEST_FIELDS = ("count", "ps", "lock_ps", "cpu_ps")
 _CPU_CONSUMER = "events_statements_cpu"
@@ -178,6 +180,7 @@ def columns_of(available: Available) -> dict[str, str]:
     if digests and "statements_digest" in available.consumers and (available.digests or 0) <= DIGESTS_MAX:
         cpu = "SUM_CPU_TIME" if _CPU_CONSUMER in available.consumers else "'-'"
         columns["digests"] = _DIGESTS.format(cpu=cpu, characters=_DIGEST_CHARACTERS, shown=_DIGESTS_SHOWN)
+        columns["digest_rows"] = DIGESTS_QUERY
     return columns
 
 
@@ -187,7 +190,7 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
     Digests are left out: they are read less often, by a source of their own.
     """
     columns = {"volbench": "1"}  # so that the text of its digest says whose it is
-    columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
+    columns |= {name: sql for name, sql in columns_of(available).items() if name not in DIGEST_COLUMNS}
     if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
         columns.pop("background", None)
     if available.own_history:

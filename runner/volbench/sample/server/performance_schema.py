@@ -149,6 +149,8 @@ class PerformanceSchema(Sampler):
         texts = dict(zip(self._columns, self._server.text(parse.query_of(self._columns)), strict=True))
         if self._generation != self._server.generation:
             raise Unavailable("the connection was made anew")
+        if int(texts.get("digest_rows") or 0) > parse.DIGESTS_MAX:
+            self._columns = {name: sql for name, sql in self._columns.items() if name not in parse.DIGEST_COLUMNS}
         values: Values = {GENERATION: self._generation}
         values |= self._buckets(texts)
         if "sessions" in self._columns:

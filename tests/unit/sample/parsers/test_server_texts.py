@@ -33,7 +33,7 @@ def vars_of(found: parse.Available) -> dict[str, Any]:
 def test_mysql_has_every_column_and_nothing_is_absent() -> None:
     found = available("mysql-9.7")
     columns = parse.columns_of(found)
-    assert columns.keys() == {"histogram", "statements", "files", "background", "waits", "digests"}
+    assert columns.keys() == {"histogram", "statements", "files", "background", "waits", "digests", "digest_rows"}
     assert parse.absences(found, columns) == ""
 
 
