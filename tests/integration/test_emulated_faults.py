@@ -10,6 +10,8 @@ import pytest
 from emulated_volumes import FAST_FSX, read_at_random, volume, write_durably
 
 from volbench.errors import StepFailed
+from volbench.volume.emulated.control import CONTROL_SOCKET
+from volbench.volume.emulated.power import Power
 
 pytestmark = pytest.mark.emulator
 
@@ -50,6 +52,21 @@ def test_a_power_cut_loses_commits_where_the_export_is_asynchronous(root: Path) 
     subject.stop()
     subject.start()
     assert (subject.data / "log").read_bytes() == b"a" * 4096
+    subject.remove()
+
+
+def test_what_is_settled_survives_a_power_cut_without_waiting(root: Path) -> None:
+    subject = volume(root, "fsx-openzfs", mode="async", **FAST_FSX)
+    subject.start()
+    write_durably(subject.data / "settled", b"a" * 4096)
+    power = Power(subject.directory / CONTROL_SOCKET)
+    power.settle()
+    write_durably(subject.data / "later", b"b" * 4096)
+    assert power.cut()["writes"] >= 1
+    subject.stop()
+    subject.start()
+    assert (subject.data / "settled").read_bytes() == b"a" * 4096
+    assert not (subject.data / "later").exists() or (subject.data / "later").read_bytes() == b""
     subject.remove()
 
 

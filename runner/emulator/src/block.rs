@@ -145,6 +145,10 @@ impl Storage for Disk {
         lost
     }
 
+    fn settle(&self) {
+        self.journal().settle_all();
+    }
+
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
         Lost { writes, bytes, early: 0 }

@@ -45,6 +45,7 @@ enum Command {
     Modify { parameters: Box<Parameters> },
     Fault { fault: Fault },
     Hurry { on: bool },
+    Settle,
 }
 
 /// What is known of the daemon itself.
@@ -151,6 +152,10 @@ impl Control {
             }
             Command::Hurry { on } => {
                 self.engine.hurry(on);
+                Ok(json!({}))
+            }
+            Command::Settle => {
+                self.storage.settle();
                 Ok(json!({}))
             }
             Command::Fault { fault } => {

@@ -134,6 +134,12 @@ impl<P: Clone + PartialEq> Journal<P> {
         self.make_durable(|entry| entry.place == *place);
     }
 
+    /// Whatever was written until now is durable, even on an async volume.
+    pub fn settle_all(&mut self) {
+        self.make_durable(|_| true);
+        self.early.clear();
+    }
+
     fn make_durable(&mut self, durable: impl Fn(&Entry<P>) -> bool) {
         let kept = &mut self.kept;
         self.entries.retain(|entry| {
@@ -198,6 +204,20 @@ mod tests {
             journal.record(second * S, 0, 0, vec![0; 1000], None, 1000);
         }
         assert_eq!(journal.take_early(9 * S), 1);
+    }
+
+    #[test]
+    fn what_is_settled_no_cut_takes_and_what_comes_after_it_does() {
+        for durability in [Durability::Async, Durability::WriteBack] {
+            let mut journal = Journal::new(durability, 5.0);
+            journal.bytes_max = 2 * Journal::cost(&entry_of(1));
+            let mut disk = [0u8; 8];
+            (0..4).for_each(|offset| put(&mut journal, S, 0, &mut disk, offset, 1));
+            journal.settle_all();
+            assert_eq!((journal.pending(S), journal.kept, journal.take_early(S)), ((0, 0), 0, 0));
+            put(&mut journal, S, 0, &mut disk, 5, 1);
+            assert_eq!(journal.cut(S, 0.0).iter().map(|entry| entry.offset).collect::<Vec<_>>(), [5]);
+        }
     }
 
     fn entry_of(bytes: usize) -> Entry<u8> {

@@ -42,6 +42,9 @@ pub trait Storage: Send + Sync {
     /// Takes back what was not made durable, but for the oldest `keep_share` of it.
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost;
 
+    /// Makes what was written until now durable, as time would.
+    fn settle(&self);
+
     /// What a power cut would take away now.
     fn unsynced(&self, now: Nanos) -> Lost;
 }
@@ -242,6 +245,8 @@ mod tests {
         fn power_cut(&self, _: Nanos, _: f64) -> Lost {
             Lost { writes: 3, bytes: 12288, early: 0 }
         }
+
+        fn settle(&self) {}
 
         fn unsynced(&self, _: Nanos) -> Lost {
             Lost::default()

@@ -325,6 +325,10 @@ impl Storage for Tree {
         lost
     }
 
+    fn settle(&self) {
+        self.journal().settle_all();
+    }
+
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
         Lost { writes, bytes, early: 0 }
