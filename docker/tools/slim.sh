@@ -3,13 +3,17 @@
 #   DuckDB    `volbench query` reads results where the user is
 #   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files, and streams to S3
 #   NumPy     its tests
+#   Pygments  lexers, but for the one that rich shows a traceback with
+#   hatchling and what only it needs: it builds volbench's wheel, which no container does
 #   all       the second and third copy of a library, since a wheel cannot hold a link
-#   symbols   of the connector (most of its size) and pyarrow, where binutils is installed
+#   symbols   of all libraries (half of the connector's size), where binutils is installed
 set -eu
 cd "$1"
 rm -rf duckdb _duckdb* duckdb-*.dist-info
 rm -rf pyarrow/include pyarrow/src pyarrow/tests
 rm -f pyarrow/_flight.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so*
+rm -rf hatchling* editables* pathspec* pluggy* tomlkit* trove_classifiers*
+find pygments/lexers -type f ! -name '__init__.py' ! -name _mapping.py ! -name python.py ! -name special.py -delete
 find numpy -type d -name tests -prune -exec rm -rf {} +
 find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r library; do
   short=${library%.*}
@@ -20,7 +24,7 @@ find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r l
   done
 done
 command -v strip >/dev/null || exit 0
-{ find . -maxdepth 1 -name '_mysql_connector.*.so'; find pyarrow -type f -name '*.so*'; } | while read -r library; do
+find . -type f -name '*.so*' | while read -r library; do
   if strip --strip-unneeded -o "$library.stripped" "$library" 2>/dev/null; then
     chmod --reference="$library" "$library.stripped" && mv "$library.stripped" "$library"
   else # no ELF file
