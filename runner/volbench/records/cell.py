@@ -276,6 +276,8 @@ ENDED_BY_QUEUE = "ended early because sysbench's queue was full"
 """In the note of a load at a fixed rate that had more transactions waiting than sysbench allows."""
 UNANSWERED = "were waiting for an answer at the end"
 """In the note of a load at a fixed rate that the server did not keep up with."""
+COUNTED_AS_SLOWEST = "percentiles take them as slower than all others, mean and maximum do not have them"
+"""What the latencies of such a load are of."""
 FILES_COPIED = "files_copied_concurrently"
 """In a load's details: files were copied concurrently, so that not only the server reads from the device."""
 

@@ -95,6 +95,7 @@ class TestOltp:
         assert [note for note in outcome.notes if ENDED_BY_QUEUE in note and "100,000" in note]
         assert [reason for reason in outcome.invalid_reasons if ENDED_BY_QUEUE in reason]
         assert [note for note in outcome.notes if UNANSWERED in note]
+        assert "latency_ms_p95" not in values(outcome), "more than a twentieth had no answer"
 
     def test_a_queue_that_is_full_before_the_measured_time_is_an_error(
         self, make_context: Callable[..., StepContext]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from volbench.records.latency_bins import merge
 from volbench.workload.interface import Clock
 from volbench.workload.oltp.load_meter import (
     Observed,
@@ -15,6 +17,7 @@ from volbench.workload.oltp.load_meter import (
     load_metrics,
     offered_load,
     series_rows,
+    unanswered,
     unfinished_sessions,
 )
 from volbench.workload.oltp.sysbench import Interval, LineParser
@@ -65,6 +68,28 @@ def test_metrics_are_of_the_merged_histogram(intervals: list[Interval]) -> None:
     assert metrics["rate_achieved_ratio"] == pytest.approx(46 / 5 / 8, rel=0.01)
     assert metrics["latency_ms_p50"] > 500
     assert metrics["latency_ms_max"] == pytest.approx(2194.5, rel=0.019)
+
+
+def test_transactions_without_an_answer_are_the_slowest(intervals: list[Interval]) -> None:
+    """46 were answered: with 6 that wait, the median of all is the 26th, and p95 and p99 are not known."""
+    answered, of_all = (
+        {name: metric.value for name, metric in load_metrics(intervals, rate=8, waiting=waiting).items()}
+        for waiting in (0, 6)
+    )
+    bins = merge(interval.bins for interval in intervals)
+    assert bins is not None
+    assert of_all["latency_ms_p50"] == pytest.approx(bins.quantile_ms(26 / 46))
+    assert answered.keys() - of_all.keys() == {"latency_ms_p95", "latency_ms_p99", "latency_ms_p999"}
+    same = ("tps", "latency_ms_mean", "latency_ms_max")
+    assert [of_all[name] for name in same] == [answered[name] for name in same]
+
+
+def test_a_queue_of_the_moment_is_no_overload(intervals: list[Interval]) -> None:
+    """From as many waiting as there are threads on; never below a thousandth of all."""
+    assert unanswered([*intervals[:-1], replace(intervals[-1], queue_length=7)], threads=8) == 0
+    assert unanswered([*intervals[:-1], replace(intervals[-1], queue_length=8)], threads=8) == 8
+    many = [*intervals[:-1], replace(intervals[-1], queue_length=9, events=10_000)]
+    assert unanswered(many, threads=8) == 0
 
 
 def test_nothing_finished_gives_no_latency_metric(intervals: list[Interval]) -> None:

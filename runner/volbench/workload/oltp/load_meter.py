@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from volbench.records.latency_bins import merge
@@ -16,6 +16,9 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BY_INTERVAL = ("p50", "p95", "p99")
 UNFINISHED_MIN, UNFINISHED_SHARE_MIN = 0.5, 0.05
 """Sessions in transactions that did not end, and their share of all, from which on a step says so."""
+
+UNANSWERED_SHARE_MIN = 0.001
+"""Share of transactions without an answer from which on they can move p99.9."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +66,26 @@ def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool
     )
 
 
-def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[str, MetricValue]:
+def unanswered(intervals: Sequence[Interval], *, threads: int) -> int:
+    """Return how many transactions of an open loop waited at its end; 0 where they cannot move a percentile.
+
+    A queue of fewer transactions than threads, or of less than a thousandth of all, is one of the moment.
+    """
+    waiting, answered = intervals[-1].queue_length, sum(interval.events for interval in intervals)
+    return waiting if waiting >= max(UNANSWERED_SHARE_MIN * (waiting + answered), threads) else 0
+
+
+def load_metrics(intervals: Sequence[Interval], *, rate: float | None, waiting: int = 0) -> dict[str, MetricValue]:
     """Return metrics over the intervals: rates over their whole time, latencies from the merged histogram.
 
     Args:
         intervals: at least one, consecutive or not.
         rate: offered transactions per second; None in a closed loop.
+        waiting: transactions without an answer at the end, see `unanswered`. Percentiles take them as slower than
+            all others: who came last would have waited longest. Mean and maximum are of the answered ones.
 
-    Unknown latencies are absent: no event finished, or a quantile lies beyond the histogram.
+    Unknown latencies are absent: no event finished, or a quantile lies beyond the histogram or is one of those that
+    wait.
     """
     length_s = sum(interval.interval_s for interval in intervals)
     tps = sum(interval.events for interval in intervals) / length_s
@@ -83,7 +98,8 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[s
         "rate_achieved_ratio": None if rate is None else tps / rate,
     }
     if bins is not None:
-        values |= {f"latency_ms_{name}": bins.quantile_ms(level) for name, level in QUANTILES.items()}
+        of_all = replace(bins, above=bins.above + waiting)
+        values |= {f"latency_ms_{name}": of_all.quantile_ms(level) for name, level in QUANTILES.items()}
         values |= {"latency_ms_max": bins.max_ms(), "latency_ms_mean": bins.mean_ms()}
     return {name: metric(name, value) for name, value in values.items() if value is not None}
 

@@ -13,7 +13,8 @@ from volbench.engine.connection import Account, account_from, read_option_file
 from volbench.engine.own_data.content import hash_of_scripts
 from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.cell import ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
+from volbench.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
+from volbench.records.metrics import MetricValue
 from volbench.records.steps.oltp import READ_ONLY_TESTS, OltpStep
 from volbench.workload.alter import Alter
 from volbench.workload.backup.dump import Dump
@@ -32,6 +33,7 @@ from volbench.workload.oltp.load_meter import (
     losses,
     offered_load,
     series_rows,
+    unanswered,
     unfinished_sessions,
 )
 from volbench.workload.oltp.sysbench import (
@@ -57,8 +59,6 @@ HANG_TIMEOUT_S = 120.0
 """How long the last transactions may take after the run and its concurrent steps, which may block them."""
 LAST_REPORT_S = 0.05
 """So early the last report of the window may seem to come: times of reports vary by the machine's scheduling."""
-UNANSWERED_SHARE_MIN = 0.01
-"""So many transactions that wait at the end of an open loop may be the tail of its latencies."""
 MEASURED_SHARE_MIN = 0.9
 """A load that a full queue ended before this share of its time is invalid: its figures are of a shorter time."""
 _STATEMENTS_EACH_TABLE = {
@@ -238,7 +238,7 @@ class _Run:
         return StepOutcome(
             window_s=window_s,
             warmup_s=window_s[0] - self.ctx.clock.at_s(self._start_ns or intervals[0].start_ns),
-            metrics=load_metrics(intervals, rate=self.step.rate),
+            metrics=self.metrics(intervals),
             notes=self._notes(intervals, sub_results, window_s),
             details=details,
             invalid_reasons=self.invalid_reasons(),
@@ -283,8 +283,9 @@ class _Run:
                 f" {QUEUE_MAX:,} transactions waited, since the server did not keep up with {self.step.rate:g} a"
                 " second"
             )
-        if (waiting := self._unanswered(intervals)) is not None:
-            notes.append(waiting)
+        if waiting := self._waiting():
+            transactions = waiting + sum(interval.events for interval in intervals)
+            notes.append(f"{waiting:,} of {transactions:,} transactions {UNANSWERED}: {COUNTED_AS_SLOWEST}")
         if self.step.rate is None:
             unfinished = unfinished_sessions(intervals, threads=threads)
             if unfinished >= max(UNFINISHED_MIN, UNFINISHED_SHARE_MIN * threads):
@@ -300,13 +301,15 @@ class _Run:
                 notes.append(f"{sub_result.suffix} ran for {late_s:.1f} s after the end of the load")
         return tuple(notes)
 
-    def _unanswered(self, intervals: Sequence[Interval]) -> str | None:
-        """Return the note that an open loop ended with transactions waiting, which no percentile has."""
-        waiting, answered = intervals[-1].queue_length, sum(interval.events for interval in intervals)
-        least = max(UNANSWERED_SHARE_MIN * (waiting + answered), self.step.threads[0])
-        if self.step.rate is None or waiting < least:
-            return None
-        return f"{waiting:,} of {waiting + answered:,} transactions {UNANSWERED}: no percentile has them"
+    def metrics(self, chosen: Sequence[Interval]) -> dict[str, MetricValue]:
+        """Return the metrics of intervals of the measured time; those with the last one have who waited then."""
+        waiting = self._waiting() if chosen[-1] is self.measured[-1].interval else 0
+        return load_metrics(chosen, rate=self.step.rate, waiting=waiting)
+
+    def _waiting(self) -> int:
+        """Return how many transactions of an open loop had no answer at the end."""
+        intervals = [observed.interval for observed in self.measured]
+        return 0 if self.step.rate is None else unanswered(intervals, threads=self.step.threads[0])
 
     def invalid_reasons(self) -> tuple[str, ...]:
         """Return why the numbers are invalid: bins and sysbench's own counter disagree, or time is missing."""
@@ -341,8 +344,7 @@ def _phases(
             outcome=StepOutcome(
                 window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
                 spans_s=_spans(clock, chosen),
-                metrics=load_metrics(chosen, rate=run.step.rate)
-                | (losses(during, alone) if chosen is during else {}),
+                metrics=run.metrics(chosen) | (losses(during, alone) if chosen is during else {}),
                 details={
                     "seconds": sum(interval.interval_s for interval in chosen),
                     **{

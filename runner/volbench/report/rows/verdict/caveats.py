@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from volbench.analysis.comparison_summary import PairSummary
 from volbench.analysis.settings import server_differences
 from volbench.base.text import percent
-from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
+from volbench.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, ServerRow, VolumeRow
 from volbench.records.run import JournalEvent, RunRecord
@@ -264,8 +264,8 @@ def _of_full_queues(cells: Sequence[CellRow]) -> Iterator[str]:
 def _of_unanswered(cells: Sequence[CellRow]) -> Iterator[str]:
     for where, share in _with_note(cells, UNANSWERED):
         yield (
-            f"Of the load of step {where}, transactions {UNANSWERED} in {share} cells: no percentile has them, so"
-            " that a volume that answers fewer may look faster."
+            f"Of the load of step {where}, transactions {UNANSWERED} in {share} cells: {COUNTED_AS_SLOWEST}. A"
+            " percentile that lies among them is missing."
         )
 
 
