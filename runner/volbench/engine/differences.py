@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from volbench.records.base import Scalar, parse_size_bytes
+from volbench.errors import UsageError
+from volbench.records.base import Scalar, parse_server_size_bytes
 
 Flavor = Literal["mysql", "mariadb"]
 
@@ -73,9 +74,12 @@ OPTIONS: dict[str, Option] = {
 
 
 def _redo_as_log_file(value: Scalar, identity: ServerIdentity) -> tuple[str, Scalar]:
-    """MySQL before 8.0.30 has two redo files of equal size, MariaDB since 10.5 one."""
+    """MySQL before 8.0.30 has two redo files of equal size, MariaDB since 10.5 one. Raise UsageError."""
     files = 2 if identity.flavor == "mysql" else 1
-    return "innodb_log_file_size", parse_size_bytes(value) // files
+    try:
+        return "innodb_log_file_size", parse_server_size_bytes(value) // files
+    except ValueError as error:
+        raise UsageError(str(error), where="engine.config: innodb_redo_log_capacity") from error
 
 
 _REPLACEMENTS: dict[str, Callable[[Scalar, ServerIdentity], tuple[str, Scalar]]] = {

@@ -328,7 +328,7 @@ def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progr
 def _check_space(cache: Path, dataset: DatasetSpec, spec: ServerSpec) -> None:
     require_space(
         cache,
-        dataset_bytes(dataset) + server_bytes(spec.config),
+        dataset_bytes(dataset) + server_bytes(spec),
         purpose="the dataset's template",
         next_step="free some space, or name another cache directory with VOLBENCH_CACHE",
     )

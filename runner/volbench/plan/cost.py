@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from volbench.records.base import Scalar, parse_size_bytes
-from volbench.records.cell import DatasetSpec
+from volbench.records.base import parse_server_size_bytes
+from volbench.records.cell import DatasetSpec, ServerSpec
 from volbench.records.run import ResolvedSuite, RunRecord
 from volbench.records.steps import Step, step_kind
 from volbench.records.steps.base import SERVER_RESTART_S
@@ -44,14 +43,28 @@ def dataset_bytes(dataset: DatasetSpec) -> int:
     return dataset.tables * (dataset.rows * ROW_BYTES + 2**17)
 
 
-def server_bytes(config: Mapping[str, Scalar]) -> int:
-    """About how large the server's own files are. Before MySQL 8.0.30 there are two redo files."""
-    capacity = config.get("innodb_redo_log_capacity")
-    one_file, files = config.get("innodb_log_file_size"), config.get("innodb_log_files_in_group", 2)
-    if capacity is None and one_file is not None:
-        capacity = parse_size_bytes(one_file) * int(files)
-    redo_bytes = DEFAULT_REDO_BYTES if capacity is None else parse_size_bytes(capacity)
-    return SERVER_FILES_BYTES + max(0, redo_bytes - DEFAULT_REDO_BYTES)
+def server_bytes(server: ServerSpec) -> int:
+    """About how large the server's own files are. A value that is no size is left to the server to refuse."""
+    return SERVER_FILES_BYTES + max(0, _redo_bytes(server) - DEFAULT_REDO_BYTES)
+
+
+def _redo_bytes(server: ServerSpec) -> int:
+    """Redo log: one file of MariaDB (since 10.5), two of MySQL before 8.0.30, which later ones still understand."""
+    try:
+        if (capacity := server.option("innodb_redo_log_capacity")) is not None:
+            return parse_server_size_bytes(capacity)
+        if (one_file := server.option("innodb_log_file_size")) is None:
+            return DEFAULT_REDO_BYTES
+        files = 1 if server.flavor == "mariadb" else int(server.option("innodb_log_files_in_group") or 2)
+        return parse_server_size_bytes(one_file) * files
+    except ValueError:
+        return DEFAULT_REDO_BYTES
+
+
+def _has_binlog(server: ServerSpec) -> bool:
+    """Whether the suite leaves the binary log on."""
+    is_off = str(server.option("log_bin")).lower() in ("false", "off", "0")
+    return not is_off and server.option("skip_log_bin") is None and server.option("disable_log_bin") is None
 
 
 def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:
@@ -64,9 +77,9 @@ def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:
     costs = [step.cost_at(data, _predicted_speeds(suite, step, volume)) for step in suite.steps]
     measured_s = sum(cost.measured_s for cost in costs)
     unmeasured_s = sum(cost.unmeasured_s for cost in costs)
-    kept_bytes = sum(cost.kept_bytes for cost in costs)
+    kept_bytes = sum(cost.kept_bytes + (cost.binlog_bytes if _has_binlog(suite.server) else 0) for cost in costs)
     cells = volumes * suite.repeats
-    seeded_bytes = data + server_bytes(suite.server.config)
+    seeded_bytes = data + server_bytes(suite.server)
     return Cost(
         cells=cells,
         wall_s=cells * (measured_s + unmeasured_s + CELL_OVERHEAD_S + data / 2**20 / 400),

@@ -40,6 +40,15 @@ def parse_size_bytes(value: Any) -> int:
     return round(_parse_quantity(value, _SIZE_UNITS_BYTES, "a size such as 64MiB, 50GiB or 3.6GB"))
 
 
+def parse_server_size_bytes(value: Any) -> int:
+    """Bytes of a server option: as parse_size_bytes, and in lower case too, as a server reads `1g`.
+
+    Raises ValueError naming the accepted units.
+    """
+    text = str(value).strip()
+    return parse_size_bytes(text.upper() if text[-1:] in ("k", "m", "g", "t") else value)
+
+
 def parse_fraction(value: Any) -> float:
     """The fraction of "5%" or 0.05. Raises ValueError."""
     return _parse_quantity(value, {"%": 0.01}, "a share such as 5% or 0.05")

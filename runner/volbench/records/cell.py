@@ -32,6 +32,11 @@ class ServerSpec(Record):
     start_timeout_s: Seconds = Field(default=120.0, alias="start_timeout", gt=0)
     stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
 
+    def option(self, name: str) -> Scalar | None:
+        """Return the value of a server option, however the suite spells it; None where it does not set it."""
+        spellings = {key.strip().lower().replace("-", "_").removeprefix("loose_"): key for key in self.config}
+        return self.config[spellings[name]] if name in spellings else None
+
 
 _DSN_PASSWORD = re.compile(r"^\w+://[^?]*:[^?]*@|[?&](?:password|passwd|pwd)=")
 _SECRET_IN_URL = re.compile(r"[?&][^=&]*(?:signature|token|credential|password|secret|key)[^=&]*=", re.IGNORECASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.engine.differences import ServerIdentity, fit_options, identify
+from volbench.errors import UsageError
 
 MYSQL_80_OLD = ServerIdentity(flavor="mysql", version="8.0.28")
 MYSQL_80 = ServerIdentity(flavor="mysql", version="8.0.40")
@@ -57,6 +58,9 @@ def test_redo_capacity_becomes_the_log_file_size_of_servers_that_have_that(
     fitted = fit_options({"innodb_redo_log_capacity": "1GiB"}, server)
     assert fitted.options == {"innodb_log_file_size": file_bytes}
     assert "innodb_log_file_size" in fitted.notes["innodb_redo_log_capacity"]
+    assert fit_options({"innodb_redo_log_capacity": "1g"}, server).options == fitted.options
+    with pytest.raises(UsageError, match="'much' is not a size"):
+        fit_options({"innodb_redo_log_capacity": "much"}, server)
 
 
 def test_an_option_given_for_this_server_wins_over_a_replaced_one() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from volbench.plan.cost import Cost, estimate, server_bytes
+from volbench.records.base import Scalar
+from volbench.records.cell import ServerSpec
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.oltp import OltpStep
 from volbench.suite.load import load_suite
@@ -33,7 +35,7 @@ def test_the_compare_suite_is_planned_within_twelve_minutes() -> None:
 def test_a_dump_on_the_volume_needs_its_space() -> None:
     suite, _ = load_suite(Path("suites/backup-restore.yaml"))
     cost = estimate(suite.resolved(), volumes=1)
-    server = server_bytes(suite.resolved().server.config)
+    server = server_bytes(suite.resolved().server)
     assert cost.volume_bytes - server > 4 * (cost.template_bytes - server)
 
 
@@ -65,19 +67,43 @@ def test_a_larger_redo_log_takes_its_space() -> None:
     )
     assert large.volume_bytes - usual.volume_bytes == 8 * 2**30 - 256 * 2**20
     assert large.template_bytes - usual.template_bytes == 8 * 2**30 - 256 * 2**20
-    assert server_bytes({"innodb_log_file_size": "1G"}) - server_bytes({}) == 2 * 2**30 - 100 * 2**20
-    assert server_bytes({"innodb_log_file_size": "1G", "innodb_log_files_in_group": 1}) < server_bytes(
-        {"innodb_redo_log_capacity": "2G"}
-    )
-    assert server_bytes({"innodb_redo_log_capacity": "8M"}) == server_bytes({})
+
+
+@pytest.mark.parametrize(
+    ("flavor", "config", "redo_mib"),
+    [
+        ("mysql", {"innodb_log_file_size": "1G"}, 2048),
+        ("mysql", {"innodb_log_file_size": "1G", "innodb_log_files_in_group": 1}, 1024),
+        ("mariadb", {"innodb_log_file_size": "1G"}, 1024),
+        ("any", {"innodb_redo_log_capacity": "8M"}, 100),
+        ("mysql", {"innodb_redo_log_capacity": "1g"}, 1024),
+        ("mysql", {"loose-innodb-redo-log-capacity": 2**30}, 1024),
+        ("mysql", {"INNODB_REDO_LOG_CAPACITY": "1G"}, 1024),
+        ("mysql", {"innodb_redo_log_capacity": "much"}, 100),
+        ("mysql", {"innodb_log_file_size": "1G", "innodb_log_files_in_group": "x"}, 100),
+    ],
+)
+def test_the_redo_log_is_read_as_the_server_reads_it(flavor: str, config: dict[str, Scalar], redo_mib: int) -> None:
+    """Any spelling of the option, sizes in lower case, and a value that the server refuses at its start."""
+    server = ServerSpec.model_validate({"flavor": flavor, "config": config})
+    assert server_bytes(server) - server_bytes(ServerSpec()) == (redo_mib - 100) * 2**20
 
 
 def test_writes_at_a_rate_take_the_space_of_their_binary_log() -> None:
     """1,000 transactions a second for 100 s, of 2 KiB; reads have none, and a closed loop's rate is not known."""
     step = OltpStep(name="o", rate=1000, warmup_s=10, duration_s=90)
-    assert step.cost(0).kept_bytes == 100_000 * 2048
-    assert step.model_copy(update={"test": "oltp_read_only"}).cost(0).kept_bytes == 0
-    assert step.model_copy(update={"rate": None}).cost(0).kept_bytes == 0
+    assert step.cost(0).binlog_bytes == 100_000 * 2048
+    assert step.model_copy(update={"test": "oltp_read_only"}).cost(0).binlog_bytes == 0
+    assert step.model_copy(update={"rate": None}).cost(0).binlog_bytes == 0
+
+
+@pytest.mark.parametrize("config", [{"log_bin": False}, {"log-bin": "OFF"}, {"skip_log_bin": True}])
+def test_a_binary_log_that_is_off_takes_no_space(config: dict[str, Scalar]) -> None:
+    written, without = (
+        changed("suites/compare.yaml", config=options, test="oltp_insert", rate=1000.0).volume_bytes
+        for options in ({}, config)
+    )
+    assert written - without > 10_000_000
 
 
 def test_a_concurrent_step_takes_its_space_and_its_time() -> None:

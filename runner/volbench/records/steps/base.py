@@ -24,11 +24,13 @@ class StepCost:
         measured_s: inside the step's window.
         unmeasured_s: warm-up and preparation.
         kept_bytes: written to the volume and kept until the end of the cell.
+        binlog_bytes: as these, of a binary log that the suite may switch off.
     """
 
     measured_s: float
     unmeasured_s: float = 0.0
     kept_bytes: int = 0
+    binlog_bytes: int = 0
 
 
 class StepBase(Record):

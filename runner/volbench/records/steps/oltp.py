@@ -99,7 +99,8 @@ class OltpStep(StepBase):
         return StepCost(
             measured_s=self.duration_s,
             unmeasured_s=self.warmup_s + max(0.0, concurrent_s - self.duration_s),
-            kept_bytes=round(transactions) * ASSUMED_BINLOG_BYTES + sum(cost.kept_bytes for _, cost in costs),
+            kept_bytes=sum(cost.kept_bytes for _, cost in costs),
+            binlog_bytes=round(transactions) * ASSUMED_BINLOG_BYTES,
         )
 
     def temporary_bytes(self) -> int:
