@@ -6,7 +6,8 @@
 #   Pygments  lexers, but for the one that rich shows a traceback with
 #   hatchling and what only it needs: it builds volbench's wheel, which no container does
 #   all       the second and third copy of a library, since a wheel cannot hold a link
-#   symbols   of all libraries (half of the connector's size), where binutils is installed
+#   symbols   of libraries (half of the connector's size), where binutils is installed; not of those in NAME.libs, which
+#             a wheel's repair has laid out so that strip breaks some of them (NumPy 2.4's OpenBLAS)
 set -eu
 cd "$1"
 rm -rf duckdb _duckdb* duckdb-*.dist-info
@@ -24,7 +25,7 @@ find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r l
   done
 done
 command -v strip >/dev/null || exit 0
-find . -type f -name '*.so*' | while read -r library; do
+find . -type f -name '*.so*' ! -path '*.libs/*' | while read -r library; do
   if strip --strip-unneeded -o "$library.stripped" "$library" 2>/dev/null; then
     chmod --reference="$library" "$library.stripped" && mv "$library.stripped" "$library"
   else # no ELF file

@@ -76,7 +76,12 @@ def test_symbols_are_stripped(tmp_path: Path) -> None:
     """A strip that shortens what begins as an ELF file, and refuses all else as the real one does."""
     programs, site = tmp_path / "bin", tmp_path / "site"
     (site / "pygments/lexers").mkdir(parents=True)
-    for name in ("_mysql_connector.cpython-314-x86_64-linux-gnu.so", "pyarrow/libarrow.so.2600", "pyarrow/text.so"):
+    for name in (
+        "_mysql_connector.cpython-314-x86_64-linux-gnu.so",
+        "pyarrow/libarrow.so.2600",
+        "pyarrow/text.so",
+        "numpy.libs/libscipy_openblas64_-32a4b2a6.so",
+    ):
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text" if "text" in name else "\x7fELF and symbols")
@@ -92,4 +97,5 @@ def test_symbols_are_stripped(tmp_path: Path) -> None:
         "_mysql_connector.cpython-314-x86_64-linux-gnu.so": "stripped",
         "pyarrow/libarrow.so.2600": "stripped",
         "pyarrow/text.so": "text",
+        "numpy.libs/libscipy_openblas64_-32a4b2a6.so": "\x7fELF and symbols",
     }
