@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from volbench.records.sources import SAMPLED
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.parsers.performance_schema import DIGESTS_MAX
-from volbench.sample.raw import Tick, read_raw
+from volbench.sample.raw import SourcePresence, Tick, read_raw
 from volbench.sample.rows import series_rows, server_histogram_rows
 
 pytestmark = pytest.mark.mysqld
@@ -108,6 +109,12 @@ def test_digests_that_have_become_too_many_are_asked_for_no_more(
             cursor.execute(f"SELECT 1 AS many_{number}")
             cursor.fetchall()
     wait_until(process, lambda ticks: digests(ticks)[-3:] == [False] * 3)
+    reasons = [
+        record.presence.reason
+        for record in read_raw(process.raw_file)
+        if isinstance(record, SourcePresence) and record.source == "performance_schema"
+    ]
+    assert [bool(re.search(r"not told apart \(\d{4} of them\)", reason)) for reason in reasons] == [False, True]
 
 
 def test_sessions_that_wait_for_a_table_are_counted_while_they_wait(

@@ -32,6 +32,10 @@ class Unavailable(Exception):
     """The source cannot be read now: its reason, in a few words. It never leaves this package."""
 
 
+class Changed(Unavailable):
+    """The source offers other parts than when it was probed: it is probed again, and its reason is kept."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Presence:
     """Whether a source is there; if not, why not."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from volbench.sample.grid import Grid
-from volbench.sample.interface import Presence, Reading, Sampler, Unavailable
+from volbench.sample.interface import Changed, Presence, Reading, Sampler, Unavailable
 from volbench.sample.raw import RawWriter
 from volbench.sample.sources import Lane
 
@@ -71,6 +71,8 @@ class LaneThread(threading.Thread):
                 values = sampler.read()
             except (Unavailable, OSError, ValueError) as error:
                 failed[sampler.source] = str(error)
+                if isinstance(error, Changed):
+                    self._probe(sampler)
             else:
                 read[sampler.source] = Reading(t_s=self._grid.t_s(self._grid.now_ns()), values=values)
         took_ns = self._grid.now_ns() - start_ns

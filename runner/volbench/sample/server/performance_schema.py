@@ -15,7 +15,7 @@ from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.config import SamplingConfig
-from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
+from volbench.sample.interface import Changed, Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.server.connection import ServerConnection
 from volbench.sample.server.own_account import OwnAccount
@@ -150,7 +150,7 @@ class PerformanceSchema(Sampler):
         if self._generation != self._server.generation:
             raise Unavailable("the connection was made anew")
         if int(texts.get("digest_rows") or 0) > parse.DIGESTS_MAX:
-            self._columns = {name: sql for name, sql in self._columns.items() if name not in parse.DIGEST_COLUMNS}
+            raise Changed("there are too many digests to ask for at every tick")
         values: Values = {GENERATION: self._generation}
         values |= self._buckets(texts)
         if "sessions" in self._columns:

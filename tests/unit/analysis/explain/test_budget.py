@@ -45,6 +45,19 @@ def test_shares_add_up_to_one() -> None:
     assert budget.largest == "data_reads"
 
 
+@pytest.mark.parametrize(("last", "cpu_share"), [(8, 0.225), (6, 0.0)])
+def test_cpu_times_that_end_within_the_window_are_in_the_rest(last: int, cpu_share: float) -> None:
+    """2 of 8 s a second, in nine of ten seconds; in seven of ten they would pass for less CPU than there was."""
+    columns = grid(**WAITS, performance_schema__query_cpu_s_per_s__q=2.0)
+    columns.columns[SeriesKey(source="performance_schema", metric="query_cpu_s_per_s", entity="q")][last + 1 :] = (
+        np.nan
+    )
+    budget = budget_of(columns)
+    assert budget is not None
+    assert budget.share("cpu") == pytest.approx(cpu_share)
+    assert any("end within the window" in note for note in budget.notes) is (cpu_share == 0)
+
+
 def test_a_wait_that_ends_in_a_later_second_is_counted_once() -> None:
     """Waits of 5 s show in the second in which they end: by second they exceed its statements."""
     found = grid(**WAITS)

@@ -39,6 +39,17 @@ def test_the_query_with_most_time_is_first_and_idle_ones_are_left_out() -> None:
     assert [one.query for one in found] == ["b", "a"]
 
 
+@pytest.mark.parametrize(("last", "known"), [(8, True), (6, False)])
+def test_texts_that_end_within_the_window_have_no_costs(last: int, *, known: bool) -> None:
+    """More than a tenth of the statements' time came after the server was last asked for its digests."""
+    keys = [
+        SeriesKey(source="performance_schema", metric=metric, entity=entity)
+        for metric, entity in (("query_s_per_s", "q"), ("statement_s_per_s", ""))
+    ]
+    columns = {keys[0]: np.where(np.arange(10) <= last, 2.0, np.nan), keys[1]: np.full(10, 2.0)}
+    assert bool(query_costs(Grid(t_s=np.arange(10.0), width_s=1.0, columns=columns))) is known
+
+
 def test_repeats_add_up_and_a_time_that_one_of_them_lacks_is_not_known() -> None:
     one = QueryCost(query="q", statements=10, time_s=2, cpu_s=1, lock_s=0)
     other = QueryCost(query="q", statements=30, time_s=4, cpu_s=None, lock_s=1)

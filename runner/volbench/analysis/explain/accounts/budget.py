@@ -38,6 +38,8 @@ PART_TEXT = {
 }
 _NO_REDO = "no instrument for redo log files: their syncs are in the rest"
 _NO_GROUP = "no instrument for commits that wait for another's sync of the binary log: they are in the rest"
+_CPU_ENDS = "CPU times of statements end within the window, with the digests: they are in the rest"
+ENDS_EARLY_MIN = 0.1
 _BACKGROUND_REDO = (
     "the redo log is synced by background threads: commits that wait for it are in the rest, not in redo_sync"
 )
@@ -113,6 +115,8 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
         np.sum([np.nan_to_num(seconds) for seconds in parts.values()], axis=0) if parts else np.zeros(len(grid))
     )
     cpu = statement_cpu(grid)
+    if cpu is None and grid.entities(SOURCE, "query_cpu_s_per_s"):
+        notes.append(_CPU_ENDS)
     if cpu is not None:
         parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - explained_s))
         explained_s = explained_s + parts["cpu"]
@@ -159,12 +163,24 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
 
 
 def statement_cpu(grid: Grid) -> Floats | None:
-    """CPU seconds of statements in each second; None where the server does not keep them."""
+    """CPU seconds of statements in each second; None where the server does not keep them to the end."""
     names = grid.entities(SOURCE, "query_cpu_s_per_s")
     finite = [column for name in names if (column := grid.column(SOURCE, "query_cpu_s_per_s", name)) is not None]
     if not finite:
         return None
-    return np.where(np.isfinite(finite).any(axis=0), np.nansum(finite, axis=0), np.nan)
+    cpu = np.where(np.isfinite(finite).any(axis=0), np.nansum(finite, axis=0), np.nan)
+    return None if ends_early(grid, cpu) else cpu
+
+
+def ends_early(grid: Grid, column: Floats) -> bool:
+    """Whether more than ENDS_EARLY_MIN of all statement time is after a column's last value.
+
+    The server is not asked for its digests any more once they are too many.
+    """
+    statements, known = grid.column(SOURCE, "statement_s_per_s"), np.flatnonzero(np.isfinite(column))
+    if statements is None or not len(known):
+        return False
+    return bool(np.nansum(statements[known[-1] + 1 :]) > ENDS_EARLY_MIN * np.nansum(statements))
 
 
 def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.analysis.explain.accounts.budget import ends_early
 from volbench.analysis.explain.evidence.align import Floats, Grid
 from volbench.records.own_statements import is_own_digest
 
@@ -43,9 +44,14 @@ def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     """All texts of a window but our own, the one with most time first; empty where they are not told apart.
 
     Empty, too, where texts are known of less than TEXTS_MIN of all statement time: MariaDB keeps none of what is
-    executed as a prepared statement, and shares of the rest would mislead.
+    executed as a prepared statement, and shares of the rest would mislead. So would those of a part of the window,
+    see `ends_early`.
     """
-    texts = (text for text in grid.entities(_SOURCE, "query_s_per_s") if not is_own_digest(text))
+    texts = [text for text in grid.entities(_SOURCE, "query_s_per_s") if not is_own_digest(text)]
+    columns = [grid.column(_SOURCE, "query_s_per_s", text) for text in texts]
+    known = [np.isfinite(column) for column in columns if column is not None]
+    if known and ends_early(grid, np.where(np.any(known, axis=0), 1.0, np.nan)):
+        return ()
     costs = [_cost(grid, query) for query in texts]
     statements = grid.column(_SOURCE, "statement_s_per_s")
     if statements is not None and sum(cost.time_s for cost in costs) < TEXTS_MIN * _total(statements, grid.width_s):
