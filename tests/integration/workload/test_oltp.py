@@ -24,6 +24,9 @@ from volbench.workload.oltp.sysbench import TAIL_S
 from volbench.workload.registry import workload_for
 
 pytestmark = pytest.mark.mysqld
+_BLOCKED_CHANGE = (
+    "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'ALTER%' AND state LIKE 'Waiting for table%'"
+)
 
 
 class TestOltp:
@@ -144,17 +147,25 @@ class TestOltp:
         """The change waits for a reader's lock, and the load's writes for the change, past the load's own limit."""
         monkeypatch.setattr(oltp, "START_TIMEOUT_S", 3.0)
         monkeypatch.setattr(oltp, "HANG_TIMEOUT_S", 2.0)
-        blocked_s = 4 + 3 + 2 + TAIL_S
+        blocked_s = 3 + 3 + TAIL_S + 2 + 3  # the load's own limit, and more
         alter = AlterStep(name="a", method="copy", start_after_s=1)
         step = OltpStep(name="o", test="oltp_insert", threads=(2,), warmup_s=0, duration_s=3, concurrent=(alter,))
         with server.connect(DATASET.schema_name) as reading, reading.cursor() as cursor:
             cursor.execute("LOCK TABLES sbtest1 READ")
-            release = after(blocked_s, lambda: cursor.execute("UNLOCK TABLES"))
+
+            def release_late() -> None:
+                deadline_s = time.monotonic() + 60
+                while not server.query(_BLOCKED_CHANGE) and time.monotonic() < deadline_s:
+                    time.sleep(0.05)
+                time.sleep(blocked_s)  # the time itself is what is tested
+                cursor.execute("UNLOCK TABLES")
+
+            release = after(0, release_late)
             outcome = run(step, make_context())
             release.join()
         parts = {part.suffix: part.outcome for part in outcome.sub_results}
         begun_s, ended_s = parts["beside-alter-copy"].window_s
-        assert ended_s - begun_s > blocked_s - 3
+        assert ended_s - begun_s > blocked_s - 0.5
         assert values(outcome)["tps"] == 0
 
     def test_a_frozen_server_is_a_stall_and_not_a_zero(

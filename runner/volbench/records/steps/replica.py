@@ -62,7 +62,7 @@ class ReplicaStep(StepBase):
         default=600.0,
         alias="timeout",
         gt=0,
-        description="Time for the catch-up, and for what is left at the end; slower replicas have lower bounds.",
+        description="Time for the catch-up, and for what is left at the end; what is not there by then has no lag.",
     )
 
     @model_validator(mode="after")
@@ -76,10 +76,11 @@ class ReplicaStep(StepBase):
         data_mib = data_bytes / 2**20
         copies_s = data_mib / ASSUMED_WRITE_MIB_PER_S + 2 * data_mib / ASSUMED_READ_MIB_PER_S
         loaded_s = self.duration_s + 2 * self.pause_s
+        slow_s = self.duration_s + max(2 * self.pause_s, min(self.timeout_s, self.duration_s))
         return StepCost(
             measured_s=loaded_s,
             unmeasured_s=self.warmup_s + copies_s + 3 * SERVER_RESTART_S,
-            kept_bytes=round(self.rate * (self.warmup_s + loaded_s)) * ASSUMED_TRANSACTION_BYTES,
+            kept_bytes=round(self.rate * (self.warmup_s + slow_s)) * ASSUMED_TRANSACTION_BYTES,
         )
 
 
@@ -100,8 +101,8 @@ KIND = StepKind(
         ),
         Metric(
             "applied_per_s", "1/s", "higher", "applied transactions/s",
-            "transactions that the replica applied per second of its catch-up, by GTIDs; of the load where it did"
-            " not keep up", "window",
+            "transactions that the replica applied per second of the load or the catch-up, by GTIDs; one that keeps"
+            " up with a load applies what the source commits", "window",
         ),
         Metric(
             "catch_up_ratio", "1", "higher", "catch-up speed",

@@ -45,12 +45,12 @@ class Beats:
     committed_s: Floats
     visible_s: Floats
 
-    def lags_ms(self, begin_s: float, end_s: float, *, now_s: float) -> Floats:
+    def lags_ms(self, begin_s: float, end_s: float) -> Floats:
         """Return the lag of each beat that was committed in that time, the replica's answer included.
 
-        A beat that the replica has not shown has its age at `now_s`, which is a lower bound of its lag.
+        A beat that the replica has not shown has an infinite one: it is longer than those of all others.
         """
-        visible_s = np.full(len(self.committed_s), now_s)
+        visible_s = np.full(len(self.committed_s), np.inf)
         visible_s[: len(self.visible_s)] = self.visible_s[: len(visible_s)]
         lags = (visible_s - self.committed_s)[self._chosen(begin_s, end_s)]
         # The replica may show a beat before the source's answer is here.
@@ -73,6 +73,7 @@ class Heartbeat:
         self._committed = array("d")
         self._visible = array("d")
         self._stopped = threading.Event()
+        self._beating: threading.Thread | None = None
         self._failure: VolbenchError | None = None
 
     def beats(self) -> Beats:
@@ -101,8 +102,10 @@ class Heartbeat:
             raise self._failure
 
     def stop_beating(self) -> None:
-        """End the beats; the replica is still asked until the block ends."""
+        """End the beats, the last one committed; the replica is still asked until the block ends."""
         self._stopped.set()
+        if self._beating is not None:
+            self._beating.join(_JOIN_TIMEOUT_S)
 
     def all_shown(self) -> bool:
         """Return whether the replica has shown every beat."""
@@ -119,6 +122,7 @@ class Heartbeat:
             threading.Thread(target=self._guarded, args=(work,), daemon=True)
             for work in (self._beat, lambda: self._watch(ended))
         ]
+        self._beating = threads[0]
         for thread in threads:
             thread.start()
         try:

@@ -126,10 +126,13 @@ class _Run:
             with self.load.running(self.source):
                 self._begin()
                 loaded = self._under_load()
-                catch_up = [self._catch_up()] if self.step.pause_s and loaded.kept_up else []
+                catch_up = self._catch_up() if self.step.pause_s and loaded.kept_up else None
             self.heartbeat.stop_beating()
+            begin_s = time.monotonic()
             left = self._drain()
-            return [self._load_result(loaded), *catch_up], left
+            if self.step.pause_s and catch_up is None:
+                catch_up = self._no_catch_up((begin_s, time.monotonic()))
+            return [self._load_result(loaded), *([catch_up] if catch_up else [])], left
 
     def _begin(self) -> None:
         """Wait for the first heartbeat and the first report of sysbench, then for the end of the warm-up."""
@@ -158,14 +161,25 @@ class _Run:
 
     def _load_result(self, loaded: _Loaded) -> SubResult:
         """Return the row of the load. Called when a replica that did not keep up has had its time to drain."""
-        beats, now_s = self.heartbeat.beats(), time.monotonic()
-        lags_ms, unseen = beats.lags_ms(*loaded.window_s, now_s=now_s), beats.unseen(*loaded.window_s)
-        metrics = lag_metrics(lags_ms)
-        if not loaded.kept_up:
-            metrics["applied_per_s"] = metric("applied_per_s", loaded.applied_per_s)
+        beats = self.heartbeat.beats()
+        lags_ms, unseen = beats.lags_ms(*loaded.window_s), beats.unseen(*loaded.window_s)
+        metrics = lag_metrics(lags_ms) | {"applied_per_s": metric("applied_per_s", loaded.applied_per_s)}
+        extra_s = None if loaded.kept_up else settling_s(self.step)
         return self._sub_result(
             "load", loaded.window_s, metrics, {"heartbeats": len(lags_ms), "heartbeats_not_shown": unseen},
-            load_notes(loaded.lag_s, loaded.kept_up, unseen, len(lags_ms), pause=bool(self.step.pause_s)),
+            load_notes(loaded.lag_s, extra_s, unseen, len(lags_ms), oldest_s=self.heartbeat.lag_s()),
+        )  # fmt: skip
+
+    def _no_catch_up(self, window_s: tuple[float, float]) -> SubResult:
+        """Return a row without figures, so that a comparison counts the cell among those that have none."""
+        return SubResult(
+            suffix="catch_up",
+            kind=self.step.kind,
+            parameters={"phase": "catch_up", **self.step.parameters()},
+            outcome=StepOutcome(
+                window_s=self._in_cell(window_s), metrics={},
+                notes=("no pause and no catch-up: the replica did not keep up without one",),
+            ),
         )  # fmt: skip
 
     def _catch_up(self) -> SubResult:
@@ -227,7 +241,8 @@ class _Run:
         )
 
     def _outcome(self, results: list[SubResult], tables: Mapping[str, Any], left: int) -> StepOutcome:
-        begin_s, end_s = results[0].outcome.window_s[0], results[-1].outcome.window_s[1]
+        begin_s = results[0].outcome.window_s[0]
+        end_s = max(result.outcome.window_s[1] for result in results if result.outcome.metrics)
         under_load: LoadFigures = self.load.figures(*results[0].outcome.window_s)
         return StepOutcome(
             window_s=(begin_s, end_s),
@@ -288,24 +303,36 @@ def lag_metrics(lags_ms: Floats) -> dict[str, MetricValue]:
     """Return quantiles and the highest of the lags; empty without any."""
     if not len(lags_ms):
         return {}
-    p50, p95 = np.quantile(lags_ms, [0.5, 0.95])
+    with np.errstate(invalid="ignore"):  # between two infinite lags
+        p50, p95 = np.quantile(lags_ms, [0.5, 0.95])
     values = {"lag_ms_p50": float(p50), "lag_ms_p95": float(p95), "lag_ms_max": float(lags_ms.max())}
-    return {name: metric(name, value) for name, value in values.items()}
+    return {name: metric(name, value) for name, value in values.items() if np.isfinite(value)}
 
 
-def load_notes(lag_s: float, kept_up: bool, unseen: int, beats: int, *, pause: bool) -> tuple[str, ...]:
-    """Return what a reader must know of a load at whose end the replica lagged by `lag_s`; empty if it did not."""
-    if lag_s <= CAUGHT_UP_S:
-        return ()
-    notes = [
-        f"the replica did not keep up: it lagged by {lag_s:.1f} s at the end of the load, more the longer it is"
-    ]
-    if not kept_up and pause:
-        notes.append("no pause and no catch-up: the replica applied less than the source committed without one")
+def load_notes(lag_s: float, extra_s: float | None, unseen: int, beats: int, *, oldest_s: float) -> tuple[str, ...]:
+    """Return what a reader must know of a replica that lagged; empty if it did not.
+
+    Args:
+        lag_s: at the end of the load.
+        extra_s: how long the replica then had, and did not show what was committed by the end; None if it did.
+        unseen, beats: heartbeats of the load that it never showed, and all.
+        oldest_s: how old the oldest of these was at the step's end.
+    """
+    notes = []
+    if lag_s > CAUGHT_UP_S:
+        notes.append(
+            f"the replica lagged by {lag_s:.1f} s at the end of the load; where it cannot keep up, more the longer"
+            " the load is"
+        )
+    if extra_s is not None:
+        notes.append(
+            f"the replica did not keep up: in {extra_s:g} s more under load it did not show what the source had"
+            " committed by the end of the measured time"
+        )
     if unseen:
         notes.append(
-            f"the replica never showed {unseen} of {beats} heartbeats: each counts with its age at the step's end,"
-            " so the lags are lower bounds"
+            f"the replica never showed {unseen} of {beats} heartbeats, the oldest {oldest_s:.0f} s old at the"
+            " step's end: percentiles take them as slower than all others, and one that lies among them is missing"
         )
     return tuple(notes)
 
