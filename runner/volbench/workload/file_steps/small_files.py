@@ -282,7 +282,7 @@ def _parameters(step: SmallFilesStep) -> dict[str, Scalar]:
 
 def _notes(phase: FilePhase, step: SmallFilesStep) -> tuple[str, ...]:
     if phase == "read_warm":
-        return ("a second read: the page cache's speed, not the volume's",)
+        return ("a second read: data come from the page cache, and only open and close may ask the server",)
     if phase in _WRITING and step.sync == "none":
         return ("nothing was synced: some data may be in memory only",)
     if phase in _WRITING and step.sync == "end":
