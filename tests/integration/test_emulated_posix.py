@@ -22,8 +22,8 @@ pytestmark = [
     pytest.mark.skipif(None in SUITES.values(), reason="needs fsx and pjdfstest (mend: make posix-suites)"),
 ]
 
-KINDS = [("fsx-openzfs", {}), ("ebs-gp3", {"filesystem": "xfs"})]
-IDS = ["files", "block"]
+KINDS = [("fsx-openzfs", {}), ("fsx-openzfs", {"mode": "async"}), ("ebs-gp3", {"filesystem": "xfs"})]
+IDS = ["files", "files-async", "block"]
 PJDFSTEST = """
 [features]
 posix_fallocate = {}

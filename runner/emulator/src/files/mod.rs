@@ -5,6 +5,7 @@
 //! trip of the network file system. Locks are the kernel's own (local). As in NFS up to 4.1 there are no extended
 //! attributes and no search for holes.
 
+mod names;
 mod nodes;
 mod state;
 mod tree;
@@ -23,7 +24,7 @@ use fuser::{
 };
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat,
-    renameat_with, symlinkat,
+    symlinkat,
 };
 
 use crate::engine::Health;
@@ -113,6 +114,7 @@ impl Filesystem for FilesFs {
         let make = || {
             let kind = FileType::from_raw_mode(mode);
             mknodat(self.tree.place(parent.0)?, name, kind, Mode::from_raw_mode(mode), u64::from(rdev))?;
+            self.tree.made(self.engine.now(), parent.0, name, false)?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
@@ -123,6 +125,7 @@ impl Filesystem for FilesFs {
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let make = || {
             mkdirat(self.tree.place(parent.0)?, name, Mode::from_raw_mode(mode))?;
+            self.tree.made(self.engine.now(), parent.0, name, true)?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
@@ -133,6 +136,7 @@ impl Filesystem for FilesFs {
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let make = || {
             symlinkat(target, self.tree.place(parent.0)?, name)?;
+            self.tree.made(self.engine.now(), parent.0, name, false)?;
             self.tree.give(parent.0, name, request.uid(), request.gid())?;
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
@@ -144,6 +148,7 @@ impl Filesystem for FilesFs {
         let make = || {
             let (place, parent_place) = (self.tree.place(ino.0)?, self.tree.place(parent.0)?);
             linkat(CWD, magic_path(&place).as_str(), parent_place, name, AtFlags::SYMLINK_FOLLOW)?;
+            self.tree.made(self.engine.now(), parent.0, name, false)?;
             self.give_attributes(&[ino.0, parent.0]);
             self.tree.lookup(parent.0, name)
         };
@@ -172,7 +177,7 @@ impl Filesystem for FilesFs {
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let work = || {
-            renameat_with(self.tree.place(parent.0)?, name, self.tree.place(new_parent.0)?, new_name, flags)?;
+            self.tree.rename(self.engine.now(), (parent.0, name), (new_parent.0, new_name), flags)?;
             self.give_attributes(&[parent.0, new_parent.0]);
             Ok(())
         };

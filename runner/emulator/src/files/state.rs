@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyDirectory, ReplyEntry, TimeOrNow};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, unlinkat, utimensat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -137,7 +137,7 @@ impl FilesFs {
     }
 
     pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
-        unlinkat(self.tree.place(parent)?, name, flags)?;
+        self.tree.remove(self.engine.now(), parent, name, flags)?;
         self.give_attributes(&[parent]);
         Ok(())
     }

@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::{FileAttr, FileType, Generation};
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fallocate, fdatasync, fstat, fsync, ftruncate,
-    open, openat, statat,
+    AtFlags, Dir, FallocateFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fallocate, fdatasync, fstat,
+    fsync, ftruncate, open, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
+use super::names::{Aside, Change, Entry};
 use super::nodes::{Nodes, Stamp};
 use crate::attr::{attr_of, kind_of};
 use crate::engine::{Lost, Storage};
@@ -25,17 +26,21 @@ use crate::model::request::Nanos;
 pub const ROOT: u64 = 1;
 /// A longer tail that is cut off or zeroed is not kept for a power cut: the cut off part is gone at once.
 const TAIL_BYTES_MAX: u64 = 4 << 20;
+/// The same of an asynchronous volume, which goes back to one moment.
+const ASYNC_TAIL_BYTES_MAX: u64 = 64 << 20;
 
-/// Where a journalled write went. The descriptor outlives the kernel's interest in the file.
+/// What a journalled change was of.
 #[derive(Clone)]
-struct Place {
-    ino: u64,
-    fd: Arc<OwnedFd>,
+enum Place {
+    /// A file's contents. The descriptor outlives the kernel's interest in the file.
+    File { ino: u64, fd: Arc<OwnedFd> },
+    /// A name: its change takes itself back.
+    Name(Arc<Change>),
 }
 
 impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
-        self.ino == other.ino
+        matches!((self, other), (Place::File { ino: one, .. }, Place::File { ino: other, .. }) if one == other)
     }
 }
 
@@ -59,6 +64,8 @@ pub struct Tree {
     root_ino: u64,
     sync_backing: bool,
     journal: Mutex<Journal<Place>>,
+    /// Where names can be taken back: on an asynchronous volume.
+    aside: Option<Arc<Aside>>,
 }
 
 /// A path by which an O_PATH descriptor can be opened, truncated, or given times.
@@ -80,6 +87,7 @@ impl Tree {
             root_ino: stat.st_ino,
             sync_backing,
             journal: Mutex::new(Journal::new(durability, window_s)),
+            aside: if durability == Durability::Async { Some(Aside::beside(root)?) } else { None },
         })
     }
 
@@ -115,7 +123,14 @@ impl Tree {
 
     pub fn attr(&self, ino: u64) -> Result<FileAttr, Errno> {
         let stat = statat(self.place(ino)?, "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(attr_of(ino, &stat))
+        Ok(self.attr_of(ino, &stat))
+    }
+
+    /// Attributes as the client has them: what is kept aside is gone for it.
+    fn attr_of(&self, ino: u64, stat: &Stat) -> FileAttr {
+        let mut attr = attr_of(ino, stat);
+        attr.nlink -= self.aside.as_ref().map_or(0, |aside| aside.links_of(stat.st_ino)).min(attr.nlink);
+        attr
     }
 
     /// Finds a name and remembers its inode; each success is one reference of the kernel's. Its generation comes along.
@@ -128,7 +143,7 @@ impl Tree {
         }
         let ino = self.number(stat.st_ino);
         let generation = self.nodes().remember(ino, fd);
-        Ok((attr_of(ino, &stat), Generation(generation)))
+        Ok((self.attr_of(ino, &stat), Generation(generation)))
     }
 
     pub fn forget(&self, ino: u64, lookups: u64) {
@@ -181,7 +196,10 @@ impl Tree {
     ) -> Result<(FileAttr, Generation, Opened), Errno> {
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(self.place(parent)?, name, new, Mode::from_raw_mode(mode)) {
-            Ok(_) => self.give(parent, name, owner.0, owner.1)?,
+            Ok(_) => {
+                self.made(now, parent, name, false)?;
+                self.give(parent, name, owner.0, owner.1)?;
+            }
             Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {}
             Err(error) => return Err(error),
         }
@@ -229,7 +247,7 @@ impl Tree {
             let length = fstat(&opened.file)?.st_size as u64;
             let overwritten = length.saturating_sub(offset).min(data.len() as u64);
             let old = Self::read(opened, offset, overwritten as usize)?;
-            let place = Place { ino: opened.ino, fd: Arc::clone(&opened.place) };
+            let place = Place::File { ino: opened.ino, fd: Arc::clone(&opened.place) };
             self.journal().record(now, place, offset, old, Some(length), data.len() as u64);
         }
         opened.file.write_all_at(data, offset).map_err(|error| errno_of(&error))?;
@@ -244,13 +262,46 @@ impl Tree {
         let file = File::from(open(magic_path(place), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
         let length = fstat(&file)?.st_size as u64;
         let tail = length.saturating_sub(from);
-        let place = Place { ino, fd: Arc::clone(place) };
-        if tail > TAIL_BYTES_MAX {
-            self.journal().settle(&place);
+        let of_file = Place::File { ino, fd: Arc::clone(place) };
+        if tail > if self.aside.is_some() { ASYNC_TAIL_BYTES_MAX } else { TAIL_BYTES_MAX } {
+            self.journal().settle(&of_file);
             return Ok(());
         }
-        let old = Self::read(&Opened { ino, file, place: Arc::clone(&place.fd) }, from, tail as usize)?;
-        self.journal().record(now, place, from, old, Some(length), tail);
+        let old = Self::read(&Opened { ino, file, place: Arc::clone(place) }, from, tail as usize)?;
+        self.journal().record(now, of_file, from, old, Some(length), tail);
+        Ok(())
+    }
+
+    fn record_change(&self, now: Nanos, change: Change) {
+        self.journal().record(now, Place::Name(Arc::new(change)), 0, Vec::new(), None, 0);
+    }
+
+    /// Notes that a name was made, of a directory or of anything else.
+    pub fn made(&self, now: Nanos, parent: u64, name: &OsStr, directory: bool) -> Result<(), Errno> {
+        if self.aside.is_some() {
+            let entry = Entry::new(&self.place(parent)?, name);
+            self.record_change(now, Change::Made { entry, directory });
+        }
+        Ok(())
+    }
+
+    /// Removes a name; of a directory with `AtFlags::REMOVEDIR`.
+    pub fn remove(&self, now: Nanos, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        let parent = self.place(parent)?;
+        let Some(aside) = &self.aside else { return unlinkat(parent, name, flags) };
+        if let Some(change) = aside.remove(Entry::new(&parent, name), flags)? {
+            self.record_change(now, change);
+        }
+        Ok(())
+    }
+
+    /// Moves a name, each given with its directory.
+    pub fn rename(&self, now: Nanos, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
+        let (from_place, to_place) = (self.place(from.0)?, self.place(to.0)?);
+        let Some(aside) = &self.aside else { return renameat_with(from_place, from.1, to_place, to.1, flags) };
+        if let Some(change) = aside.rename(Entry::new(&from_place, from.1), Entry::new(&to_place, to.1), flags)? {
+            self.record_change(now, change);
+        }
         Ok(())
     }
 
@@ -283,7 +334,7 @@ impl Tree {
         if self.sync_backing {
             if data_only { fdatasync(&opened.file)? } else { fsync(&opened.file)? }
         }
-        let place = Place { ino: opened.ino, fd: Arc::clone(&opened.place) };
+        let place = Place::File { ino: opened.ino, fd: Arc::clone(&opened.place) };
         self.journal().flushed(mark, Some(&place));
         Ok(())
     }
@@ -305,21 +356,29 @@ impl Tree {
 }
 
 fn put_back(place: &Place, offset: u64, old: &[u8], length: Option<u64>) -> Result<(), Errno> {
-    let file = File::from(open(magic_path(&place.fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?);
+    let fd = match place {
+        Place::Name(change) => return change.undo(),
+        Place::File { fd, .. } => fd,
+    };
+    let file = File::from(open(magic_path(fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?);
     file.write_all_at(old, offset).map_err(|error| errno_of(&error))?;
     length.map_or(Ok(()), |length| ftruncate(file.as_fd(), length))
 }
 
 impl Storage for Tree {
-    /// Takes back what was written and how long files were; names are durable at once, as in a metadata log.
+    /// Takes back what was written and how long files were. Names are durable at once, as in a metadata log, but on an
+    /// asynchronous volume, which goes back to one moment.
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost {
         let mut lost = Lost { early: self.journal().take_early(now), ..Lost::default() };
         let entries = self.journal().cut(now, keep_share);
         for entry in entries {
             if let Err(error) = put_back(&entry.place, entry.offset, &entry.old, entry.old_length) {
-                eprintln!("power cut: inode {} could not be put back: {error}", entry.place.ino);
+                match &entry.place {
+                    Place::File { ino, .. } => eprintln!("power cut: inode {ino} could not be put back: {error}"),
+                    Place::Name(_) => eprintln!("power cut: a name could not be put back: {error}"),
+                }
             }
-            lost.writes += 1;
+            lost.writes += u64::from(matches!(entry.place, Place::File { .. }));
             lost.bytes += entry.bytes;
         }
         lost
