@@ -28,6 +28,22 @@ pub enum Durability {
     Async,
 }
 
+/// Where a change was.
+pub trait Place: Clone + PartialEq {
+    /// Whether it counts as a write that a power cut loses.
+    fn is_write(&self) -> bool {
+        true
+    }
+
+    /// Memory of it beyond its own size.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The only place of a block volume.
+impl Place for () {}
+
 /// What one write, truncation or allocation replaced in `place`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry<P> {
@@ -55,7 +71,7 @@ pub struct Journal<P> {
     early: VecDeque<Nanos>,
 }
 
-impl<P: Clone + PartialEq> Journal<P> {
+impl<P: Place> Journal<P> {
     /// `window_s`: after this time an asynchronous volume has made a write durable by itself.
     pub fn new(durability: Durability, window_s: f64) -> Self {
         Journal {
@@ -76,7 +92,7 @@ impl<P: Clone + PartialEq> Journal<P> {
 
     /// Memory of an entry: its old bytes, and itself twice, since the queue doubles when it grows.
     fn cost(entry: &Entry<P>) -> usize {
-        2 * size_of::<Entry<P>>() + entry.old.len()
+        2 * size_of::<Entry<P>>() + entry.old.len() + entry.place.bytes()
     }
 
     pub fn record(&mut self, now: Nanos, place: P, offset: u64, old: Vec<u8>, old_length: Option<u64>, bytes: u64) {
@@ -89,7 +105,8 @@ impl<P: Clone + PartialEq> Journal<P> {
         }
         while self.kept > self.bytes_max {
             if self.durability == Durability::Async {
-                self.early.extend(self.entries.front().map(|entry| entry.at));
+                let oldest = self.entries.front().filter(|entry| entry.place.is_write());
+                self.early.extend(oldest.map(|entry| entry.at));
             }
             self.forget_oldest();
         }
@@ -167,7 +184,8 @@ impl<P: Clone + PartialEq> Journal<P> {
         if self.durability == Durability::Async {
             self.expire(now);
         }
-        (self.entries.len() as u64, self.entries.iter().map(|entry| entry.bytes).sum())
+        let writes = self.entries.iter().filter(|entry| entry.place.is_write());
+        (writes.clone().count() as u64, writes.map(|entry| entry.bytes).sum())
     }
 }
 
@@ -177,6 +195,10 @@ mod tests {
     use proptest::prelude::*;
 
     const S: Nanos = 1_000_000_000;
+
+    impl Place for i32 {}
+    impl Place for u8 {}
+    impl Place for u64 {}
 
     fn put(journal: &mut Journal<u8>, now: Nanos, place: u8, disk: &mut [u8], offset: usize, value: u8) {
         journal.record(now, place, offset as u64, vec![disk[offset]], None, 1);

@@ -100,12 +100,27 @@ fn run(config: &Config) -> Result<(), String> {
             let tree = files::Tree::open(&config.backing, durability, window, config.sync_backing)
                 .map(Arc::new)
                 .map_err(|error| format!("{}: {error}", config.backing.display()))?;
+            if durability == journal::Durability::Async {
+                expire_regularly(&tree, &engine);
+            }
             let facts = facts(config, isolation, false);
             let ttl = Duration::from_secs_f64(config.attribute_ttl_s);
             let fs = files::FilesFs::new(Arc::clone(&engine), Arc::clone(&tree), ttl, config.client_sync);
             serve(config, fs, &engine, tree, facts)
         }
     }
+}
+
+/// Makes changes durable in time on a volume that has no others to do it: what was removed would keep its space.
+fn expire_regularly(tree: &Arc<files::Tree>, engine: &Arc<Engine>) {
+    let (tree, engine) = (Arc::downgrade(tree), Arc::clone(engine));
+    std::thread::spawn(move || {
+        while let Some(tree) = tree.upgrade() {
+            tree.unsynced(engine.now());
+            drop(tree);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
 }
 
 fn start_engine(config: &Config) -> Result<Arc<Engine>, String> {
@@ -149,7 +164,7 @@ fn serve<F: Filesystem>(
 ) -> Result<(), String> {
     let socket = config.directory.join("control.sock");
     let tree = (config.mode == Mode::Files).then(|| config.mount.clone());
-    let control = Control::new(Arc::clone(engine), storage, facts, tree);
+    let control = Control::new(Arc::clone(engine), Arc::clone(&storage), facts, tree);
     let listener = listen(&config.directory).map_err(|error| format!("{}: {error}", socket.display()))?;
     // The writer's umask is in the modes that arrive; ours must not be taken off a second time.
     rustix::process::umask(rustix::fs::Mode::empty());
@@ -171,6 +186,7 @@ fn serve<F: Filesystem>(
     let ended = session.run();
     control.enter(Phase::Stopping);
     engine.stop();
+    storage.settle();
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(config.directory.join("daemon.pid"));
     ended.map_err(|error| format!("session: {error}"))

@@ -10,7 +10,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use rustix::fs::{
     AtFlags, Dir, Mode, OFlags, RenameFlags, linkat, open, openat, renameat, renameat_with, statat, unlinkat,
@@ -52,6 +54,11 @@ pub enum Change {
 }
 
 impl Change {
+    /// Memory of it, roughly: the names' own bytes are few.
+    pub fn bytes(&self) -> usize {
+        2 * size_of::<Self>()
+    }
+
     /// Takes the change back, all later ones having been taken back before.
     pub fn undo(&self) -> Result<(), Errno> {
         match self {
@@ -73,44 +80,99 @@ impl Change {
 
 /// Where things without a name are, on the tree's file system.
 pub struct Aside {
-    fd: OwnedFd,
+    directory: Arc<Directory>,
     next: AtomicU64,
+    /// To the thread that removes: nobody waits for a large file to be freed.
+    removals: Sender<Removal>,
+}
+
+struct Directory {
+    fd: OwnedFd,
     /// Links here by inode: the client has none of them.
     links: Mutex<HashMap<u64, u32>>,
 }
 
+impl Directory {
+    fn links(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes a name, unless what it named was given its own name back.
+    fn remove(&self, name: &str, file: Option<u64>) {
+        let flags = if file.is_none() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match unlinkat(&self.fd, name, flags) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => eprintln!("{ASIDE}/{name}: {error}"),
+        }
+        let mut links = self.links();
+        if let Some((ino, count)) = file.and_then(|ino| Some((ino, links.get_mut(&ino)?))) {
+            *count -= 1;
+            if *count == 0 {
+                links.remove(&ino);
+            }
+        }
+    }
+
+    fn serve(&self, removals: &Receiver<Removal>) {
+        for removal in removals {
+            match removal {
+                Removal::Name { name, file } => self.remove(&name, file),
+                Removal::Reached(answer) => drop(answer.send(())),
+            }
+        }
+    }
+}
+
+enum Removal {
+    /// A name here, of a file with that inode or of a directory.
+    Name { name: String, file: Option<u64> },
+    /// All before it are done.
+    Reached(Sender<()>),
+}
+
 impl Aside {
-    /// Makes it beside the root, without what an earlier daemon left. Raises what the file system refuses.
-    pub fn beside(root: &Path) -> io::Result<Arc<Self>> {
+    /// Clears what an earlier daemon left beside the root, and makes the directory anew where it is `wanted`.
+    pub fn beside(root: &Path, wanted: bool) -> io::Result<Option<Arc<Self>>> {
         let root = root.canonicalize()?;
         let path = root.parent().ok_or(io::ErrorKind::NotADirectory)?.join(ASIDE);
         if path.exists() {
             fs::remove_dir_all(&path)?;
         }
+        if !wanted {
+            return Ok(None);
+        }
         fs::create_dir(&path)?;
         let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Arc::new(Aside { fd, next: AtomicU64::new(0), links: Mutex::default() }))
+        let directory = Arc::new(Directory { fd, links: Mutex::default() });
+        let (removals, received) = channel();
+        let served = Arc::clone(&directory);
+        thread::spawn(move || served.serve(&received));
+        Ok(Some(Arc::new(Aside { directory, next: AtomicU64::new(0), removals })))
+    }
+
+    /// Returns when all that is gone for good by now takes no space any more.
+    pub fn wait_until_removed(&self) {
+        let (answer, answered) = channel();
+        if self.removals.send(Removal::Reached(answer)).is_ok() {
+            let _ = answered.recv();
+        }
+    }
+
+    /// How many links of an inode are here.
+    pub fn links_of(&self, ino: u64) -> u32 {
+        self.directory.links().get(&ino).copied().unwrap_or(0)
     }
 
     fn keep(self: &Arc<Self>, entry: &Entry, directory: bool) -> Result<Kept, Errno> {
         let name = self.next.fetch_add(1, Relaxed).to_string();
         if directory {
-            renameat(&entry.parent, &entry.name, &self.fd, &name)?;
+            renameat(&entry.parent, &entry.name, &self.directory.fd, &name)?;
             return Ok(Kept { aside: Arc::clone(self), name, file: None });
         }
-        linkat(&entry.parent, &entry.name, &self.fd, &name, AtFlags::empty())?;
-        let ino = statat(&self.fd, &name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
-        *self.links().entry(ino).or_default() += 1;
+        linkat(&entry.parent, &entry.name, &self.directory.fd, &name, AtFlags::empty())?;
+        let ino = statat(&self.directory.fd, &name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
+        *self.directory.links().entry(ino).or_default() += 1;
         Ok(Kept { aside: Arc::clone(self), name, file: Some(ino) })
-    }
-
-    fn links(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many links of an inode are here.
-    pub fn links_of(&self, ino: u64) -> u32 {
-        self.links().get(&ino).copied().unwrap_or(0)
     }
 
     /// Removes a name. None where the file system does not let us keep the file: the change is durable at once.
@@ -176,25 +238,14 @@ pub struct Kept {
 
 impl Kept {
     fn restore(&self, entry: &Entry) -> Result<(), Errno> {
-        renameat_with(&self.aside.fd, &self.name, &entry.parent, &entry.name, RenameFlags::NOREPLACE)
+        renameat_with(&self.aside.directory.fd, &self.name, &entry.parent, &entry.name, RenameFlags::NOREPLACE)
     }
 }
 
 impl Drop for Kept {
-    /// Removes it, unless it was given its name back.
     fn drop(&mut self) {
-        let flags = if self.file.is_none() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        match unlinkat(&self.aside.fd, &self.name, flags) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => eprintln!("{ASIDE}/{}: {error}", self.name),
-        }
-        let mut links = self.aside.links();
-        if let Some((ino, count)) = self.file.and_then(|ino| Some((ino, links.get_mut(&ino)?))) {
-            *count -= 1;
-            if *count == 0 {
-                links.remove(&ino);
-            }
-        }
+        let removal = Removal::Name { name: std::mem::take(&mut self.name), file: self.file };
+        let _ = self.aside.removals.send(removal);
     }
 }
 
@@ -249,6 +300,7 @@ mod tests {
         }
 
         fn kept(&self) -> usize {
+            self.tree.wait_until_removed();
             fs::read_dir(self.directory.join(ASIDE)).unwrap().count()
         }
 

@@ -20,7 +20,7 @@ use super::nodes::{Nodes, Stamp};
 use crate::attr::{attr_of, kind_of};
 use crate::engine::{Lost, Storage};
 use crate::frontend::errno_of;
-use crate::journal::{Durability, Journal};
+use crate::journal::{self, Durability, Journal};
 use crate::model::request::Nanos;
 
 pub const ROOT: u64 = 1;
@@ -36,6 +36,19 @@ enum Place {
     File { ino: u64, fd: Arc<OwnedFd> },
     /// A name: its change takes itself back.
     Name(Arc<Change>),
+}
+
+impl journal::Place for Place {
+    fn is_write(&self) -> bool {
+        matches!(self, Place::File { .. })
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Place::File { .. } => 0,
+            Place::Name(change) => change.bytes(),
+        }
+    }
 }
 
 impl PartialEq for Place {
@@ -87,7 +100,7 @@ impl Tree {
             root_ino: stat.st_ino,
             sync_backing,
             journal: Mutex::new(Journal::new(durability, window_s)),
-            aside: if durability == Durability::Async { Some(Aside::beside(root)?) } else { None },
+            aside: Aside::beside(root, durability == Durability::Async)?,
         })
     }
 
@@ -272,6 +285,13 @@ impl Tree {
         Ok(())
     }
 
+    /// Returns when what was removed for good takes no space any more.
+    pub fn wait_until_removed(&self) {
+        if let Some(aside) = &self.aside {
+            aside.wait_until_removed();
+        }
+    }
+
     fn record_change(&self, now: Nanos, change: Change) {
         self.journal().record(now, Place::Name(Arc::new(change)), 0, Vec::new(), None, 0);
     }
@@ -378,7 +398,7 @@ impl Storage for Tree {
                     Place::Name(_) => eprintln!("power cut: a name could not be put back: {error}"),
                 }
             }
-            lost.writes += u64::from(matches!(entry.place, Place::File { .. }));
+            lost.writes += u64::from(journal::Place::is_write(&entry.place));
             lost.bytes += entry.bytes;
         }
         lost
@@ -386,6 +406,7 @@ impl Storage for Tree {
 
     fn settle(&self) {
         self.journal().settle_all();
+        self.wait_until_removed();
     }
 
     fn unsynced(&self, now: Nanos) -> Lost {
