@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from volbench.analysis.validity.reasons import shortfall_by_chance
+from volbench.records.cell import is_beyond
 from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.report import CellRow, FindingRow, Report
 from volbench.records.steps import step_kind
@@ -48,7 +49,7 @@ def keeps(row: CellRow, objective: Objective) -> bool | None:
     if achieved.value < ACHIEVED_MIN - shortfall_by_chance(due):
         return False
     if latency is None:
-        return None
+        return False if is_beyond(objective.metric, row.metrics, row.notes) else None
     tps, errors = row.metrics.get("tps"), row.metrics.get("errors_per_s")
     if errors is not None and tps is not None:
         finished_per_s = tps.value + errors.value

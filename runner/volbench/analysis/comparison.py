@@ -48,6 +48,7 @@ class Row:
 
     `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
     primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
+    `is_beyond`: the value is missing because it is worse than was measured.
     """
 
     step: str
@@ -63,6 +64,7 @@ class Row:
     rank: int = 0
     bounds: tuple[float, float] | None = None
     node: str = ""
+    is_beyond: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +257,10 @@ def _prepare(
     shared = shared_nodes(*([row.node for row in side] for side in used))
     sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
     why_no_shift = ""
-    for name, side in zip((baseline, candidate), sides, strict=True):
-        if not side.values:
+    for name, side, of_side in zip((baseline, candidate), sides, rows, strict=True):
+        if beyond := sum(row.valid and row.is_beyond for row in of_side):
+            why_no_shift = why_no_shift or f"{beyond} cells of {name} have no value: worse than was measured"
+        elif not side.values:
             why_no_shift = why_no_shift or f"no valid value of {name}"
         elif min(side.values) <= 0:
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"

@@ -62,9 +62,9 @@ def _redo_bytes(server: ServerSpec) -> int:
 
 
 def _has_binlog(server: ServerSpec) -> bool:
-    """Whether the suite leaves the binary log on."""
-    is_off = str(server.option("log_bin")).lower() in ("false", "off", "0")
-    return not is_off and server.option("skip_log_bin") is None and server.option("disable_log_bin") is None
+    """Whether the suite leaves the binary log on. Any text of `log_bin` is a name for its files."""
+    switched_off = (server.option(name) in (True, 1, "1", "ON") for name in ("skip_log_bin", "disable_log_bin"))
+    return server.option("log_bin") is not False and not any(switched_off)
 
 
 def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
@@ -281,8 +282,20 @@ ENDED_BY_QUEUE = "ended early because sysbench's queue was full"
 """In the note of a load at a fixed rate that had more transactions waiting than sysbench allows."""
 UNANSWERED = "were waiting for an answer at the end"
 """In the note of a load at a fixed rate that the server did not keep up with."""
-COUNTED_AS_SLOWEST = "percentiles take them as slower than all others, mean and maximum do not have them"
-"""What the latencies of such a load are of."""
+COUNTED_AS_SLOWEST = "percentiles take them as slower than all others"
+"""In the note of a step that ended before all was answered or shown: a percentile among those is missing."""
+NO_CATCH_UP = "no pause and no catch-up"
+"""In the note of a replica's catch-up that did not take place: it did not keep up without a pause."""
+
+
+def is_beyond(name: str, metrics: Container[str], notes: Iterable[str]) -> bool:
+    """Return whether a row lacks a metric because it is worse than the step could measure."""
+    if name in metrics:
+        return False
+    marker = COUNTED_AS_SLOWEST if name.startswith(("latency_ms_", "lag_ms_")) else NO_CATCH_UP
+    return any(marker in note for note in notes)
+
+
 FILES_COPIED = "files_copied_concurrently"
 """In a load's details: files were copied concurrently, so that not only the server reads from the device."""
 

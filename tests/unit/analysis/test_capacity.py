@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from volbench.analysis.capacity import capacities, keeps, ladder
+from volbench.records.cell import COUNTED_AS_SLOWEST
 from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
@@ -81,6 +82,10 @@ def test_errors_and_a_rate_that_was_not_achieved_break_it() -> None:
     assert keeps(cell(1, 100, 5, errors=1), OBJECTIVE) is False
     assert keeps(cell(1, 100, 5, achieved=0.9), OBJECTIVE) is False
     assert keeps(cell(1, 100, 5, valid=False), OBJECTIVE) is None
+    row = cell(1, 100, 5)
+    unknown = row.model_copy(update={"metrics": {n: m for n, m in row.metrics.items() if n != "latency_ms_p95"}})
+    assert keeps(unknown, OBJECTIVE) is None
+    assert keeps(unknown.model_copy(update={"notes": (f"x: {COUNTED_AS_SLOWEST}",)}), OBJECTIVE) is False
 
 
 def test_of_two_runs_the_narrower_bracket_counts() -> None:

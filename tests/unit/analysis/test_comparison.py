@@ -215,6 +215,15 @@ def test_a_volume_without_valid_runs_is_shown_with_the_reason():
     assert "no valid value of b" in c.reason
 
 
+def test_cells_that_are_worse_than_was_measured_are_not_left_to_their_siblings():
+    """The better half of a volume's cells is not the volume."""
+    slow = [*rows("b", STEADY[:2]), *rows("b", [None] * 3, is_beyond=True)]
+    slow = [replace(row, cell=f"b-{number}") for number, row in enumerate(slow)]
+    (c,) = compare(rows("a", STEADY) + slow, ["a", "b"])
+    assert (c.verdict, c.ratio, c.excluded_runs) == ("inconclusive", None, (0, 3))
+    assert "3 cells of b have no value: worse than was measured" in c.reason
+
+
 def test_a_metric_without_direction_is_neither_better_nor_worse():
     """Twice the IOPS is good or bad only together with the cause; no number of runs would change that."""
     (c,) = compare(rows("a", STEADY, better="none") + rows("b", scaled(STEADY, 2), better="none"), ["a", "b"])

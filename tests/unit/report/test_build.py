@@ -11,7 +11,7 @@ import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run, two_volumes
 
 from volbench.errors import RunUnreadable
-from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED, Failure
+from volbench.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, Failure
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent
 from volbench.report.build import build_report
@@ -202,11 +202,19 @@ def test_a_load_that_ended_at_the_longest_queue_is_a_caveat(tmp_path: Path) -> N
 def test_transactions_without_an_answer_are_one_caveat_of_the_step(tmp_path: Path) -> None:
     a, b = (
         SyntheticVolume(name="a"),
-        SyntheticVolume(name="b", notes=(f"81,280 of 766,911 transactions {UNANSWERED}",)),
+        SyntheticVolume(name="b", notes=(f"81,280 of 766,911 transactions {UNANSWERED}: {COUNTED_AS_SLOWEST}",)),
     )
     report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=2)))
+    (sentence,) = [caveat for caveat in report.summary.caveats if COUNTED_AS_SLOWEST in caveat]
+    assert sentence.startswith("In step cold on b, some transactions or heartbeats had no answer in 2 of 2 cells")
+
+
+def test_a_result_that_left_unanswered_transactions_out_says_so(tmp_path: Path) -> None:
+    """As results were recorded before."""
+    before = SyntheticVolume(name="b", notes=(f"9 of 99 transactions {UNANSWERED}: no percentile has them",))
+    report = build_report(build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"), before), repeats=2)))
     (sentence,) = [caveat for caveat in report.summary.caveats if UNANSWERED in caveat]
-    assert sentence.startswith(f"Of the load of step cold on b, transactions {UNANSWERED} in 2 of 2 cells")
+    assert "no percentile has them" in sentence
 
 
 def test_a_damaged_result_is_named(tmp_path: Path, troubled: RunDirectory) -> None:

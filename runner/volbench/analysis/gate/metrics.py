@@ -10,6 +10,7 @@ from volbench.analysis.gate.language import MetricLimit, NotWorse
 from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
 from volbench.analysis.statistics import RUNS_MIN, shift_of
 from volbench.base.text import change
+from volbench.records.cell import is_beyond
 from volbench.records.goals.gate import Decision, GroupRow
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow
@@ -19,10 +20,13 @@ _WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undeci
 
 def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> GroupRow:
     """Whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
-    values = _values(cells, condition.metric)
+    beyond, higher = _beyond(cells, condition.metric), CATALOGUE[condition.metric].better == "higher"
+    known = _values(cells, condition.metric)
+    values = [*known, *[0.0 if higher else math.inf] * beyond]
     keeping = sum(condition.holds(value) for value in values)
     side = side_of(len(values), keeping, alpha=alpha)
-    spread = f", {_spread(values, condition.metric)}" if values else ""
+    spread = f", {_spread(known, condition.metric)}" if known else ""
+    spread += f", {beyond} have none: worse than was measured" if beyond else ""
     return GroupRow(
         volume=cells[0].volume,
         step=cells[0].step,
@@ -40,6 +44,8 @@ def not_worse(
     """Whether one metric is not worse by more than the share: by the interval."""
     values = _values(after, name)
     decision, text, more = _ratio_decision(condition, name, _values(before, name), values, alpha)
+    if beyond := _beyond((*before, *after), name):
+        decision, text, more = "undecided", f"{beyond} cells have no value: worse than was measured", None
     return GroupRow(
         volume=after[0].volume,
         step=after[0].step,
@@ -101,6 +107,11 @@ def _more_pairs(ratio: float, low: float | None, high: float | None, limit: floa
 
 def _values(cells: Sequence[CellRow], name: str) -> list[float]:
     return [cell.metrics[name].value for cell in cells if cell.valid and name in cell.metrics]
+
+
+def _beyond(cells: Sequence[CellRow], name: str) -> int:
+    """Return how many valid cells have no value because it is worse than was measured."""
+    return sum(cell.valid and is_beyond(name, cell.metrics, cell.notes) for cell in cells)
 
 
 def _spread(values: Sequence[float], metric: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from volbench.records.cell import CellResult, StepResult
+from volbench.records.cell import CellResult, StepResult, is_beyond
 from volbench.records.report import BackupRow
 from volbench.records.run import ResolvedSuite
 from volbench.records.steps.dump import DumpStep
@@ -83,9 +83,10 @@ def _load_without(suite: ResolvedSuite, load: OltpStep) -> str:
 
 def _values(cells: Sequence[CellResult], name: str, metric: str) -> list[float]:
     steps: list[StepResult] = [step for cell in cells for step in cell.steps if step.step == name and step.valid]
-    return [step.metrics[metric].value for step in steps if metric in step.metrics]
+    values = [step.metrics[metric].value for step in steps if metric in step.metrics]
+    return [*values, *(math.inf for step in steps if is_beyond(metric, step.metrics, step.notes))]
 
 
 def _median(cells: Sequence[CellResult], name: str, metric: str) -> float | None:
     values = _values(cells, name, metric)
-    return median(values) if values else None
+    return median(values) if values and math.isfinite(median(values)) else None

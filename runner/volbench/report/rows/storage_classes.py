@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -12,6 +13,7 @@ from volbench.base.text import number
 from volbench.errors import UsageError
 from volbench.profile.resolve import ResolvedVolume, resolve_spec, resolve_volume
 from volbench.records.base import Scalar
+from volbench.records.cell import is_beyond
 from volbench.records.goals.pricing import PricingSpec, StorageClassRow
 from volbench.records.report import CellRow, DurabilityRow
 from volbench.records.run import VolumeSpec
@@ -96,12 +98,13 @@ def _measured(volume: str, cells: Sequence[CellRow]) -> StorageClassRow:
     used = valid or cells
     tps = [cell.metrics["tps"].value for cell in used]
     p95 = [cell.metrics["latency_ms_p95"].value for cell in used if "latency_ms_p95" in cell.metrics]
+    p95 += [math.inf for cell in used if is_beyond("latency_ms_p95", cell.metrics, cell.notes)]
     return StorageClassRow(
         volume=volume,
         step="",
         tps=median(tps) if tps else None,
         tps_range=(min(tps), max(tps)) if tps else None,
-        latency_ms_p95=median(p95) if p95 else None,
+        latency_ms_p95=median(p95) if p95 and math.isfinite(median(p95)) else None,
         cells=len(used),
         valid=bool(valid) or not cells,
     )

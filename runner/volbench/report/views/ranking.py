@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from volbench.records.metrics import PRIMARY_METRICS
+from volbench.records.cell import is_beyond
+from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.records.report import CellRow, Report
 from volbench.report.wording import label, load_text
 
@@ -56,18 +57,25 @@ def ranking(report: Report) -> tuple[RankedMetric, ...]:
     groups: dict[tuple[str, str, str], list[CellRow]] = {}
     for cell in report.cells:
         for metric in PRIMARY_METRICS.get(cell.kind, ()):
-            if cell.valid and metric in cell.metrics:
+            if cell.valid and (metric in cell.metrics or is_beyond(metric, cell.metrics, cell.notes)):
                 groups.setdefault((cell.step, load_text(cell.parameters), metric), []).append(cell)
     rows = (_row(step, parameters, metric, cells, volumes) for (step, parameters, metric), cells in groups.items())
     return tuple(row for row in rows if sum(value is not None for value in row.values) > 1)
 
 
 def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volumes: Sequence[str]) -> RankedMetric:
-    sample = cells[0].metrics[metric]
+    sample = CATALOGUE[metric]
+    worst = -math.inf if sample.better == "higher" else math.inf
     by_volume = {
-        volume: [cell.metrics[metric].value for cell in cells if cell.volume == volume] for volume in volumes
+        volume: [
+            cell.metrics[metric].value if metric in cell.metrics else worst
+            for cell in cells
+            if cell.volume == volume
+        ]
+        for volume in volumes
     }
     medians = {volume: median(values) for volume, values in by_volume.items() if values}
+    medians = {volume: value for volume, value in medians.items() if math.isfinite(value)} or {"": math.nan}
     best = max(medians.values()) if sample.better == "higher" else min(medians.values())
     return RankedMetric(
         step=step,

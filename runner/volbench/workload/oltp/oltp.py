@@ -285,7 +285,10 @@ class _Run:
             )
         if waiting := self._waiting():
             transactions = waiting + sum(interval.events for interval in intervals)
-            notes.append(f"{waiting:,} of {transactions:,} transactions {UNANSWERED}: {COUNTED_AS_SLOWEST}")
+            notes.append(
+                f"{waiting:,} of {transactions:,} transactions {UNANSWERED}: {COUNTED_AS_SLOWEST}, mean and"
+                " maximum do not have them"
+            )
         if self.step.rate is None:
             unfinished = unfinished_sessions(intervals, threads=threads)
             if unfinished >= max(UNFINISHED_MIN, UNFINISHED_SHARE_MIN * threads):

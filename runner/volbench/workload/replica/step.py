@@ -12,6 +12,7 @@ import numpy as np
 from volbench.engine.differences import ServerIdentity
 from volbench.engine.server import Server
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.records.cell import COUNTED_AS_SLOWEST, NO_CATCH_UP
 from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps.replica import ASSUMED_TRANSACTION_BYTES, ReplicaStep
 from volbench.workload.failures import with_server_cause
@@ -178,7 +179,7 @@ class _Run:
             parameters={"phase": "catch_up", **self.step.parameters()},
             outcome=StepOutcome(
                 window_s=self._in_cell(window_s), metrics={},
-                notes=("no pause and no catch-up: the replica did not keep up without one",),
+                notes=(f"{NO_CATCH_UP}: the replica did not keep up without one",),
             ),
         )  # fmt: skip
 
@@ -332,7 +333,7 @@ def load_notes(lag_s: float, extra_s: float | None, unseen: int, beats: int, *, 
     if unseen:
         notes.append(
             f"the replica never showed {unseen} of {beats} heartbeats, the oldest {oldest_s:.0f} s old at the"
-            " step's end: percentiles take them as slower than all others, and one that lies among them is missing"
+            f" step's end: {COUNTED_AS_SLOWEST}, and one that lies among them is missing"
         )
     return tuple(notes)
 

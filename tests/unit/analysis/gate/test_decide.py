@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 from volbench.analysis.gate.gate import EXIT_CODES, gate_report
 from volbench.analysis.gate.sign import more_cells, side_of, tail
 from volbench.errors import UsageError
+from volbench.records.cell import COUNTED_AS_SLOWEST
 from volbench.records.goals.gate import Gate
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
@@ -84,6 +85,32 @@ def test_a_limit_is_decided_by_the_median_of_valid_cells(
     assert (decided.decision, row.volume) == (decision, "b")
     if more is not None:
         assert row.more_cells == more
+
+
+def without_a_value(about: Report, volume: str, cells: int) -> Report:
+    """The same report whose last cells of a volume ended with most transactions waiting."""
+    rows = list(about.cells)
+    numbers = [number for number, row in enumerate(rows) if row.volume == volume][-cells:]
+    for number in numbers:
+        rows[number] = rows[number].model_copy(update={"metrics": {}, "notes": (f"x: {COUNTED_AS_SLOWEST}",)})
+    return about.model_copy(update={"cells": tuple(rows)})
+
+
+@pytest.mark.parametrize(("slow", "decision"), [(5, "undecided"), (10, "no-go")])
+def test_cells_too_slow_to_have_a_percentile_break_its_limit(slow: int, decision: str) -> None:
+    """Five cells that keep it decide nothing while five others are slower than was measured."""
+    about = without_a_value(report({"a": [99] * 5, "b": [10.0] * 10}), "b", slow)
+    decided = gate(about, "latency_ms_p95 <= 20 ms")
+    [row] = decided.conditions[0].groups
+    assert (decided.decision, row.cells) == (decision, 10)
+    assert f"{slow} have none: worse than was measured" in row.text
+
+
+def test_cells_too_slow_to_have_a_percentile_leave_a_comparison_open() -> None:
+    about = without_a_value(report({"a": [99.0] * 9, "b": [10.0] * 10}), "b", 1)
+    decided = gate(about, "b not worse than a by > 10 %")
+    assert decided.decision == "undecided"
+    assert any("1 cells have no value" in row.text for row in decided.conditions[0].groups)
 
 
 def test_the_candidates_are_meant_unless_a_role_or_name_is_given() -> None:

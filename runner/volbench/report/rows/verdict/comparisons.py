@@ -8,9 +8,11 @@ from dataclasses import fields
 from types import MappingProxyType
 
 from volbench.analysis.comparison import Comparison, Row, compare
+from volbench.records.cell import is_beyond
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow
 from volbench.records.run import ComparisonSpec
+from volbench.records.steps import step_kind
 
 
 def compared_cells(
@@ -51,6 +53,14 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec, nodes: Mapping[str, st
                 bounds=_ends(cell.bounds.get(name)),
                 node=nodes.get(cell.cell_id, ""),
             )
+        for entry in step_kind(cell.kind).metrics:
+            if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):
+                yield Row(
+                    step=cell.step, parameters=cell.parameters, metric=entry.name, unit=entry.unit,
+                    better=entry.better, volume=cell.volume, cell=cell.cell_id, value=None, valid=cell.valid,
+                    primary=entry.name in primary, rank=primary.index(entry.name) if entry.name in primary else 0,
+                    node=nodes.get(cell.cell_id, ""), is_beyond=True,
+                )  # fmt: skip
 
 
 def _primary_metrics(cell: CellRow) -> tuple[str, ...]:
