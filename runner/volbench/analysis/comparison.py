@@ -257,8 +257,8 @@ def _prepare(
     shared = shared_nodes(*([row.node for row in side] for side in used))
     sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
     why_no_shift = ""
-    for name, side, of_side in zip((baseline, candidate), sides, rows, strict=True):
-        if beyond := sum(row.valid and row.is_beyond for row in of_side):
+    for name, side, side_rows in zip((baseline, candidate), sides, rows, strict=True):
+        if beyond := sum(row.valid and row.is_beyond for row in side_rows):
             why_no_shift = why_no_shift or f"{beyond} cells of {name} have no value: worse than was measured"
         elif not side.values:
             why_no_shift = why_no_shift or f"no valid value of {name}"

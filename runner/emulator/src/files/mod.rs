@@ -7,6 +7,7 @@
 
 mod names;
 mod nodes;
+mod place;
 mod state;
 mod tree;
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::names::{Aside, Change, Entry};
 use super::nodes::{Nodes, Stamp};
+use super::place::{Place, put_back};
 use crate::attr::{attr_of, kind_of};
 use crate::engine::{Lost, Storage};
 use crate::frontend::errno_of;
@@ -28,34 +29,6 @@ pub const ROOT: u64 = 1;
 const TAIL_BYTES_MAX: u64 = 4 << 20;
 /// The same of an asynchronous volume, which goes back to one moment.
 const ASYNC_TAIL_BYTES_MAX: u64 = 64 << 20;
-
-/// What a journalled change was of.
-#[derive(Clone)]
-enum Place {
-    /// A file's contents. The descriptor outlives the kernel's interest in the file.
-    File { ino: u64, fd: Arc<OwnedFd> },
-    /// A name: its change takes itself back.
-    Name(Arc<Change>),
-}
-
-impl journal::Place for Place {
-    fn is_write(&self) -> bool {
-        matches!(self, Place::File { .. })
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Place::File { .. } => 0,
-            Place::Name(change) => change.bytes(),
-        }
-    }
-}
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Self) -> bool {
-        matches!((self, other), (Place::File { ino: one, .. }, Place::File { ino: other, .. }) if one == other)
-    }
-}
 
 /// An open file.
 pub struct Opened {
@@ -373,16 +346,6 @@ impl Tree {
         }
         Ok(names)
     }
-}
-
-fn put_back(place: &Place, offset: u64, old: &[u8], length: Option<u64>) -> Result<(), Errno> {
-    let fd = match place {
-        Place::Name(change) => return change.undo(),
-        Place::File { fd, .. } => fd,
-    };
-    let file = File::from(open(magic_path(fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?);
-    file.write_all_at(old, offset).map_err(|error| errno_of(&error))?;
-    length.map_or(Ok(()), |length| ftruncate(file.as_fd(), length))
 }
 
 impl Storage for Tree {

@@ -75,8 +75,8 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
         for volume in volumes
     }
     medians = {volume: median(values) for volume, values in by_volume.items() if values}
-    medians = {volume: value for volume, value in medians.items() if math.isfinite(value)} or {"": math.nan}
-    best = max(medians.values()) if sample.better == "higher" else min(medians.values())
+    medians = {volume: value for volume, value in medians.items() if math.isfinite(value)}
+    best = (max if sample.better == "higher" else min)(medians.values(), default=math.nan)
     return RankedMetric(
         step=step,
         parameters=parameters,

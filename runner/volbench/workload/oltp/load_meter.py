@@ -98,8 +98,8 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None, waiting: 
         "rate_achieved_ratio": None if rate is None else tps / rate,
     }
     if bins is not None:
-        of_all = replace(bins, above=bins.above + waiting)
-        values |= {f"latency_ms_{name}": of_all.quantile_ms(level) for name, level in QUANTILES.items()}
+        all_bins = replace(bins, above=bins.above + waiting)
+        values |= {f"latency_ms_{name}": all_bins.quantile_ms(level) for name, level in QUANTILES.items()}
         values |= {"latency_ms_max": bins.max_ms(), "latency_ms_mean": bins.mean_ms()}
     return {name: metric(name, value) for name, value in values.items() if value is not None}
 
