@@ -22,11 +22,12 @@ the undisturbed latencies exceed Q(q') - y with y = h m / (q - q'); hence the un
 at least Q(q') - h m / (q - q'), for each q' that is known. In an open loop (a fixed rate) the number of clients
 is not bounded, and nothing but [0, x] is known of a latency.
 
-**How h is measured.** Work of others (`foreign_cpu`): H is at most the time in which others ran on any CPU, at
-most f seconds a second with f the CPUs that they used; and at most the run-queue delay of the cell's own tasks
-(schedstat), to which their waiting for each other adds, so that it is too large rather than too small. Others
-also slow down what runs: they share cores, caches and memory. That is no waiting, and taken as `STRETCH` of the
-CPU time of the cell's own tasks, since two threads of one core get at least half of it each. Stolen CPU: at most
+**How h is measured.** Work of others (`foreign_cpu`; not that of the kernel's I/O workers, which carry out the
+cell's I/O): H is at most the time in which others ran on any CPU, at most f seconds a second with f the CPUs that
+they used; and at most the run-queue delay of the cell's own tasks (schedstat), to which their waiting for each
+other adds, so that it is too large rather than too small. Others also slow down what runs: they share cores, caches
+and memory. That is no waiting, and taken as `STRETCH` of the CPU time of the cell's own tasks, since two threads of
+one core get at least half of it each. Stolen CPU: at most
 s seconds a second over all CPUs. Late emulated operations: at most the sum of their lateness.
 
 **A ceiling on h.** In a closed loop of N clients, let F of them on average wait for reads of the volume (Little's

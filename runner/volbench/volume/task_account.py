@@ -23,6 +23,12 @@ PROC = Path("/proc")
 SERVER, CLIENT, CELL, EMULATOR, SAMPLER = "server", "client", "cell", "emulator", "sampler"
 """Whose processes: the server's, the load's with the agent that starts it, both together, the emulated volume's
 daemon, and the sampling process, which is one of the agent's."""
+IO_WORKERS = "io_workers"
+"""The kernel's threads that carry out I/O for processes: work queues (of loop devices, dm-crypt, NFS and Ceph
+clients, file systems), soft interrupts, journals. They work for whoever has I/O under way. Threads that serve
+others (nfsd, vhost) or the machine (kswapd, md's resync) are none."""
+_IO_WORKER_NAMES = (b"kworker/", b"ksoftirqd/", b"loop", b"jbd2/", b"xfs", b"dmcrypt", b"irq/")
+_KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD of the kernel's include/linux/sched.h
 Children = Mapping[int, Sequence[int]]
 """Process -> its children."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -72,6 +78,19 @@ class CpuShare:
         return self.foreign_cpus / self.cpus
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProcessWalk:
+    """What one walk over /proc tells.
+
+    Args:
+        children: of each process that has any.
+        io_worker_ticks: CPU time of each of the kernel's I/O workers since it started, in clock ticks.
+    """
+
+    children: Children
+    io_worker_ticks: Mapping[int, int]
+
+
 class TaskAccount:
     """Sums up the CPU time of process trees since the first reading.
 
@@ -94,7 +113,7 @@ class TaskAccount:
         """Return the times of all tasks since the first call, which returns zero.
 
         Args:
-            children: of all processes, as `children_of_all` returned them; None: they are looked up.
+            children: of all processes, as `walk_processes` returned them; None: they are looked up.
             rarely: they are looked up rarely: a process that is new counts from now on, not from its begin.
         """
         known = {pid for pid, _ in self._last} if rarely else set()
@@ -121,7 +140,8 @@ class TaskAccounts:
 
     def __init__(self, roots: Mapping[str, Iterable[int]], *, readings_per_walk: int = 1) -> None:
         self._readings, self._readings_per_walk = 0, readings_per_walk
-        self._children: Children = {}
+        self._walk = ProcessWalk(children={}, io_worker_ticks={})
+        self._io_worker_ticks = 0
         server = tuple(roots.get(SERVER, ()))
         self._accounts = {
             entity: TaskAccount(pids, excluded=server if entity == CLIENT else ()) for entity, pids in roots.items()
@@ -130,15 +150,27 @@ class TaskAccounts:
     def read(self) -> dict[str, TaskTimes]:
         """Return the times since the first call; `cell` is server and client, where the server is known."""
         if self._readings % self._readings_per_walk == 0:
-            self._children = children_of_all()
+            before, self._walk = self._walk.io_worker_ticks, walk_processes()
+            if self._readings:
+                ticks = self._walk.io_worker_ticks.items()
+                self._io_worker_ticks += sum(max(0, now - before.get(pid, 0)) for pid, now in ticks)
         self._readings += 1
         times = {
-            entity: account.read(self._children, rarely=self._readings_per_walk > 1)
+            entity: account.read(self._walk.children, rarely=self._readings_per_walk > 1)
             for entity, account in self._accounts.items()
         }
         if SERVER in times and CELL not in times:
             times[CELL] = times[SERVER] + times.get(CLIENT, TaskTimes())
         return times
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Read, and return `cpu_s` and `delay_s` of each entity; `io_workers`, where visible, has no delay."""
+        figures = {
+            entity: {"cpu_s": times.cpu_s, "delay_s": times.delay_s} for entity, times in self.read().items()
+        }
+        if self._walk.io_worker_ticks:
+            figures[IO_WORKERS] = {"cpu_s": self._io_worker_ticks / _TICKS_PER_S}
+        return figures
 
 
 class CpuWatch:
@@ -203,15 +235,20 @@ def run_delay_s() -> float:
         return 0.0
 
 
-def children_of_all(proc: Path = PROC) -> Children:
-    """Return the children of each process that has any, from one walk over /proc."""
+def walk_processes(proc: Path = PROC) -> ProcessWalk:
+    """Return what one walk over /proc tells of all processes."""
     children: dict[int, list[int]] = {}
+    io_worker_ticks: dict[int, int] = {}
     for entry in _entries(proc):
         if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
-                fields = _contents(f"{proc}/{entry}/stat").rpartition(b")")[2].split()
+                names, _, rest = _contents(f"{proc}/{entry}/stat").rpartition(b")")
+                fields = rest.split()  # state, parent, ..., flags (6), ..., user and system time (11, 12)
                 children.setdefault(int(fields[1]), []).append(int(entry))
-    return children
+                name = names.partition(b"(")[2]
+                if name.startswith(_IO_WORKER_NAMES) and int(fields[6]) & _KERNEL_THREAD:
+                    io_worker_ticks[int(entry)] = int(fields[11]) + int(fields[12])
+    return ProcessWalk(children=children, io_worker_ticks=io_worker_ticks)
 
 
 def tree(
@@ -227,10 +264,10 @@ def tree(
         roots: of the trees.
         excluded: processes that are left out.
         proc: where the kernel shows processes.
-        children: of all processes, as `children_of_all` returned them; None: they are looked up.
+        children: of all processes, as `walk_processes` returned them; None: they are looked up.
     """
     if children is None:
-        children = children_of_all(proc)
+        children = walk_processes(proc).children
     pids: set[int] = set()
     pending, excluded_pids = list(roots), frozenset(excluded)
     while pending:
@@ -244,13 +281,12 @@ def tree(
 def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threading.Event) -> None:
     """Write the CPU times of process trees to a file, twice a second until `stop`, for other namespaces.
 
-    The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and `cpu_s` and `delay_s` of each; replaced atomically.
+    The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and the figures of each; replaced atomically.
     """
     accounts = TaskAccounts(roots)
     partial = file.with_name(f"{file.name}.new")
     while not stop.wait(_FILE_INTERVAL_S):
-        times = accounts.read()
-        figures = {entity: {"cpu_s": usage.cpu_s, "delay_s": usage.delay_s} for entity, usage in times.items()}
+        figures = accounts.figures()
         text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
         try:
             partial.write_text(text)

@@ -39,13 +39,14 @@ def seen_in(
     interval_s: float = 1.0,
     clock_step_s: float = 0.0,
     details: Mapping[str, float] | None = None,
+    cpus: int | None = None,
 ) -> Observation:
     path = folder / "series.parquet"
     write_series(path, [row for group in groups for row in group])
     step = StepResult(
         step="s", kind="oltp", parameters={}, window_s=window_s, metrics={}, details=dict(details or {})
     )
-    return observe(path, step, quiet_s=quiet_s, interval_s=interval_s, clock_step_s=clock_step_s)
+    return observe(path, step, quiet_s=quiet_s, interval_s=interval_s, clock_step_s=clock_step_s, cpus=cpus)
 
 
 CPU = rows("cpu", "steal_ratio", 0.0)
@@ -249,6 +250,17 @@ def test_late_operations_of_an_emulated_volume_weigh_by_their_number(tmp_path: P
     late = rows("emulator", "late_ratio", {11.0: 0.5, 12.0: 0.0})
     rate = rows("emulator", "operations_per_s", {11.0: 10.0, 12.0: 990.0}, entity="read")
     assert seen_in(tmp_path, late, rate).emulator_late_ratio == pytest.approx(0.005)
+
+
+def test_what_the_kernel_does_for_the_cells_io_is_no_other_work(tmp_path: Path) -> None:
+    """A loop device's work queue took about a tenth of two CPUs at 31,000 I/Os a second."""
+    unused = (("idle", 0.2), ("iowait", 0.0), ("steal", 0.0))
+    machine = [rows("cpu", f"{name}_ratio", value) for name, value in unused]
+    uses = (("cell", 1.0), ("emulator", 0.3), ("io_workers", 0.2))
+    tasks = [rows("tasks", "cpus_used", value, entity=entity) for entity, value in uses]
+    cpu = seen_in(tmp_path, *machine, *tasks, cpus=2).cpu
+    assert cpu is not None
+    assert cpu.foreign == pytest.approx(1.6 - 1.5)
 
 
 def test_limits_are_those_of_the_suite() -> None:

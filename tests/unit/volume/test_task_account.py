@@ -15,17 +15,21 @@ from volbench.sample.host.tasks import Tasks
 from volbench.sample.interface import Unavailable
 from volbench.volume import task_account
 from volbench.volume.task_account import (
+    IO_WORKERS,
     SERVER,
     CpuWatch,
+    ProcessWalk,
     TaskAccount,
     TaskAccounts,
     keep_task_file,
     machine_busy_s,
     socket_peer,
     tree,
+    walk_processes,
 )
 
 LIFETIME_S = 30
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CPUS = os.cpu_count() or 1
 
 
@@ -113,13 +117,35 @@ def test_the_server_s_tasks_are_counted_apart_from_the_load_s() -> None:
 def test_one_look_at_all_processes_serves_some_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
-    def children() -> dict[int, list[int]]:
+    def walk() -> ProcessWalk:
         looks.append(1)
-        return {}
+        return ProcessWalk(children={}, io_worker_ticks={})
 
-    monkeypatch.setattr(task_account, "children_of_all", children)
+    monkeypatch.setattr(task_account, "walk_processes", walk)
     accounts = TaskAccounts({SERVER: (os.getpid(),)}, readings_per_walk=3)
     assert [(accounts.read(), len(looks))[1] for _ in range(7)] == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_the_kernel_s_io_workers_are_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that serve others, and programs with such a name, are none; a new worker counts whole."""
+    kernel = 0x4208060
+
+    def write(pid: int, name: str, flags: int, ticks: int) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        stat = f"{pid} ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 {ticks} 0 0 20 0 1 0"
+        (tmp_path / str(pid) / "stat").write_text(stat)
+
+    monkeypatch.setattr(task_account, "walk_processes", lambda: walk_processes(tmp_path))
+    write(8, "kworker/u8:1-loop0", kernel, 500)
+    write(9, "nfsd", kernel, 500)
+    write(10, "kworker/fake", 0x400040, 500)
+    accounts = TaskAccounts({SERVER: (os.getpid(),)})
+    assert accounts.figures()[IO_WORKERS] == {"cpu_s": 0}
+    write(8, "kworker/0:1 (odd) name", kernel, 500 + TICKS_PER_S)
+    write(9, "nfsd", kernel, 900)
+    write(10, "kworker/fake", 0x400040, 900)
+    write(11, "jbd2/vda-8", kernel, 2 * TICKS_PER_S)
+    assert accounts.figures()[IO_WORKERS] == {"cpu_s": 3}
 
 
 def test_a_process_that_is_seen_late_counts_from_then(tmp_path: Path) -> None:
@@ -141,7 +167,7 @@ def test_a_process_that_is_seen_late_counts_from_then(tmp_path: Path) -> None:
 
 def test_the_load_s_tasks_are_counted_where_the_server_is_not_seen() -> None:
     values = Tasks(client_pids=(os.getpid(),)).read()
-    assert {entity for _, entity in values} == {"client", "sampler"}
+    assert {entity for _, entity in values} - {IO_WORKERS} == {"client", "sampler"}
 
 
 def test_a_file_tells_a_sampler_of_processes_that_it_cannot_see(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from volbench.analysis.disturbance import CpuUse
 from volbench.records.cell import AT_REST_SHARE, FILES_COPIED, StepResult
+from volbench.records.sources.host.tasks import CARRIERS_OF_IO
 from volbench.records.steps import step_kind
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -158,10 +159,10 @@ def _cpu_use(
         return None
     busy = cpus * (1 - sum(share for share in unused if share is not None))
     own = max(own_uses)
-    emulator = mean("tasks", "cpus_used", "emulator") or 0.0
+    beside = sum(mean("tasks", "cpus_used", entity) or 0.0 for entity in CARRIERS_OF_IO)
     return CpuUse(
         cpus=cpus,
-        foreign=max(0.0, busy - own - emulator),
+        foreign=max(0.0, busy - own - beside),
         own=own,
         run_delay=mean("tasks", "run_delay_s_per_s", "cell"),
     )

@@ -2,8 +2,9 @@
 
 The server's and the load's are counted apart: a client that is held back is not a server that is.
 
-With it the machine's CPU time can be split into the cell's own and that of others, also where there is no control
-group, and it bounds what the others can have done to the cell (`analysis/disturbance.py`).
+With it the machine's CPU time can be split into the cell's own, the kernel's for its I/O, and that of others, also
+where there is no control group, and it bounds what the others can have done to the cell
+(`analysis/disturbance.py`).
 """
 
 from __future__ import annotations
@@ -96,10 +97,8 @@ class Tasks(Sampler):
             daemon = socket_peer(self._socket) if self._socket is not None else None
             entities = roots | ({} if daemon is None else {EMULATOR: (daemon,)})
             self._accounts = TaskAccounts(entities, readings_per_walk=self._readings_per_walk)
-        values: Values = {}
-        for entity, times in self._accounts.read().items():
-            values["cpu_s", entity], values["delay_s", entity] = times.cpu_s, times.delay_s
-        return values
+        figures = self._accounts.figures()
+        return {(name, entity): value for entity, of_entity in figures.items() for name, value in of_entity.items()}
 
     @staticmethod
     def _reported_values(file: Path) -> Values:

@@ -149,19 +149,20 @@ def test_what_the_cell_lost_is_never_more_than_others_ran() -> None:
 
 
 def test_the_emulated_volume_and_the_groups_are_none_of_the_others() -> None:
-    """Host busy less the cell less the daemon; the groups' account where it has more than the tasks."""
+    """Host busy less the cell, the daemon and the kernel's I/O workers; the groups' account where it has more."""
     values = {
         ("cpu", "user_ratio", ""): 0.6,
         ("cpu", "system_ratio", ""): 0.2,
         ("tasks", "cpus_used", "cell"): 1.0,
-        ("tasks", "cpus_used", "emulator"): 0.5,
+        ("tasks", "cpus_used", "emulator"): 0.3,
+        ("tasks", "cpus_used", "io_workers"): 0.2,
         ("cgroup_cpu", "cpus_used", "server"): 1.1,
         ("cgroup_cpu", "cpus_used", "client"): 0.2,
     }
     columns = {SeriesKey(source=s, metric=m, entity=e): np.full(3, value) for (s, m, e), value in values.items()}
     account = cpu_account(Grid(t_s=np.arange(3.0), width_s=1.0, columns=columns), 4)
     assert account is not None
-    assert account.foreign == pytest.approx(np.full(3, 3.2 - 1.3 - 0.5))
+    assert account.foreign == pytest.approx(np.full(3, 3.2 - 1.3 - 0.3 - 0.2))
 
 
 def test_without_the_cells_own_use_nobody_is_named() -> None:

@@ -1,14 +1,15 @@
 """Who used the CPUs, and what a cell lost to others: conservation of CPU time.
 
 On C CPUs the machine's tasks ran for B seconds a second (/proc/stat: user, nice, system, irq), the cell's own
-processes (agent, server, client, sampler) for U of them, an emulated volume's daemon for E. Others ran for
+processes (agent, server, client, sampler) for U of them, an emulated volume's daemon and the kernel's I/O workers
+for E. Others ran for
 
     F = B - U - E
 
-which includes kernel threads. The cell's tasks were runnable and had no CPU for D seconds a second (schedstat), so
-that U + D of them were runnable on average. Alone on this machine, a scheduler that leaves no CPU idle while a task
-is runnable would have run min(U + D, C) of them. It ran U. What the cell *lost* to others is the difference, and at
-most what others ran:
+which includes the kernel's other threads. The cell's tasks were runnable and had no CPU for D seconds a second
+(schedstat), so that U + D of them were runnable on average. Alone on this machine, a scheduler that leaves no CPU
+idle while a task is runnable would have run min(U + D, C) of them. It ran U. What the cell *lost* to others is the
+difference, and at most what others ran:
 
     lost = min(D, C - U, F)        (CPUs)
     share of others = lost / min(U + D, C)
@@ -28,8 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask
+from volbench.records.sources.host.tasks import CARRIERS_OF_IO
 
-CELL, SERVER, CLIENT, SAMPLER, EMULATOR = "cell", "server", "client", "sampler", "emulator"
+CELL, SERVER, CLIENT, SAMPLER = "cell", "server", "client", "sampler"
 OTHER_TASKS = {CLIENT: 2, SERVER: 8, CELL: 10}
 """Tasks beside one for each client that may be runnable at a time: the load's first thread and the agent; the
 server's for pages, purge, logs and its listener."""
@@ -136,8 +138,8 @@ def cpu_account(grid: Grid, cpus: int | None) -> CpuAccount | None:
     own = _own_use(grid)
     if user is None or system is None or own is None or not cpus:
         return None
-    emulator = grid.column("tasks", "cpus_used", EMULATOR)
-    beside = 0.0 if emulator is None else np.nan_to_num(emulator)
+    carriers = [grid.column("tasks", "cpus_used", entity) for entity in CARRIERS_OF_IO]
+    beside = sum((np.nan_to_num(used) for used in carriers if used is not None), start=np.zeros_like(own))
     return CpuAccount(
         cpus=cpus,
         own=own,
