@@ -62,7 +62,7 @@ class CpuShare:
 
     Args:
         cpus: of the machine.
-        foreign_cpus: used by other processes, without the hypervisor's share.
+        foreign_cpus: used by others, without the hypervisor's share and the kernel's I/O workers.
         own: of the processes, seconds per second: on a CPU, and waiting for one, summed over all tasks.
         server: of the server among them, if visible from here.
     """
@@ -89,6 +89,11 @@ class ProcessWalk:
 
     children: Children
     io_worker_ticks: Mapping[int, int]
+
+    def io_workers_s(self, before: ProcessWalk) -> float:
+        """Return the CPU seconds of the kernel's I/O workers since an earlier walk, without those that ended."""
+        grown = (max(0, now - before.io_worker_ticks.get(pid, 0)) for pid, now in self.io_worker_ticks.items())
+        return sum(grown) / _TICKS_PER_S
 
 
 class TaskAccount:
@@ -141,7 +146,7 @@ class TaskAccounts:
     def __init__(self, roots: Mapping[str, Iterable[int]], *, readings_per_walk: int = 1) -> None:
         self._readings, self._readings_per_walk = 0, readings_per_walk
         self._walk = ProcessWalk(children={}, io_worker_ticks={})
-        self._io_worker_ticks = 0
+        self._io_workers_s = 0.0
         server = tuple(roots.get(SERVER, ()))
         self._accounts = {
             entity: TaskAccount(pids, excluded=server if entity == CLIENT else ()) for entity, pids in roots.items()
@@ -150,10 +155,8 @@ class TaskAccounts:
     def read(self) -> dict[str, TaskTimes]:
         """Return the times since the first call; `cell` is server and client, where the server is known."""
         if self._readings % self._readings_per_walk == 0:
-            before, self._walk = self._walk.io_worker_ticks, walk_processes()
-            if self._readings:
-                ticks = self._walk.io_worker_ticks.items()
-                self._io_worker_ticks += sum(max(0, now - before.get(pid, 0)) for pid, now in ticks)
+            before, self._walk = self._walk, walk_processes()
+            self._io_workers_s += self._walk.io_workers_s(before) if self._readings else 0.0
         self._readings += 1
         times = {
             entity: account.read(self._walk.children, rarely=self._readings_per_walk > 1)
@@ -169,7 +172,7 @@ class TaskAccounts:
             entity: {"cpu_s": times.cpu_s, "delay_s": times.delay_s} for entity, times in self.read().items()
         }
         if self._walk.io_worker_ticks:
-            figures[IO_WORKERS] = {"cpu_s": self._io_worker_ticks / _TICKS_PER_S}
+            figures[IO_WORKERS] = {"cpu_s": self._io_workers_s}
         return figures
 
 
@@ -199,7 +202,7 @@ class CpuWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Measure the block."""
-        before_s, begun_s = machine_busy_s(), time.monotonic()
+        walk, before_s, begun_s = walk_processes(), machine_busy_s(), time.monotonic()
         self._read()
         thread = threading.Thread(target=self._read_repeatedly, daemon=True)
         thread.start()
@@ -211,7 +214,9 @@ class CpuWatch:
             own, server = self._read()
             after_s, dt_s = machine_busy_s(), time.monotonic() - begun_s
             if before_s is not None and after_s is not None and dt_s > 0:
-                used = own.cpu_s + (server.cpu_s if server is not None else 0.0)
+                used = (
+                    own.cpu_s + (server.cpu_s if server is not None else 0.0) + walk_processes().io_workers_s(walk)
+                )
                 self._share = CpuShare(
                     cpus=os.cpu_count() or 1,
                     foreign_cpus=max(0.0, after_s - before_s - used) / dt_s,
