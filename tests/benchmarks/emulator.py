@@ -1,6 +1,6 @@
 """Figures of the emulator: caps, latency, overhead, CPU and memory, printed beside what is aimed at.
 
-    python tests/benchmarks/emulator.py [--dir /var/tmp] [--seconds 8] [--json FILE]
+    python tests/benchmarks/emulator.py [--dir /var/tmp] [--seconds 8] [--io-uring] [--json FILE]
 
 Needs root, FUSE, loop devices, fio and the daemon. Takes about four minutes; every figure says how busy the machine
 was, since on a busy one completions are late and the fidelity says so. With --json a table is written beside the
@@ -21,10 +21,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from emulated_volumes import can_have_requests_over_io_uring, requests_over_io_uring
 
 from volbench.profile.resolve import ResolvedVolume, resolve
 from volbench.volume.emulated.attachments import attachments, process_start_ticks
@@ -33,6 +36,8 @@ from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import memory_bytes
 
+OVER_URING = "bench-uring"
+TITLES = {"bench": "zero delay", OVER_URING: "zero delay over io_uring"}
 SIZE_GIB = 1
 FILE_MIB = 900
 TURNS = 5
@@ -109,6 +114,7 @@ class Bench:
         self.seconds = seconds
         self.figures: list[Figure] = []
         self.base = resolve("ebs-gp3", {"size": f"{SIZE_GIB}GiB"})
+        self.names = ["bench", *([OVER_URING] if can_have_requests_over_io_uring() else [])]
 
     def note(self, name: str, measured: float, unit: str, aim: str, met: bool | None) -> None:
         figure = Figure(name=name, measured=measured, unit=unit, aim=aim, met=met, load=os.getloadavg()[0])
@@ -118,41 +124,55 @@ class Bench:
         sys.stdout.flush()
 
     @contextmanager
-    def volume(self, **changes: object) -> Iterator[tuple[EmulatedVolume, str]]:
+    def volume(self, name: str = "bench", **changes: object) -> Iterator[tuple[EmulatedVolume, str]]:
         """A volume whose image is written, not sparse, with the changed model; and its loop device."""
-        subject = EmulatedVolume(with_model(self.base, **changes), self.root, name="bench")
+        subject = EmulatedVolume(with_model(self.base, **changes), self.root, name=name)
         with subject:
             yield subject, f"/dev/{attachments(subject.directory).loops[0]}"
 
     def fill(self) -> None:
-        """Write most of the image, through a file of its file system, so that reads reach the disk."""
-        with self.volume(limits=[], latency={}) as (subject, _):
-            run(["dd", "if=/dev/urandom", f"of={subject.data}/file", "bs=1M", f"count={FILE_MIB}", "oflag=direct"],
-                timeout_s=120)  # fmt: skip
+        """Write most of each image, through a file of its file system, so that reads reach the disk."""
+        for name in self.names:
+            with self.volume(name, limits=[], latency={}) as (subject, _):
+                run(["dd", "if=/dev/urandom", f"of={subject.data}/file", "bs=1M", f"count={FILE_MIB}",
+                     "oflag=direct"], timeout_s=120)  # fmt: skip
 
     def overhead(self) -> None:
-        """Plain loop and emulator on one image in turns: a busy machine changes from one second to the next."""
+        """Plain loop and emulator on like images in turns: a busy machine changes from one second to the next."""
         seen: dict[tuple[str, int], list[Fio]] = {}
-        with self.volume(limits=[], latency={}, overhead_us=0) as (subject, ours), self.plain_loop() as plain:
-            pid = attachments(subject.directory).daemons[0]
-            cpu = 0.0
+        cpu = dict.fromkeys(self.names, 0.0)
+        with ExitStack() as stack:
+            pids, devices = {}, {}
+            for name in self.names:
+                with requests_over_io_uring() if name == OVER_URING else nullcontext():
+                    entered = self.volume(name, limits=[], latency={}, overhead_us=0)
+                    subject, devices[name] = stack.enter_context(entered)
+                    if name == OVER_URING and subject.state()["transport"] != "io_uring":
+                        sys.exit("the volume's requests do not come over io_uring")
+                pids[name] = attachments(subject.directory).daemons[0]
+            devices["plain"] = stack.enter_context(self.plain_loop())
             for _ in range(TURNS):
-                for name, device, depth in (
-                    ("plain", plain, 1), ("ours", ours, 1), ("plain", plain, 32), ("ours", ours, 32),
-                ):  # fmt: skip
-                    began = cpu_s(pid)
-                    seen.setdefault((name, depth), []).append(fio(device, seconds=self.seconds / 3, depth=depth))
-                    cpu += cpu_s(pid) - began if (name, depth) == ("ours", 32) else 0.0
-        for name, title in (("plain", "plain loop"), ("ours", "zero delay")):
+                for depth in (1, 32):
+                    for name, device in devices.items():
+                        began = 0.0 if name == "plain" else cpu_s(pids[name])
+                        seen.setdefault((name, depth), []).append(
+                            fio(device, seconds=self.seconds / 3, depth=depth)
+                        )
+                        if name != "plain" and depth == 32:
+                            cpu[name] += cpu_s(pids[name]) - began
+        for name, title in (("plain", "plain loop"), *((name, TITLES[name]) for name in self.names)):
             self.note(f"{title}, queue depth 1: p50", median(one.p50_us for one in seen[name, 1]), "us", "", None)
-        pairs = list(zip(seen["ours", 1], seen["plain", 1], strict=True))
-        added = median(our.p50_us - his.p50_us for our, his in pairs)
-        self.note("added by the emulator at queue depth 1", added, "us", "<= 30", added <= 30)
-        self.note("plain loop, queue depth 32", median(many.iops for many in seen["plain", 32]), "IOPS", "", None)
-        most = median(many.iops for many in seen["ours", 32])
-        self.note("zero delay, queue depth 32", most, "IOPS", ">= 35000", most >= 35_000)
-        each = cpu / sum(many.ios for many in seen["ours", 32]) * 1e6
-        self.note("zero delay, queue depth 32: CPU of an operation", each, "us", "", None)
+            most = median(many.iops for many in seen[name, 32])
+            asked = 35_000 if name == "bench" else None
+            self.note(f"{title}, queue depth 32", most, "IOPS", f">= {asked}" if asked else "",
+                      most >= asked if asked else None)  # fmt: skip
+        for name in self.names:
+            pairs = list(zip(seen[name, 1], seen["plain", 1], strict=True))
+            added = median(ours.p50_us - plain.p50_us for ours, plain in pairs)
+            limit_us = 20 if name == OVER_URING else 30
+            self.note(f"{TITLES[name]}, added at queue depth 1", added, "us", f"<= {limit_us}", added <= limit_us)
+            each = cpu[name] / sum(many.ios for many in seen[name, 32]) * 1e6
+            self.note(f"{TITLES[name]}, queue depth 32: CPU of an operation", each, "us", "", None)
 
     @contextmanager
     def plain_loop(self) -> Iterator[str]:
@@ -301,18 +321,23 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description="Figures of the emulator.")
     arguments.add_argument("--dir", type=Path, default=Path("/var/tmp"))
     arguments.add_argument("--seconds", type=float, default=8.0, help="of each fio run")
+    arguments.add_argument("--io-uring", action="store_true", help="limits and latencies of a volume over io_uring")
     arguments.add_argument("--json", type=Path, help="write the figures there, and a table beside it")
     given = arguments.parse_args()
     facts = machine(given.dir)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in facts.items()))
     root = Path(tempfile.mkdtemp(prefix="volbench-bench-", dir=given.dir))
     bench = Bench(root, given.seconds)
+    transport = requests_over_io_uring() if given.io_uring else nullcontext()
     try:
         bench.fill()
-        for part in (bench.overhead, bench.caps, bench.latencies, bench.queueing, bench.burst, bench.counters):
-            part()
+        bench.overhead()
+        with transport:
+            for part in (bench.caps, bench.latencies, bench.queueing, bench.burst, bench.counters):
+                part()
     finally:
-        EmulatedVolume(bench.base, root, name="bench").stop()
+        for name in bench.names:
+            EmulatedVolume(bench.base, root, name=name).stop()
         shutil.rmtree(root)
     if given.json:
         figures = [dataclasses.asdict(figure) for figure in bench.figures]

@@ -13,6 +13,7 @@ import cluster_run
 import hostile_user
 import live_run
 import pytest
+from emulated_volumes import can_have_requests_over_io_uring, requests_over_io_uring
 
 from volbench.volume.emulated.teardown import take_down
 
@@ -88,6 +89,21 @@ def root() -> Iterator[Path]:
     for directory in filter(Path.is_dir, place.iterdir()):
         take_down(directory, force=True)
     shutil.rmtree(place)
+
+
+@pytest.fixture(params=["dev_fuse", "io_uring"])
+def transport(request: pytest.FixtureRequest) -> Iterator[str]:
+    """How block volumes get their requests from the kernel: each way in turn, where it has both."""
+    if request.param == "dev_fuse":
+        yield request.param
+        return
+    if not can_have_requests_over_io_uring():
+        pytest.skip("this kernel has no FUSE over io_uring")
+    try:
+        with requests_over_io_uring():
+            yield request.param
+    except PermissionError as error:
+        pytest.skip(f"this kernel has no FUSE over io_uring that could be enabled: {error}")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from volbench.volume.emulated.power import Power
 pytestmark = pytest.mark.emulator
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_power_cut_loses_nothing_acknowledged_where_the_volume_is_synchronous(root: Path) -> None:
     for profile, options in (("ebs-gp3", {}), ("local-nvme", {}), ("fsx-openzfs", FAST_FSX)):
         subject = volume(root, profile, **options)
@@ -97,6 +98,7 @@ def test_a_power_cut_of_an_asynchronous_export_takes_names_back_too(root: Path) 
     subject.remove()
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_stall_stops_everything_and_ends(root: Path) -> None:
     with volume(root, "ebs-gp3") as subject:
         write_durably(subject.data / "file", b"x" * (1 << 20))

@@ -78,6 +78,11 @@ def test_calls_do_what_posix_says(root: Path, profile: str, options: dict[str, s
     subject.remove()
 
 
+@pytest.mark.parametrize("transport", ["io_uring"], indirect=True)
+def test_a_block_volume_over_io_uring_holds_what_random_operations_left(root: Path, transport: str) -> None:
+    test_a_file_holds_what_random_operations_left(root, "ebs-gp3", {"filesystem": "ext4"}, 3000)
+
+
 @pytest.mark.parametrize("operations", [3000, pytest.param(200_000, marks=pytest.mark.slow)], ids=["short", "long"])
 @pytest.mark.parametrize(("profile", "options"), KINDS, ids=IDS)
 def test_a_file_holds_what_random_operations_left(

@@ -64,6 +64,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize(
     "kills", [pytest.param(4), pytest.param(20, marks=pytest.mark.slow)], ids=["few", "twenty"]
 )
+@pytest.mark.usefixtures("transport")
 def test_kills_at_random_moments_leave_nothing_after_the_next_start(root: Path, kills: int) -> None:
     source = random.Random(kills)  # noqa: S311 - the same moments each time
     for number in range(kills):
@@ -93,6 +94,7 @@ def write_many(directory: Path) -> None:
         write_durably(directory / f"lost{number}", b"l" * 50_000)
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_killed_daemon_fails_its_users_at_once_and_the_next_start_recovers(root: Path) -> None:
     subject = volume(root, "ebs-gp3")
     subject.start()
@@ -110,6 +112,7 @@ def test_a_killed_daemon_fails_its_users_at_once_and_the_next_start_recovers(roo
     subject.remove()
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_volume_that_hangs_is_taken_down_in_bounded_time(root: Path) -> None:
     subject = volume(root, "ebs-gp3")
     subject.start()
@@ -162,6 +165,7 @@ def tight_cgroup() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic"])
+@pytest.mark.usefixtures("transport")
 def test_a_writer_short_of_memory_does_not_hang(root: Path, tight_cgroup: Path, profile: str) -> None:
     """A daemon in the writer's cgroup would wait for memory that only its own progress frees."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "runner")}

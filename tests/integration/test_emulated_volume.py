@@ -56,6 +56,7 @@ def test_a_running_volume_is_not_started_again(root: Path) -> None:
         volume(root, "efs-elastic").start()
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_volume_in_use_is_not_torn_away(root: Path) -> None:
     subject = volume(root, "ebs-gp3")
     subject.start()
@@ -68,6 +69,7 @@ def test_a_volume_in_use_is_not_torn_away(root: Path) -> None:
     subject.stop()
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_slow_volume_is_stopped_soon_and_loses_nothing(root: Path) -> None:
     """Scattered pages at 100 I/Os a second: to stop it takes less than to write them back takes at best."""
     subject = volume(root, "ebs-gp2", credits="0")
@@ -95,6 +97,7 @@ def test_a_volume_that_could_not_be_stopped_is_as_slow_as_before(root: Path) -> 
         assert_held_to(took, 100, seconds=2)
 
 
+@pytest.mark.usefixtures("transport")
 def test_latency_is_the_profile_s_and_fidelity_is_reported(root: Path) -> None:
     """The daemon's own times are judged: what a busy machine adds to the reader's is not the volume's."""
     with volume(root, "ebs-gp2") as subject:
@@ -119,6 +122,7 @@ def lateness_between(before: dict[str, float], after: dict[str, float]) -> float
     return (sums[1] - sums[0]) / (after["operations"] - before["operations"])
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_gp2_without_credits_falls_to_its_baseline(root: Path) -> None:
     with volume(root, "ebs-gp2") as subject:
         write_durably(subject.data / "file", b"x" * (64 << 20))
@@ -130,6 +134,7 @@ def test_a_gp2_without_credits_falls_to_its_baseline(root: Path) -> None:
         assert subject.counters()["nvme"]["ebs_volume_performance_exceeded_iops"] - before > 1_000_000
 
 
+@pytest.mark.usefixtures("transport")
 def test_limits_change_while_the_volume_is_in_use(root: Path) -> None:
     with volume(root, "ebs-gp3") as subject:
         write_durably(subject.data / "file", b"x" * (16 << 20))
@@ -139,6 +144,7 @@ def test_limits_change_while_the_volume_is_in_use(root: Path) -> None:
         assert_held_to(took, 100, seconds=2)
 
 
+@pytest.mark.usefixtures("transport")
 def test_the_loop_device_and_the_daemon_count_the_same_bytes(root: Path) -> None:
     with volume(root, "ebs-gp3") as subject:
         (loop,) = attachments(subject.directory).loops
@@ -209,6 +215,7 @@ def test_a_cell_begins_with_the_credits_of_its_volume(root: Path) -> None:
         assert (round(before["percent"]), round(after["percent"])) == (50, 10)
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_trimmed_volume_gives_the_space_of_removed_files_back(root: Path) -> None:
     """Its image has grown by them, and would grow with each cell of a run."""
     with volume(root, "ebs-gp3") as subject:

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import platform
 import random
+import re
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from volbench.profile.resolve import ResolvedVolume, resolve
 from volbench.volume.emulated.volume import EmulatedVolume
 
 FAST_FSX = {"iops": "100000", "throughput": "4000"}
+FUSE_URING = Path("/sys/module/fuse/parameters/enable_uring")
+"""Whether new mounts may have their requests over io_uring; absent before Linux 6.14."""
+_URING_KERNEL = (6, 18, 3)
+
+
+def can_have_requests_over_io_uring() -> bool:
+    """Return whether block volumes of this kernel can have their requests over io_uring, once that is enabled."""
+    numbers = [int(number) for number in re.findall(r"\d+", platform.release())[:3]]
+    return FUSE_URING.exists() and tuple(numbers) >= _URING_KERNEL
+
+
+@contextmanager
+def requests_over_io_uring() -> Iterator[None]:
+    """Let the block volumes that are started meanwhile have their requests over io_uring; one caller at a time.
+
+    Raises OSError where the kernel has no such thing.
+    """
+    with Path(tempfile.gettempdir(), "volbench-fuse-uring.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        before = FUSE_URING.read_text()
+        FUSE_URING.write_text("Y")
+        try:
+            yield
+        finally:
+            FUSE_URING.write_text(before)
 
 
 def volume(root: Path, profile: str, **options: str) -> EmulatedVolume:

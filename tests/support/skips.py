@@ -48,6 +48,12 @@ LACKS = (
         remedy="root, on a kernel with FUSE and loop devices",
     ),
     Lack(
+        means="FUSE over io_uring",
+        pattern=r"this kernel has no FUSE over io_uring",
+        why="emulated block volumes may get their requests that way",
+        remedy="Linux 6.18.3 or later with CONFIG_FUSE_IO_URING",
+    ),
+    Lack(
         means="an EBS volume",
         pattern=r"ebs_(nvme|csi) is not there",
         why="its counters are read from the device",

@@ -17,17 +17,31 @@ struct Kept {
 
 /// A buffer whose contents begin at an address that O_DIRECT takes.
 pub struct Buffer {
+    /// Empty where the memory is somebody else's.
     memory: Vec<u8>,
-    start: usize,
+    start: *mut u8,
     length: usize,
 }
+
+// SAFETY: `start` points into `memory`, which moves along, or to memory that its lender leaves to this buffer.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; shared, it is only read.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// What is in it is left over from its last use.
     pub fn new(length: usize) -> Self {
-        let memory = reused(length + ALIGNMENT).unwrap_or_else(|| vec![0; length + ALIGNMENT]);
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        let mut memory = reused(length + ALIGNMENT).unwrap_or_else(|| vec![0; length + ALIGNMENT]);
+        let start = memory.as_mut_ptr().wrapping_add(memory.as_ptr().align_offset(ALIGNMENT));
         Buffer { memory, start, length }
+    }
+
+    /// A buffer over memory that is not its own.
+    ///
+    /// # Safety
+    /// `length` bytes from `start` are valid, and nobody else uses them, until the buffer is gone.
+    pub unsafe fn lent(start: *mut u8, length: usize) -> Self {
+        Buffer { memory: Vec::new(), start, length }
     }
 
     pub fn copy_of(data: &[u8]) -> Self {
@@ -37,17 +51,22 @@ impl Buffer {
     }
 
     pub fn as_slice(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length]
+        // SAFETY: `start` is the first of `length` valid bytes: `new` has made room for them, or `lent` has been promised.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.length]
+        // SAFETY: as above, and `self` is borrowed by one only.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.memory);
+        if memory.is_empty() {
+            return;
+        }
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + memory.len() <= KEPT_BYTES_MAX {
             kept.bytes += memory.len();
@@ -76,5 +95,13 @@ mod tests {
             assert_eq!(buffer.as_mut_slice().len(), length);
         }
         assert_eq!(Buffer::copy_of(b"volume").as_slice(), b"volume");
+    }
+
+    #[test]
+    fn lent_memory_is_used_and_stays_its_owners() {
+        let mut memory = *b"volume";
+        // SAFETY: the memory outlives the buffer and is not used meanwhile.
+        unsafe { Buffer::lent(memory.as_mut_ptr(), 3) }.as_mut_slice().copy_from_slice(b"VOL");
+        assert_eq!(&memory, b"VOLume");
     }
 }

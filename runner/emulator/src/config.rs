@@ -20,6 +20,17 @@ pub enum Mode {
     Files,
 }
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Over io_uring where that can be, else by /dev/fuse.
+    #[default]
+    Auto,
+    IoUring,
+    DevFuse,
+}
+
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -48,6 +59,8 @@ pub struct Config {
     pub client_sync: bool,
     #[serde(default = "four")]
     pub threads: usize,
+    #[serde(default)]
+    pub transport: Transport,
     #[serde(default = "tolerance")]
     pub late_tolerance_us: f64,
     pub model: Parameters,
@@ -77,6 +90,9 @@ impl Config {
             if !path.is_absolute() {
                 return Err(format!("{} is not an absolute path", path.display()));
             }
+        }
+        if self.transport == Transport::IoUring {
+            return Err("transport must be auto or dev_fuse".into()); // auto is io_uring where it can be
         }
         if !(1..=64).contains(&self.threads) {
             return Err("threads must be between 1 and 64".into());

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount_remount};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::config::Transport;
 use crate::engine::{Engine, Storage};
 use crate::model::Parameters;
 use crate::model::fault::Fault;
@@ -70,6 +71,7 @@ pub struct Control {
     /// Where the tree is mounted, in files mode.
     tree: Option<PathBuf>,
     phase: AtomicU8,
+    transport: OnceLock<Transport>,
     connections: AtomicUsize,
 }
 
@@ -81,12 +83,18 @@ impl Control {
             facts,
             tree,
             phase: AtomicU8::new(Phase::Starting as u8),
+            transport: OnceLock::new(),
             connections: AtomicUsize::new(0),
         })
     }
 
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, SeqCst);
+    }
+
+    /// Takes note how requests come, which is known once the volume is mounted.
+    pub fn served_over(&self, transport: Transport) {
+        let _once_only = self.transport.set(transport);
     }
 
     fn phase(&self) -> Phase {
@@ -191,6 +199,7 @@ impl Control {
             "seed": seed,
             "faults": troubles,
             "touched_share": touched,
+            "transport": self.transport.get(),
             "unsynced": self.storage.unsynced(self.engine.now()),
             "daemon": self.facts,
         })

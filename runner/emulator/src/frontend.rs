@@ -11,7 +11,7 @@ use crate::model::request::Request;
 
 /// A loop device sends a request each, up to its queue depth and more: never make it wait for a free slot.
 const BACKGROUND_MAX: u16 = 1024;
-const WRITE_BYTES_MAX: u32 = 1 << 20;
+pub const WRITE_BYTES_MAX: u32 = 1 << 20;
 
 pub fn reply_errno(error: Errno) -> fuser::Errno {
     fuser::Errno::from_i32(error.raw_os_error())
@@ -31,6 +31,8 @@ pub fn negotiate(config: &mut KernelConfig, wanted: &[InitFlags], without: &str)
     let _previous = config.set_max_background(BACKGROUND_MAX);
     let _previous = config.set_congestion_threshold(BACKGROUND_MAX);
     let _previous = config.set_max_write(WRITE_BYTES_MAX);
+    // Then a write is the largest message; where less is read ahead already, that stays.
+    let _previous = config.set_max_readahead(WRITE_BYTES_MAX);
 }
 
 /// Performs what is answered by success or an error alone.

@@ -14,10 +14,13 @@ mod model;
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -26,7 +29,8 @@ use rustix::mount::{UnmountFlags, unmount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use config::{Config, Mode};
+use block::uring::Uring;
+use config::{Config, Mode, Transport};
 use control::{Control, Facts, Phase};
 use engine::clock::Clock;
 use engine::{Engine, Storage};
@@ -93,8 +97,14 @@ fn run(config: &Config) -> Result<(), String> {
                 .map(Arc::new)
                 .map_err(|error| format!("{}: {error}", config.backing.display()))?;
             let facts = facts(config, isolation, disk.is_direct());
-            let fs = block::BlockFs { engine: Arc::clone(&engine), disk: Arc::clone(&disk) };
-            serve(config, fs, &engine, disk, facts)
+            let uring = if config.transport == Transport::Auto { ring_for(&disk) } else { None };
+            let agreed = Arc::new(AtomicBool::new(uring.is_some()));
+            let (engine_too, disk_too, agreed_too) = (Arc::clone(&engine), Arc::clone(&disk), Arc::clone(&agreed));
+            let fs = block::fuse::BlockFs { engine: Arc::clone(&engine), disk: Arc::clone(&disk), uring: agreed };
+            serve(config, fs, &engine, disk, facts, move |device| match uring {
+                Some(uring) if agreed_too.load(SeqCst) => take_over(uring, device, engine_too, disk_too),
+                _ => Ok(Transport::DevFuse),
+            })
         }
         Mode::Files => {
             let tree = files::Tree::open(&config.backing, durability, window, config.sync_backing)
@@ -106,9 +116,44 @@ fn run(config: &Config) -> Result<(), String> {
             let facts = facts(config, isolation, false);
             let ttl = Duration::from_secs_f64(config.attribute_ttl_s);
             let fs = files::FilesFs::new(Arc::clone(&engine), Arc::clone(&tree), ttl, config.client_sync);
-            serve(config, fs, &engine, tree, facts)
+            serve(config, fs, &engine, tree, facts, |_| Ok(Transport::DevFuse))
         }
     }
+}
+
+/// A ring for requests over io_uring; None where the kernel has none, or where one thread that serves all would wait.
+fn ring_for(disk: &block::Disk) -> Option<Uring> {
+    if !disk.never_waits() {
+        return None;
+    }
+    Uring::prepare().unwrap_or_else(|error| {
+        eprintln!("no requests over io_uring, /dev/fuse instead: {error}");
+        None
+    })
+}
+
+/// Starts the thread that serves the mount from now on; the FUSE library is left with what cannot come over io_uring.
+///
+/// Without that thread nobody would be answered, so the daemon ends with it: then the kernel ends the mount.
+fn take_over(
+    uring: Uring,
+    device: BorrowedFd<'_>,
+    engine: Arc<Engine>,
+    disk: Arc<block::Disk>,
+) -> io::Result<Transport> {
+    let device = device.try_clone_to_owned()?;
+    let (accepted, acceptance) = mpsc::channel();
+    let serve = move || match panic::catch_unwind(AssertUnwindSafe(|| uring.serve(&device, engine, disk, &accepted))) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            eprintln!("requests over io_uring: {error}");
+            std::process::exit(1);
+        }
+        Err(_panicked) => std::process::exit(1),
+    };
+    std::thread::Builder::new().name("requests".into()).spawn(serve)?;
+    acceptance.recv().map_err(io::Error::other)?; // the kernel has taken the ring
+    Ok(Transport::IoUring)
 }
 
 /// Makes changes durable in time on a volume that has no others to do it: what was removed would keep its space.
@@ -161,6 +206,7 @@ fn serve<F: Filesystem>(
     engine: &Arc<Engine>,
     storage: Arc<dyn Storage>,
     facts: Facts,
+    take_over: impl FnOnce(BorrowedFd<'_>) -> io::Result<Transport>,
 ) -> Result<(), String> {
     let socket = config.directory.join("control.sock");
     let tree = (config.mode == Mode::Files).then(|| config.mount.clone());
@@ -181,6 +227,8 @@ fn serve<F: Filesystem>(
     ];
     let session = Session::new(filesystem, &config.mount, &options)
         .map_err(|error| format!("mount on {}: {error}", config.mount.display()))?;
+    let transport = take_over(session.as_fd()).map_err(|error| format!("requests over io_uring: {error}"))?;
+    control.served_over(transport);
     unmount_on_signal(config.mount.clone(), Arc::clone(&control)).map_err(|error| format!("signals: {error}"))?;
     control.enter(Phase::Ready);
     let ended = session.run();

@@ -8,15 +8,23 @@ use crate::model::request::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     zero: Instant,
+    /// The same moment as the kernel's CLOCK_MONOTONIC has it.
+    monotonic_zero: Duration,
 }
 
 impl Clock {
     pub fn start() -> Self {
-        Clock { zero: Instant::now() }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Clock { zero: Instant::now(), monotonic_zero: Duration::new(now.tv_sec as u64, now.tv_nsec as u32) }
     }
 
     pub fn now(&self) -> Nanos {
         self.zero.elapsed().as_nanos() as Nanos
+    }
+
+    /// A moment on the kernel's CLOCK_MONOTONIC.
+    pub fn monotonic(&self, due: Nanos) -> Duration {
+        self.monotonic_zero + Duration::from_nanos(due)
     }
 
     pub fn until(&self, due: Nanos) -> Duration {

@@ -5,13 +5,13 @@ pub mod counters;
 pub mod queue;
 pub mod transfer;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::model::request::{Nanos, Request};
+use crate::model::request::{Nanos, Op, Request};
 use crate::model::{Admission, Model, fault::Fault};
 use clock::Clock;
 use counters::{Counters, Finished};
@@ -50,15 +50,33 @@ pub trait Storage: Send + Sync {
 }
 
 /// Time enough for most disks: an operation that is due later need not be waited for where it is read from FUSE.
-const LEISURE: Nanos = 200_000;
+pub const LEISURE: Nanos = 200_000;
+
+/// An operation that the model has admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted {
+    op: Op,
+    bytes: u64,
+    pub arrived: Nanos,
+    pub due: Nanos,
+    /// It has to fail: its work is not to be done.
+    pub fails: bool,
+    /// How often the volume had gone away until then.
+    losses: u64,
+}
+
+/// Called when everything that waits has to complete at once.
+type Alarm = Box<dyn Fn() + Send + Sync>;
 
 pub struct Engine {
     clock: Clock,
     model: Mutex<Model>,
     queue: Arc<DelayQueue>,
+    alarm: OnceLock<Alarm>,
     counters: Counters,
     tolerance: Nanos,
     health: AtomicU8,
+    losses: AtomicU64,
     hurried: AtomicBool,
     /// Held shared during real work, exclusively while power is cut: nobody writes into the past.
     gate: RwLock<()>,
@@ -70,9 +88,11 @@ impl Engine {
             clock,
             model: Mutex::new(model),
             queue: DelayQueue::start(clock),
+            alarm: OnceLock::new(),
             counters: Counters::default(),
             tolerance,
             health: AtomicU8::new(Health::Attached as u8),
+            losses: AtomicU64::new(0),
             hurried: AtomicBool::new(false),
             gate: RwLock::new(()),
         })
@@ -80,6 +100,11 @@ impl Engine {
 
     pub fn now(&self) -> Nanos {
         self.clock.now()
+    }
+
+    /// A moment on the kernel's CLOCK_MONOTONIC.
+    pub fn monotonic(&self, due: Nanos) -> std::time::Duration {
+        self.clock.monotonic(due)
     }
 
     pub fn model(&self) -> MutexGuard<'_, Model> {
@@ -103,6 +128,9 @@ impl Engine {
     }
 
     fn set_health(&self, health: Health) {
+        if health != Health::Attached {
+            self.losses.fetch_add(1, SeqCst);
+        }
         self.health.store(health as u8, SeqCst);
     }
 
@@ -137,35 +165,75 @@ impl Engine {
         transfer_of: impl FnOnce(&T) -> Option<Arc<Transfer>>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        let arrived = self.clock.now();
-        if self.health() != Health::Attached {
-            return reply(Err(Errno::IO));
-        }
-        let admission = self.admit(arrived, request);
-        self.counters.begin(request.op, admission.waited);
-        let due = coalesced(admission.due, admission.waited);
-        let transfers = transfers.filter(|_| due - arrived >= LEISURE);
-        let result = if admission.fails { Err(Errno::IO) } else { self.work(|| work(transfers)) };
+        let Some(admitted) = self.begin(request) else { return reply(Err(Errno::IO)) };
+        let transfers = transfers.filter(|_| admitted.due - admitted.arrived >= LEISURE);
+        let result = if admitted.fails { Err(Errno::IO) } else { self.work(|| work(transfers)) };
         let worked = self.clock.now();
         let transfer = result.as_ref().ok().and_then(transfer_of);
-        let waits = due > worked || transfer.as_ref().is_some_and(|transfer| !transfer.is_done());
-        let (op, bytes, engine, moved) = (request.op, request.bytes, Arc::clone(self), transfer.clone());
+        let waits = admitted.due > worked || transfer.as_ref().is_some_and(|transfer| !transfer.is_done());
+        let (engine, moved) = (Arc::clone(self), transfer.clone());
         let complete = move || {
-            let here = if engine.health() == Health::Attached { result } else { Err(Errno::IO) };
-            let result = moved.as_ref().map_or(Ok(()), |moved| moved.result()).and(here);
-            let (failed, completed) = (result.is_err(), engine.clock.now());
+            let result = moved.as_ref().map_or(Ok(()), |moved| moved.result()).and(result);
             let worked = moved.map_or(worked, |moved| worked.max(moved.seen()));
-            let done = Finished { op, bytes, failed, arrived, due, worked, completed };
-            engine.counters.finish(&done, engine.tolerance); // first: whoever has the answer may ask what was counted
-            reply(result);
+            reply(engine.finish(&admitted, worked, result));
         };
         if !waits {
             complete();
         } else {
-            self.queue.push(due, transfer, Box::new(complete));
-            if self.health() != Health::Attached || self.hurried.load(SeqCst) {
+            self.queue.push(admitted.due, transfer, Box::new(complete));
+            if self.is_rushed() {
                 self.queue.drain(); // that changed between the admission and the push
             }
+        }
+    }
+
+    /// Asks the model when an operation that arrives now is due; None when the volume is gone, and it fails at once.
+    ///
+    /// Whoever begins an operation finishes it, however it ends.
+    pub fn begin(&self, request: &Request) -> Option<Admitted> {
+        let (arrived, losses) = (self.clock.now(), self.losses.load(SeqCst));
+        if self.health() != Health::Attached {
+            return None;
+        }
+        let Admission { due, waited, fails } = self.admit(arrived, request);
+        self.counters.begin(request.op, waited);
+        let due = coalesced(due, waited);
+        Some(Admitted { op: request.op, bytes: request.bytes, arrived, due, fails, losses })
+    }
+
+    /// Counts an operation whose time has come, and returns the result that its caller is given.
+    ///
+    /// `worked` is when its work was done. An operation fails if the volume has been away since it began, even if it is
+    /// back. To be called before the caller has the answer: it may ask what was counted.
+    pub fn finish<T>(&self, admitted: &Admitted, worked: Nanos, result: Result<T, Errno>) -> Result<T, Errno> {
+        let stayed = self.health() == Health::Attached && self.losses.load(SeqCst) == admitted.losses;
+        let result = if stayed { result } else { Err(Errno::IO) };
+        let &Admitted { op, bytes, arrived, due, .. } = admitted;
+        let (failed, completed) = (result.is_err(), self.clock.now());
+        let done = Finished { op, bytes, failed, arrived, due, worked, completed };
+        self.counters.finish(&done, self.tolerance);
+        result
+    }
+
+    /// Whether nothing waits for its time any more: the volume is gone, or in a hurry.
+    pub fn is_rushed(&self) -> bool {
+        self.health() != Health::Attached || self.hurried.load(SeqCst)
+    }
+
+    /// Where reads and writes of the backing can go on meanwhile; None where the kernel has no such thing.
+    pub fn transfers(&self) -> Option<&Transfers> {
+        self.queue.transfers()
+    }
+
+    /// Names whom to call, beside the queue, when everything that waits has to complete at once.
+    pub fn on_rush(&self, alarm: impl Fn() + Send + Sync + 'static) {
+        let _first_only = self.alarm.set(Box::new(alarm));
+    }
+
+    fn drain(&self) {
+        self.queue.drain();
+        if let Some(alarm) = self.alarm.get() {
+            alarm();
         }
     }
 
@@ -180,11 +248,12 @@ impl Engine {
     pub fn hurry(&self, on: bool) {
         self.hurried.store(on, SeqCst);
         if on {
-            self.queue.drain();
+            self.drain();
         }
     }
 
-    fn work<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    /// Does real work, unless the volume is gone meanwhile.
+    pub fn work<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if self.health() == Health::Attached { work() } else { Err(Errno::IO) }
     }
@@ -206,7 +275,7 @@ impl Engine {
             _ => return Ok(lost),
         }
         // Whoever waits learns at once: nothing of a gone volume completes later, nor behind a lifted stall.
-        self.queue.drain();
+        self.drain();
         Ok(lost)
     }
 
@@ -231,7 +300,6 @@ mod tests {
     use super::*;
     use crate::model::Parameters;
     use crate::model::latency::{LatencyParameters, Part};
-    use crate::model::request::Op;
     use std::sync::atomic::Ordering;
     use std::sync::mpsc;
     use std::time::Duration;

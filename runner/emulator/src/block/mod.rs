@@ -1,38 +1,44 @@
 //! Block mode: a mount with one file, disk.img, on which a loop device is put.
+//!
+//! Its requests come from /dev/fuse (`fuse`), or over io_uring where the kernel has that (`uring`).
 
-use std::ffi::OsStr;
+pub mod fuse;
+mod queues;
+mod server;
+mod slots;
+pub mod uring;
+mod wire;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{
-    BsdFileFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
-    TimeOrNow, WriteFlags,
-};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync};
 use rustix::io::Errno;
 
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::engine::transfer::{Direction, Transfer, Transfers};
-use crate::engine::{Engine, Lost, Storage};
-use crate::frontend::{errno_of, negotiate, perform_empty, reply_errno};
+use crate::engine::{Lost, Storage};
+use crate::frontend::errno_of;
 use crate::journal::{Durability, Journal};
-use crate::model::request::{Nanos, Op, Request as Asked};
+use crate::model::request::Nanos;
 
 const IMAGE: &str = "disk.img";
-const IMAGE_INODE: INodeNo = INodeNo(2);
-/// Nothing here changes while it is mounted.
-const FOREVER: Duration = Duration::from_secs(86_400);
+/// The smallest block that a disk may have.
+const SECTOR: usize = 512;
+const ROOT_INODE: u64 = 1;
+const IMAGE_INODE: u64 = 2;
+
 /// The image file and what is not durable in it.
 pub struct Disk {
     /// Around the page cache, or what was dropped from the guest's cache would still be warm in ours.
     direct: Option<File>,
     /// Whether the direct file takes what is aligned to `ALIGNMENT`; then a transfer need not be waited for.
     begins: bool,
+    /// What the direct file takes at least: a sector, or `ALIGNMENT`.
+    sector: usize,
     /// For what O_DIRECT cannot take.
     buffered: File,
     size: u64,
@@ -45,10 +51,14 @@ impl Disk {
         let buffered = OpenOptions::new().read(true).write(true).open(path)?;
         let direct =
             OpenOptions::new().read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok();
-        let first_block = |file: &File| file.read_at(Buffer::new(ALIGNMENT).as_mut_slice(), ALIGNMENT as u64).is_ok();
+        let takes = |bytes: usize| {
+            let mut buffer = Buffer::new(bytes);
+            direct.as_ref().is_some_and(|file| file.read_at(buffer.as_mut_slice(), bytes as u64).is_ok())
+        };
         Ok(Disk {
             size: buffered.metadata()?.len(),
-            begins: direct.as_ref().is_some_and(first_block),
+            begins: takes(ALIGNMENT),
+            sector: if takes(SECTOR) { SECTOR } else { ALIGNMENT },
             direct,
             buffered,
             sync_backing,
@@ -89,15 +99,41 @@ impl Disk {
         }
     }
 
-    fn read(&self, transfers: Option<&Transfers>, offset: u64, bytes: u64) -> Result<Arc<Transfer>, Errno> {
-        let length = bytes.min(self.size.saturating_sub(offset));
-        self.begin(transfers, Direction::Read, offset, Buffer::new(length as usize)).or_else(|mut buffer| {
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How much of a read is before the end of the disk.
+    pub fn readable(&self, offset: u64, bytes: u64) -> usize {
+        bytes.min(self.size.saturating_sub(offset)) as usize
+    }
+
+    /// Whether nothing that is done with the disk has to be waited for: neither writes that a power cut would take back,
+    /// nor syncs of the backing, nor a backing without direct I/O.
+    pub fn never_waits(&self) -> bool {
+        self.begins && !self.sync_backing && !self.journal().records()
+    }
+
+    /// The file on which a transfer of so many bytes may go on while others begin; None where it has to be waited for.
+    pub fn direct_file(&self, offset: u64, length: usize) -> Option<&File> {
+        let aligned = length != 0 && (offset | length as u64) % self.sector as u64 == 0;
+        self.direct.as_ref().filter(|_| self.begins && aligned && offset + length as u64 <= self.size)
+    }
+
+    /// The file of which ranges are discarded and zeroed.
+    pub fn buffered_file(&self) -> &File {
+        &self.buffered
+    }
+
+    /// Reads into `buffer`, all of which is before the end of the disk.
+    pub fn read(&self, transfers: Option<&Transfers>, offset: u64, buffer: Buffer) -> Result<Arc<Transfer>, Errno> {
+        self.begin(transfers, Direction::Read, offset, buffer).or_else(|mut buffer| {
             self.either(|file| file.read_exact_at(buffer.as_mut_slice(), offset))?;
             Ok(Transfer::done(buffer))
         })
     }
 
-    fn write(
+    pub fn write(
         &self,
         transfers: Option<&Transfers>,
         now: Nanos,
@@ -110,7 +146,7 @@ impl Disk {
         }
         let records = self.journal().records();
         if records {
-            let old = self.read(None, offset, bytes)?.bytes().to_vec();
+            let old = self.read(None, offset, Buffer::new(bytes as usize))?.bytes().to_vec();
             self.journal().record(now, (), offset, old, None, bytes);
         }
         // What a power cut takes back must not land after it: such a write is waited for.
@@ -120,13 +156,18 @@ impl Disk {
         })
     }
 
-    fn flush(&self) -> Result<(), Errno> {
+    pub fn flush(&self) -> Result<(), Errno> {
         let mark = self.journal().mark();
         if self.sync_backing {
             fdatasync(&self.buffered)?;
         }
         self.journal().flushed(mark, None);
         Ok(())
+    }
+
+    /// Discards and zeroing. They are durable at once: what a power cut restores is writes.
+    pub fn fallocate(&self, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+        fallocate(&self.buffered, FallocateFlags::from_bits_retain(mode), offset, length)
     }
 }
 
@@ -155,167 +196,6 @@ impl Storage for Disk {
     }
 }
 
-pub struct BlockFs {
-    pub engine: Arc<Engine>,
-    pub disk: Arc<Disk>,
-}
-
-impl BlockFs {
-    fn attr(&self, ino: INodeNo) -> FileAttr {
-        let directory = ino == INodeNo::ROOT;
-        FileAttr {
-            ino,
-            size: if directory { 0 } else { self.disk.size },
-            blocks: if directory { 0 } else { self.disk.size / 512 },
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind: if directory { FileType::Directory } else { FileType::RegularFile },
-            perm: if directory { 0o700 } else { 0o600 },
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: ALIGNMENT as u32,
-            flags: 0,
-        }
-    }
-}
-
-impl Filesystem for BlockFs {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let wanted = [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES];
-        negotiate(config, &wanted, "block mode will be slow");
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if name == IMAGE {
-            reply.entry(&FOREVER, &self.attr(IMAGE_INODE), Generation(0));
-        } else {
-            reply.error(reply_errno(Errno::NOENT));
-        }
-    }
-
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&FOREVER, &self.attr(ino));
-    }
-
-    fn setattr(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _mode: Option<u32>,
-        _uid: Option<u32>,
-        _gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        _mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        if size.is_some_and(|size| size != self.disk.size) {
-            reply.error(reply_errno(Errno::PERM));
-        } else {
-            reply.attr(&FOREVER, &self.attr(ino));
-        }
-    }
-
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let asked = Asked { op: Op::Read, stream: 0, offset, bytes: u64::from(size) };
-        self.engine.transfer(
-            &asked,
-            |transfers| self.disk.read(transfers, offset, asked.bytes),
-            move |result| match result {
-                Ok(transfer) => reply.data(transfer.bytes()),
-                Err(error) => reply.error(reply_errno(error)),
-            },
-        );
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let asked = Asked { op: Op::Write, stream: 0, offset, bytes: data.len() as u64 };
-        self.engine.transfer(
-            &asked,
-            |transfers| self.disk.write(transfers, self.engine.now(), offset, Buffer::copy_of(data)),
-            move |result| match result {
-                Ok(_) => reply.written(asked.bytes as u32),
-                Err(error) => reply.error(reply_errno(error)),
-            },
-        );
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        perform_empty(&self.engine, &Asked::metadata(Op::Flush), || self.disk.flush(), reply);
-    }
-
-    /// Closing the image is no operation of the volume: a flush comes as fsync.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    /// Discards and zeroing. They are durable at once: what a power cut restores is writes.
-    fn fallocate(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let flags = FallocateFlags::from_bits_retain(mode as u32);
-        let work = || fallocate(&self.disk.buffered, flags, offset, length);
-        perform_empty(&self.engine, &Asked::metadata(Op::Other), work, reply);
-    }
-
-    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let entries = [
-            (ino, FileType::Directory, "."),
-            (ino, FileType::Directory, ".."),
-            (IMAGE_INODE, FileType::RegularFile, IMAGE),
-        ];
-        for (index, (ino, kind, name)) in entries.into_iter().enumerate().skip(offset as usize) {
-            if reply.add(ino, index as u64 + 1, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,8 +214,12 @@ mod tests {
         disk.write(None, 0, offset, Buffer::copy_of(&[value; 4096])).unwrap();
     }
 
+    fn read(disk: &Disk, offset: u64, bytes: u64) -> Arc<Transfer> {
+        disk.read(None, offset, Buffer::new(disk.readable(offset, bytes))).unwrap()
+    }
+
     fn first_byte(disk: &Disk, offset: u64) -> u8 {
-        disk.read(None, offset, 4096).unwrap().bytes()[0]
+        read(disk, offset, 4096).bytes()[0]
     }
 
     /// Writes 1, flushes, writes 2; returns what is there after a power cut.
@@ -361,8 +245,8 @@ mod tests {
     fn unaligned_requests_and_the_end_of_the_disk_are_served() {
         let (path, disk) = disk(Durability::WriteThrough);
         disk.write(None, 0, 5, Buffer::copy_of(&[9; 100])).unwrap();
-        assert_eq!(disk.read(None, 0, 4096).unwrap().bytes()[4..7], [0, 9, 9]);
-        assert_eq!(disk.read(None, (1 << 20) - 512, 4096).unwrap().bytes().len(), 512);
+        assert_eq!(read(&disk, 0, 4096).bytes()[4..7], [0, 9, 9]);
+        assert_eq!(read(&disk, (1 << 20) - 512, 4096).bytes().len(), 512);
         assert_eq!(disk.write(None, 0, 1 << 20, Buffer::copy_of(&[9; 100])).err(), Some(Errno::NOSPC));
         std::fs::remove_file(path).unwrap();
     }
