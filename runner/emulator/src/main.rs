@@ -98,11 +98,15 @@ fn run(config: &Config) -> Result<(), String> {
                 .map_err(|error| format!("{}: {error}", config.backing.display()))?;
             let facts = facts(config, isolation, disk.is_direct());
             let uring = if config.transport == Transport::Auto { ring_for(&disk) } else { None };
-            let agreed = Arc::new(AtomicBool::new(uring.is_some()));
-            let (engine_too, disk_too, agreed_too) = (Arc::clone(&engine), Arc::clone(&disk), Arc::clone(&agreed));
-            let fs = block::fuse::BlockFs { engine: Arc::clone(&engine), disk: Arc::clone(&disk), uring: agreed };
+            let negotiated = Arc::new(AtomicBool::new(uring.is_some()));
+            let fs = block::fuse::BlockFs {
+                engine: Arc::clone(&engine),
+                disk: Arc::clone(&disk),
+                uring: Arc::clone(&negotiated),
+            };
+            let (engine_of_ring, disk_of_ring) = (Arc::clone(&engine), Arc::clone(&disk));
             serve(config, fs, &engine, disk, facts, move |device| match uring {
-                Some(uring) if agreed_too.load(SeqCst) => take_over(uring, device, engine_too, disk_too),
+                Some(uring) if negotiated.load(SeqCst) => take_over(uring, device, engine_of_ring, disk_of_ring),
                 _ => Ok(Transport::DevFuse),
             })
         }
@@ -142,8 +146,9 @@ fn take_over(
     disk: Arc<block::Disk>,
 ) -> io::Result<Transport> {
     let device = device.try_clone_to_owned()?;
-    let (accepted, acceptance) = mpsc::channel();
-    let serve = move || match panic::catch_unwind(AssertUnwindSafe(|| uring.serve(&device, engine, disk, &accepted))) {
+    let (acceptance, answer) = mpsc::channel();
+    let serve = move || match panic::catch_unwind(AssertUnwindSafe(|| uring.serve(&device, engine, disk, &acceptance)))
+    {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             eprintln!("requests over io_uring: {error}");
@@ -152,7 +157,7 @@ fn take_over(
         Err(_panicked) => std::process::exit(1),
     };
     std::thread::Builder::new().name("requests".into()).spawn(serve)?;
-    acceptance.recv().map_err(io::Error::other)?; // the kernel has taken the ring
+    answer.recv().map_err(io::Error::other)?; // the kernel has the ring
     Ok(Transport::IoUring)
 }
 

@@ -57,8 +57,8 @@ impl Filesystem for BlockFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted = [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES];
         negotiate(config, &wanted, "block mode will be slow");
-        let agreed = self.uring.load(SeqCst) && config.add_capabilities(InitFlags::FUSE_OVER_IO_URING).is_ok();
-        self.uring.store(agreed, SeqCst);
+        let negotiated = self.uring.load(SeqCst) && config.add_capabilities(InitFlags::FUSE_OVER_IO_URING).is_ok();
+        self.uring.store(negotiated, SeqCst);
         Ok(())
     }
 

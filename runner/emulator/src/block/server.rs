@@ -1,7 +1,7 @@
 //! Serves a disk's requests that come over io_uring.
 //!
 //! One thread does it all: it takes requests, begins their transfers, waits for what is due next, and answers. Answers
-//! and new requests go with one system call, many at a time, and no other thread is woken in between.
+//! and new requests go with one system call, many at a time, and no other thread is wake_event in between.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -61,7 +61,7 @@ impl Operation {
 pub struct Server {
     ring: Ring,
     slots: Slots,
-    woken: Arc<OwnedFd>,
+    wake_event: Arc<OwnedFd>,
     engine: Arc<Engine>,
     disk: Arc<Disk>,
     operations: Vec<Option<Operation>>,
@@ -73,28 +73,28 @@ pub struct Server {
     /// Whether the ring tells when a transfer ends.
     end_watched: bool,
     /// Everything that waits has to complete, whenever it is due.
-    drained: bool,
+    drain_requested: bool,
     /// Of answers that the kernel has not copied yet.
     unsent_bytes: usize,
     /// Slots that the mount still knows.
-    offered: usize,
+    offered_slots: usize,
 }
 
 impl Server {
-    pub fn new(ring: Ring, slots: Slots, woken: Arc<OwnedFd>, engine: Arc<Engine>, disk: Arc<Disk>) -> Self {
+    pub fn new(ring: Ring, slots: Slots, wake_event: Arc<OwnedFd>, engine: Arc<Engine>, disk: Arc<Disk>) -> Self {
         Server {
             operations: (0..slots.count()).map(|_| None).collect(),
-            offered: slots.count(),
+            offered_slots: slots.count(),
             ring,
             slots,
-            woken,
+            wake_event,
             engine,
             disk,
             waiting: BinaryHeap::new(),
             sequence: 0,
             overdue: Vec::new(),
             end_watched: false,
-            drained: false,
+            drain_requested: false,
             unsent_bytes: 0,
         }
     }
@@ -105,14 +105,14 @@ impl Server {
             let entry = self.slots.register(slot);
             self.push(entry)?;
         }
-        self.watch(self.woken.as_raw_fd(), WAKE)?;
+        self.watch(self.wake_event.as_raw_fd(), WAKE)?;
         self.ring.submit()?;
         self.receive_all()
     }
 
     /// Serves until the mount is gone.
     pub fn run(&mut self) -> io::Result<()> {
-        while self.offered > 0 {
+        while self.offered_slots > 0 {
             self.complete_due()?;
             self.enter()?;
             if self.ring.submission().is_empty() {
@@ -167,8 +167,12 @@ impl Server {
 
     fn receive_all(&mut self) -> io::Result<()> {
         loop {
-            let next: Vec<_> =
-                self.ring.completion().take(COMPLETIONS_AT_ONCE).map(|it| (it.user_data(), it.result())).collect();
+            let next: Vec<_> = self
+                .ring
+                .completion()
+                .take(COMPLETIONS_AT_ONCE)
+                .map(|completion| (completion.user_data(), completion.result()))
+                .collect();
             if next.is_empty() {
                 return Ok(());
             }
@@ -183,9 +187,9 @@ impl Server {
         let slot = (what & (TRANSFER - 1)) as usize;
         match what & !(TRANSFER - 1) {
             WAKE => {
-                let _nothing_new = rustix::io::read(&*self.woken, &mut [0; 8]);
-                self.drained = true;
-                self.watch(self.woken.as_raw_fd(), WAKE)
+                let _nothing_new = rustix::io::read(&*self.wake_event, &mut [0; 8]);
+                self.drain_requested = true;
+                self.watch(self.wake_event.as_raw_fd(), WAKE)
             }
             ENDED => {
                 self.end_watched = false;
@@ -197,7 +201,7 @@ impl Server {
             }
             _ if result == 0 => self.arrive(slot),
             _ => {
-                self.offered -= 1;
+                self.offered_slots -= 1;
                 // The mount is gone, or its end came between an answer and its request (ENOENT).
                 let gone = [libc::ENOTCONN, libc::ECONNABORTED, libc::ECANCELED, libc::ENOENT];
                 if gone.contains(&-result) { Ok(()) } else { Err(io::Error::from_raw_os_error(-result)) }
@@ -250,7 +254,7 @@ impl Server {
 
     /// The command for a transfer that the ring makes; None where it goes on without the ring, or must be waited for.
     ///
-    /// Who waits for the ring is woken when the transfer ends. So what is due only after most disks are done goes by
+    /// Who waits for the ring is wake_event when the transfer ends. So what is due only after most disks are done goes by
     /// AIO, which wakes nobody.
     fn transfer_by_ring(&mut self, slot: usize, admitted: &Admitted, work: Work) -> Option<Entry128> {
         let aio = admitted.due - admitted.arrived >= LEISURE && self.engine.transfers().is_some();
@@ -326,7 +330,7 @@ impl Server {
     /// Answers what is due and done; what is due only is overdue.
     fn complete_due(&mut self) -> io::Result<()> {
         let now = self.engine.now();
-        let rushed = std::mem::take(&mut self.drained) || self.engine.is_rushed();
+        let rushed = std::mem::take(&mut self.drain_requested) || self.engine.is_rushed();
         let seen = if self.overdue.is_empty() { 0 } else { now }; // at the first look, an end was in time
         let mut due = std::mem::take(&mut self.overdue);
         while let Some(Reverse((time, _, slot))) = self.waiting.peek().copied() {

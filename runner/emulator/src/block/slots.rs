@@ -59,7 +59,7 @@ pub struct Slots {
     /// Bytes of payloads in memory, beyond `RESIDENT_BYTES` of each.
     large: usize,
     /// Slots whose answers may not have reached the kernel.
-    answered: Vec<usize>,
+    unsent_answers: Vec<usize>,
 }
 
 // SAFETY: the memory is private to these slots and moves with them from the thread that makes them to the one that serves.
@@ -98,7 +98,7 @@ impl Slots {
             bytes,
             slots: queues.enumerate().map(slot).collect(),
             large: 0,
-            answered: Vec::new(),
+            unsent_answers: Vec::new(),
         })
     }
 
@@ -130,7 +130,7 @@ impl Slots {
         header[..out.len()].copy_from_slice(&out);
         header[PAYLOAD_BYTES_AT..][..4].copy_from_slice(&(bytes as u32).to_ne_bytes());
         self.slots[index].state = State::Answered;
-        self.answered.push(index);
+        self.unsent_answers.push(index);
         let queue = self.slots[index].queue;
         self.used(index, bytes);
         self.command(COMMIT_AND_FETCH, queue, commit_id, None).user_data(index as u64)
@@ -180,7 +180,7 @@ impl Slots {
 
     /// Takes note that all answers have reached the kernel. To be called before requests are looked at.
     pub fn submitted(&mut self) {
-        for index in self.answered.drain(..) {
+        for index in self.unsent_answers.drain(..) {
             if self.slots[index].state == State::Answered {
                 self.slots[index].state = State::Offered;
             }

@@ -28,7 +28,7 @@ const COMMANDS_AT_ONCE: u32 = 256;
 pub struct Uring {
     ring: Ring,
     slots: Slots,
-    woken: Arc<OwnedFd>,
+    wake_event: Arc<OwnedFd>,
 }
 
 impl Uring {
@@ -45,21 +45,21 @@ impl Uring {
         // the kernel does for the ring it does in calls of that thread alone.
         builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_r_disabled();
         builder.setup_cqsize((slots.count() as u32 + 2).next_power_of_two().max(2 * COMMANDS_AT_ONCE));
-        let woken = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Some(Uring { ring: builder.build(COMMANDS_AT_ONCE)?, slots, woken: Arc::new(woken) }))
+        let wake_event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Some(Uring { ring: builder.build(COMMANDS_AT_ONCE)?, slots, wake_event: Arc::new(wake_event) }))
     }
 
-    /// Serves the mount behind `device`, an open /dev/fuse, until it is gone; `accepted` when the kernel has the ring.
+    /// Serves the mount behind `device`, an open /dev/fuse, until it is gone; sends `acceptance` when the kernel has the ring.
     pub fn serve(
         mut self,
         device: &OwnedFd,
         engine: Arc<Engine>,
         disk: Arc<Disk>,
-        accepted: &Sender<()>,
+        acceptance: &Sender<()>,
     ) -> io::Result<()> {
-        let woken = Arc::clone(&self.woken);
+        let wake_event = Arc::clone(&self.wake_event);
         engine.on_rush(move || {
-            let _counted_already = rustix::io::write(&*woken, &1u64.to_ne_bytes());
+            let _counted_already = rustix::io::write(&*wake_event, &1u64.to_ne_bytes());
         });
         // The default slack of 50 us would make every completion that much too late.
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
@@ -68,9 +68,9 @@ impl Uring {
         self.slots.attach(device.as_raw_fd());
         self.ring.submitter().register_enable_rings()?;
         // After a failure the memory stays until the process ends: the kernel may still write to it.
-        let mut server = ManuallyDrop::new(Server::new(self.ring, self.slots, self.woken, engine, disk));
+        let mut server = ManuallyDrop::new(Server::new(self.ring, self.slots, self.wake_event, engine, disk));
         server.offer()?;
-        let _nobody_waits = accepted.send(());
+        let _nobody_waits = acceptance.send(());
         server.run()?;
         drop(ManuallyDrop::into_inner(server));
         Ok(())
