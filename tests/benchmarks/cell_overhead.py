@@ -8,8 +8,8 @@ Ends with 1 when the sum of the pieces or the CPU time of a command exceeds its 
 only the CPU times are measured.
 
 Two busy cores (load 10 to 30), this code against the commit before it, in turn, six runs of three cells each, in
-containers: 4.4 to 6.9 s a cell (median 5.7), before 6.0 to 12.1 s (7.4). On idle cores 2.96 s (four cells), of which
-the watch at rest takes 1.05 s; 5.1 s before, with 1.97 s for the watch and 1.01 s for the end of sysbench.
+containers: 4.4 to 6.9 s a cell (median 5.7), before 6.0 to 12.1 s (7.4). On idle cores 2.96 s (four cells), where
+the watch at rest takes 1.05 s; before 5.1 s, with 1.97 s for the watch and 1.01 s for the end of sysbench.
 """
 
 from __future__ import annotations
