@@ -334,7 +334,7 @@ def test_a_bucket_with_no_load_stays_full() -> None:
 
 def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
     """12 OSDs of 3,000 IOPS with 3 copies: 36,000 reads or 12,000 writes a second."""
-    limits = profile_limits("ceph-rbd", osds="12", osd="ebs-gp2?size=1000GiB", replicas="3")
+    limits = profile_limits("ceph-rbd", osds="12", osd="ebs-gp2?size=1000GiB", replicas="3", write_ios="1")
     for reads, served in ((1.0, 36_000), (0.0, 12_000)):
         found = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
         assert found.before.iops == pytest.approx(served)
