@@ -74,3 +74,13 @@ def test_scale_and_origin_of_time_do_not_matter(width: float, origin: float) -> 
     value = np.arange(30.0)
     grid = align({READS: Series(t_s=origin + width * ticks, value=value)})
     assert grid.columns[READS].tolist() == value.tolist()
+
+
+@pytest.mark.parametrize(("buckets", "shared"), [((2, 3, 4), True), ((2, 4), False), ((), False)])
+def test_chosen_buckets_are_those_of_the_mask_and_take_no_memory_where_they_adjoin(
+    buckets: tuple[int, ...], shared: bool
+) -> None:
+    grid = align({READS: series([1, 2, 3, 4, 5], [10, 20, 30, 40, 50])}, window_s=(0, 5))
+    chosen = grid.where(np.isin(np.arange(5), buckets))
+    assert chosen.columns[READS].tolist() == [10.0 * (1 + bucket) for bucket in buckets]
+    assert np.shares_memory(chosen.columns[READS], grid.columns[READS]) is shared

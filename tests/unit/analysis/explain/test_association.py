@@ -5,6 +5,7 @@ import pytest
 
 from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import (
+    CentredSeries,
     associations,
     benjamini_hochberg,
     cell_correlations,
@@ -76,9 +77,9 @@ def test_constant_short_or_absent_series_say_nothing() -> None:
 
 def test_neighbours_that_are_alike_count_for_less() -> None:
     smooth = np.convolve(np.random.default_rng(8).normal(0, 1, 300), np.ones(10) / 10, "valid")
-    assert effective_size(smooth, smooth) < 100
+    assert effective_size(CentredSeries(smooth), CentredSeries(smooth)) < 100
     rough = np.random.default_rng(9).normal(0, 1, 290)
-    assert effective_size(rough, smooth) > 200
+    assert effective_size(CentredSeries(rough), CentredSeries(smooth)) > 200
 
 
 def test_benjamini_hochberg() -> None:

@@ -50,8 +50,11 @@ class Grid:
         return self.where((middle > t0_s) & (middle <= t1_s))
 
     def where(self, mask: Mask) -> Grid:
-        """The buckets of a mask of shape (buckets,)."""
-        return replace(self, t_s=self.t_s[mask], columns={key: value[mask] for key, value in self.columns.items()})
+        """The buckets of a mask of shape (buckets,); neighbouring ones share the memory of this grid."""
+        chosen = np.flatnonzero(mask)
+        adjoining = len(chosen) > 0 and chosen[-1] - chosen[0] + 1 == len(chosen)
+        rows = slice(chosen[0], chosen[-1] + 1) if adjoining else mask
+        return replace(self, t_s=self.t_s[rows], columns={key: value[rows] for key, value in self.columns.items()})
 
 
 def align(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -83,12 +84,13 @@ def cell_correlations(grid: Grid, latency: SeriesKey) -> CellCorrelations:
     target = grid.columns.get(latency)
     if target is None:
         return {}
+    ranked_latency: _RankedLatency = {}
     return {
         key: by_lag
         for key, column in grid.columns.items()
         if key.source != latency.source
         and not key.metric.startswith(_PARTS_OF_LATENCY)
-        and (by_lag := _by_lag(column[:INTERVALS_MAX], target[:INTERVALS_MAX]))
+        and (by_lag := _by_lag(column[:INTERVALS_MAX], target[:INTERVALS_MAX], ranked_latency))
     }
 
 
@@ -122,7 +124,11 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
     return tuple(sorted(rows, key=lambda row: (row.q_value, -abs(row.rho), row.key)))
 
 
-def _by_lag(metric: Floats, target: Floats) -> dict[int, Correlation]:
+_RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
+"""Ranks of the latency's differences, by lag and by the pairs that are used: most metrics use the same ones."""
+
+
+def _by_lag(metric: Floats, target: Floats, ranked_latency: _RankedLatency) -> dict[int, Correlation]:
     """Rank correlation of differences at each lag; empty for a metric that does not vary."""
     dx, dy = np.diff(metric), np.diff(target)
     by_lag = {}
@@ -131,10 +137,11 @@ def _by_lag(metric: Floats, target: Floats) -> dict[int, Correlation]:
         both = np.isfinite(x) & np.isfinite(y)
         if int(both.sum()) < CELL_SAMPLES_MIN or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
             continue
-        rx, ry = midranks(x[both]), midranks(y[both])
-        by_lag[lag] = Correlation(
-            rho=float(np.corrcoef(rx, ry)[0, 1]), samples=int(both.sum()), effective=effective_size(rx, ry)
-        )
+        used = (lag, both.tobytes())
+        if used not in ranked_latency:
+            ranked_latency[used] = CentredSeries(midranks(y[both]))
+        rx, ry = CentredSeries(midranks(x[both])), ranked_latency[used]
+        by_lag[lag] = Correlation(rho=rx.correlation(ry), samples=rx.size, effective=effective_size(rx, ry))
     return by_lag
 
 
@@ -159,15 +166,35 @@ def _strongest(cells: Sequence[Mapping[int, Correlation]]) -> tuple[int, Correla
     return lag, total, min(1.0, _p_value(total.rho, total.effective) * tried)
 
 
-def effective_size(x: Floats, y: Floats) -> float:
+class CentredSeries:
+    """A series of shape (samples,) less its mean."""
+
+    def __init__(self, values: Floats) -> None:
+        self._values = values - values.mean()
+        self._power = float(self._values @ self._values)
+        self.size = len(values)
+
+    def correlation(self, other: CentredSeries) -> float:
+        """Return Pearson's correlation with a series of the same length; both vary."""
+        product = float(self._values @ other._values)
+        return min(1.0, max(-1.0, product / math.sqrt(self._power * other._power)))
+
+    @cached_property
+    def autocorrelations(self) -> Floats:
+        """At lags from 1 to a fifth of the length, at most 19; zero where nothing varies."""
+        lags = range(1, max(2, min(20, self.size // 5)))
+        products = np.array([self._values[:-lag] @ self._values[lag:] for lag in lags])
+        return products / self._power if self._power > 0 else np.zeros(len(lags))
+
+
+def effective_size(x: CentredSeries, y: CentredSeries) -> float:
     """How many independent pairs two autocorrelated series are worth for their correlation; at most their length.
 
-    Source: Bayley and Hammersley 1946, with autocorrelations up to a tenth of the length.
+    Source: Bayley and Hammersley 1946, with autocorrelations up to a fifth of the length.
     """
-    size = len(x)
-    lags = np.arange(1, max(2, min(20, size // 5)))
-    shared = sum((1 - lag / size) * _autocorrelation(x, lag) * _autocorrelation(y, lag) for lag in lags.tolist())
-    return float(np.clip(size / (1 + 2 * max(0.0, shared)), 4.0, size))
+    products = x.autocorrelations * y.autocorrelations
+    shared = float((1 - np.arange(1, len(products) + 1) / x.size) @ products)
+    return float(np.clip(x.size / (1 + 2 * max(0.0, shared)), 4.0, x.size))
 
 
 def benjamini_hochberg(p_values: Mapping[SeriesKey, float]) -> dict[SeriesKey, float]:
@@ -186,9 +213,3 @@ def _p_value(rho: float, size: float) -> float:
         return 1.0 if size <= 4 else 0.0
     z = math.atanh(rho) * math.sqrt((size - 3) / _SPEARMAN_VARIANCE)
     return math.erfc(abs(z) / math.sqrt(2))
-
-
-def _autocorrelation(x: Floats, lag: int) -> float:
-    centred = x - x.mean()
-    power = float((centred**2).sum())
-    return float((centred[:-lag] * centred[lag:]).sum()) / power if power > 0 else 0.0
