@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from volbench.analysis.recorded.parsed import Recorded, recorded_of_epochs
+from volbench.analysis.recorded.parsed import Recorded, joined, recorded_of_epochs
 from volbench.records.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
 from volbench.store.series import Series, SeriesKey
 
@@ -140,12 +140,9 @@ def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]
 
 
 def _joined(pages: Sequence[_Metric]) -> _Metric:
-    """One metric of several pages or files; a time that comes twice keeps its last value."""
-    start_s = np.concatenate([page.start_s for page in pages])
-    value = np.concatenate([page.value for page in pages])
-    backwards = start_s[::-1]
-    unique, last = np.unique(backwards, return_index=True)
-    return _Metric(name=pages[0].name, statistic=pages[0].statistic, start_s=unique, value=value[::-1][last])
+    """One metric of several pages or files."""
+    points = joined([Series(t_s=page.start_s, value=page.value) for page in pages])
+    return _Metric(name=pages[0].name, statistic=pages[0].statistic, start_s=points.t_s, value=points.value)
 
 
 def _values(metrics: Mapping[str, _Metric]) -> Iterator[tuple[str, str, Floats, Floats]]:
@@ -241,13 +238,21 @@ def _of_statistics(name: str, points: Sequence[Mapping[str, Any]]) -> Iterator[_
 def _metric(name: str, statistic: str, stamps: Sequence[Any], values: Sequence[float]) -> _Metric:
     if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} has no lists of times and values")
-    if not all(isinstance(value, int | float) and abs(value) < NUMBER_MAX for value in values):
-        raise ValueError(f"{name} has a value that is no number")
     if len(stamps) != len(values):
         raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
-    start_s, value = _epochs(stamps), np.asarray(values, dtype=np.float64)
+    start_s, value = _epochs(stamps), _numbers(name, values)
     order = np.argsort(start_s, kind="stable")
     return _Metric(name=name, statistic=statistic, start_s=start_s[order], value=value[order])
+
+
+def _numbers(name: str, values: Sequence[Any]) -> Floats:
+    try:
+        numbers = np.asarray(values) if len(values) else np.empty(0)
+    except ValueError:  # lists of different lengths among them
+        numbers = np.empty(0, np.object_)
+    if numbers.dtype.kind not in "biuf" or numbers.ndim != 1 or not (np.abs(numbers) < NUMBER_MAX).all():
+        raise ValueError(f"{name} has a value that is no number")
+    return numbers.astype(np.float64)
 
 
 def _epochs(stamps: Sequence[Any]) -> Floats:
@@ -258,10 +263,10 @@ def _epochs(stamps: Sequence[Any]) -> Floats:
         if not all(0 <= stamp < EPOCH_MAX_S for stamp in stamps):
             raise ValueError("a time is outside 1970 .. 9000")
         return np.asarray(stamps, dtype=np.float64)
-    texts = [str(stamp) for stamp in stamps]
-    zoned = texts[0].endswith("Z") or "+" in texts[0][10:] or "-" in texts[0][10:]
+    first = str(stamps[0])
+    zoned = first.endswith("Z") or "+" in first[10:] or "-" in first[10:]
     try:
-        times = pa.array(texts).cast(pa.timestamp("us", tz="UTC" if zoned else None))
+        times = pa.array(stamps, pa.string()).cast(pa.timestamp("us", tz="UTC" if zoned else None))
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise ValueError(f"a time cannot be read: {str(error).splitlines()[0]}") from error
     epochs = np.asarray(times.cast(pa.int64()).to_numpy(), dtype=np.float64) / 1e6

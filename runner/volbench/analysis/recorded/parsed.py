@@ -130,13 +130,21 @@ def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
     for recorded in files:
         for candidate in _file_series(recorded):
             groups.setdefault((candidate.source, candidate.entity), []).append(candidate)
-    table = Table()
+    parts: dict[SeriesKey, list[Series]] = {}
     for candidates in groups.values():
         for candidate in _without_rivals(candidates):
             for metric, series in candidate.series.items():
-                for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
-                    table.add(t_s, candidate.source, metric, candidate.entity, value)
-    return table.series()
+                key = SeriesKey(source=candidate.source, metric=metric, entity=candidate.entity)
+                parts.setdefault(key, []).append(series)
+    return {key: joined(of_key) for key, of_key in parts.items()}
+
+
+def joined(parts: Sequence[Series]) -> Series:
+    """One series of several, ascending in time; a time that comes twice keeps its last value."""
+    t_s = np.concatenate([part.t_s for part in parts])[::-1]
+    value = np.concatenate([part.value for part in parts])[::-1]
+    times, last = np.unique(t_s, return_index=True)
+    return Series(t_s=times, value=value[last])
 
 
 @dataclass(frozen=True, kw_only=True)

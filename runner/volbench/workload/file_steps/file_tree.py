@@ -106,17 +106,18 @@ def stat_job() -> Callable[[SmallFile], object]:
 def copy_job(source: str, target: str, *, fsync: bool) -> Callable[[SmallFile], object]:
     """Return a job that copies a file as cp does without clones; threads must not share the job."""
     buffer = memoryview(bytearray(_READ_BYTES))
+    vector, prefix = [buffer], len(source)
 
     def copy(file: SmallFile) -> None:
-        source_fd = os.open(file.path, os.O_RDONLY)
+        path = file.path
+        source_fd = os.open(path, os.O_RDONLY)
         try:
-            target_fd = os.open(
-                target + file.path.removeprefix(source), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644
-            )
+            target_fd = os.open(target + path[prefix:], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
             try:
                 left = file.size
-                while left > 0 and (size := os.readv(source_fd, [buffer])):
-                    _write(target_fd, buffer[:size])
+                while left > 0 and (size := os.readv(source_fd, vector)):
+                    if (written := os.write(target_fd, buffer[:size])) < size:
+                        _write(target_fd, buffer[written:size])
                     left -= size
                 if fsync:
                     os.fsync(target_fd)
