@@ -15,7 +15,9 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +122,8 @@ def stopped(blocks: list[list[Row]]) -> tuple[int, PairSummary]:
 
 
 def simulate(condition: Condition, *, families: int, seed: int) -> Outcome:
-    """Runs of a condition, each from a draw of its own."""
+    """Runs of a condition, each from a draw of its own; fewer where each has several steps."""
+    families = max(200, families // condition.steps)
     named = right = undecided = cells = 0
     for family in range(families):
         count, pair = stopped(simulated_rows(condition, np.random.default_rng([seed, family])))
@@ -155,16 +158,16 @@ def main() -> int:
     sys.stdout.write(f"{'condition':40} {'named':>7} {'right':>7} {'open':>7} {'cells':>6}\n")
     outcomes: list[Any] = []
     failed: list[Any] = []
-    for condition in CONDITIONS:
-        families = max(200, options.families // condition.steps)
-        outcome = simulate(condition, families=families, seed=options.seed)
-        outcomes.append(outcome)
-        failed += faults(outcome, condition)
-        sys.stdout.write(
-            f"{condition.name:40} {outcome.named:7.1%} {outcome.right:7.1%} {outcome.undecided:7.1%}"
-            f" {outcome.cells:6.1f}\n"
-        )
-        sys.stdout.flush()
+    with ProcessPoolExecutor() as pool:
+        simulated = pool.map(partial(simulate, families=options.families, seed=options.seed), CONDITIONS)
+        for condition, outcome in zip(CONDITIONS, simulated, strict=True):
+            outcomes.append(outcome)
+            failed += faults(outcome, condition)
+            sys.stdout.write(
+                f"{condition.name:40} {outcome.named:7.1%} {outcome.right:7.1%} {outcome.undecided:7.1%}"
+                f" {outcome.cells:6.1f}\n"
+            )
+            sys.stdout.flush()
     if options.json:
         options.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
     for text in failed:

@@ -17,7 +17,9 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -157,7 +159,16 @@ def faults(found: Rates, *, ratio: float, offset: float, runs: int) -> Iterator[
         yield f"{name}: {found.better:.1%} are found, at least {POWER_MIN:.0%} should be"
 
 
-def print_rates(families: int, seed: int) -> list[str]:
+_Case = tuple[float, float, int, int]
+"""Ratio, offset, runs, metrics."""
+
+
+def _rates_of(families: int, seed: int, case: _Case) -> Rates:
+    ratio, offset, runs, metrics = case
+    return rates(families=families, runs=runs, offset=offset, ratio=ratio, metrics=metrics, seed=seed)
+
+
+def print_rates(pool: ProcessPoolExecutor, families: int, seed: int) -> list[str]:
     """Prints error rates and power; returns what is beyond its limit."""
     failed: list[str] = []
     head = "  true offset  runs metrics |  p raw p Holm verdict better equiv. needed"
@@ -170,8 +181,8 @@ def print_rates(families: int, seed: int) -> list[str]:
         ("Equal: equivalence found", [(1.0, o, n, 1) for o in small for n in (4, 5, 8, 12)]),
     ):
         sys.stdout.write(f"\n{title}\n{head}\n")
-        for ratio, offset, runs, metrics in cases:
-            r = rates(families=families, runs=runs, offset=offset, ratio=ratio, metrics=metrics, seed=seed)
+        simulated = pool.map(partial(_rates_of, families, seed), cases)
+        for (ratio, offset, runs, metrics), r in zip(cases, simulated, strict=True):
             sys.stdout.write(
                 f"{ratio - 1:6.0%} {offset:6.1%} {runs:2}v{runs:<2} {metrics:7} | {r.raw:6.1%} {r.adjusted:6.1%} "
                 f"{r.verdict:7.1%} {r.better:6.1%} {r.equivalent:6.1%} {r.runs_needed:6.0f}\n"
@@ -201,7 +212,8 @@ def main() -> int:
     parser.add_argument("--families", type=int, default=2000, help="simulated families for each row")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    failed = print_rates(options.families, options.seed)
+    with ProcessPoolExecutor() as pool:
+        failed = print_rates(pool, options.families, options.seed)
     print_proposals(min(options.families, 500), options.seed)
     sys.stdout.write("\nMann-Whitney on seconds, A/A: false alarms\n")
     for offset in (0.0, 0.03, 0.08):
