@@ -312,8 +312,8 @@ def table(facts: Mapping[str, object], figures: Sequence[Figure]) -> str:
     lines = [
         "# Figures of the emulated volumes",
         "",
-        "By `tests/benchmarks/emulator.py`. Where nothing is asked, the figure explains another. `load` is the machine's",
-        "load average (1 min) when the figure was taken, the benchmark's own load included.",
+        "By `tests/benchmarks/emulator.py`. Where nothing is asked, the figure explains another. `load` is the",
+        "machine's load average (1 min) when the figure was taken, the benchmark's own load included.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
         "",
