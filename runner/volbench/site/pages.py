@@ -22,7 +22,7 @@ from volbench.site.junit import RUNS_NEEDED, regression_text
 from volbench.site.pair import Pair, differing_settings
 from volbench.site.summary import RunSummary
 
-CHARTS_VERSION = 1
+CHARTS_VERSION = 2
 """Of what this module draws; to be raised with it."""
 _WIDTH, _HEIGHT, _EDGE = 1000, 240, 12
 _LATEST_METRICS = 3
@@ -122,6 +122,7 @@ def index_page(index: Index, by_page: Mapping[str, Sequence[History]], *, recent
             if (sentence := regression_text(history, recent=recent))
         ],
         pages=[_page_row(page, group) for page, group in sorted(by_page.items())],
+        runs_needed=RUNS_NEEDED,
         suites=sorted({run.summary.suite for run in runs if run.summary}),
         volumes=sorted({volume.name for run in runs if run.summary for volume in run.summary.volumes}),
         verdicts=sorted({run.summary.verdict for run in runs if run.summary}),
@@ -138,7 +139,7 @@ def history_page(group: Sequence[History], summaries: Mapping[str, RunSummary], 
             "chart": chart(history),
             "regression": regression_text(history, recent=recent),
             "changes": [_change(history, number, summaries) for number in range(len(history.changes))],
-            "latest": text.quantity(history.points[-1].value, history.group.unit),
+            "latest": _titled(history.points[-1].value, history.group.unit),
         }
         for history in group
     ]
@@ -164,14 +165,15 @@ def chart(history: History) -> Chart:
     low, high = min(point.low for point in points), max(point.high for point in points)
     if low > 0 and low < high / 2:
         low = 0.0
-    span = (high - low) or 1.0
+    span = high - low
     step = (_WIDTH - 2 * _EDGE) / max(1, len(points) - 1)
 
     def x(index: float) -> float:
         return round(_WIDTH / 2 if len(points) == 1 else _EDGE + index * step, 1)
 
     def y(value: float) -> float:
-        return round(_HEIGHT - _EDGE - (value - low) / span * (_HEIGHT - 2 * _EDGE), 1)
+        share = (value - low) / span if high > low else 0.5
+        return round(_HEIGHT - _EDGE - share * (_HEIGHT - 2 * _EDGE), 1)
 
     edges = [0, *(change.index for change in history.changes), len(points)]
     levels = [change.before for change in history.changes] + [change.after for change in history.changes[-1:]]
@@ -210,9 +212,11 @@ def _change(history: History, number: int, summaries: Mapping[str, RunSummary]) 
 
 def _page_row(page: str, group: Sequence[History]) -> dict[str, Any]:
     latest: dict[str, str] = {}
+    has_steps = len({history.group.step for history in group}) > 1
     for history in group:
         title, value = _title(history.group.metric), history.points[-1].value
-        latest.setdefault(title, f"{title} {text.quantity(value, history.group.unit)}")
+        of_step = f" ({history.group.step})" if has_steps else ""
+        latest.setdefault(title, f"{title} {_titled(value, history.group.unit)}{of_step}")
     return {
         "page": page,
         "suite": group[0].suite,
@@ -221,6 +225,11 @@ def _page_row(page: str, group: Sequence[History]) -> dict[str, Any]:
         "changes": sum(len(history.changes) for history in group),
         "latest": ", ".join(list(latest.values())[:_LATEST_METRICS]),
     }
+
+
+def _titled(value: float, unit: str) -> str:
+    """A value behind its metric's title, which says what happens each second."""
+    return text.number(value) if unit == "1/s" else text.quantity(value, unit)
 
 
 def _report_link(name: str, reports: str | None) -> str:

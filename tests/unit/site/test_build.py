@@ -147,3 +147,21 @@ def test_no_run_and_an_unknown_run_are_usage_errors(tmp_path: Path) -> None:
     (name,) = write_history(tmp_path / "results", 1)
     with pytest.raises(UsageError, match="there is no run 'x'"):
         build_site(tmp_path / "results", tmp_path / "site", pairs=[(name, "x")])
+
+
+def test_a_history_that_is_too_short_is_not_called_free_of_regressions(tmp_path: Path) -> None:
+    write_history(tmp_path / "results", 1)
+    build_site(tmp_path / "results", tmp_path / "site")
+    assert "No regression" not in (tmp_path / "site" / "index.html").read_text()
+    assert "<svg" not in page_of(tmp_path / "site", "disk")  # one run has no course
+
+
+def test_histories_that_are_not_judged_are_counted(tmp_path: Path) -> None:
+    write_history(tmp_path / "results", 10)
+    shutil.copytree(next((tmp_path / "results").iterdir()), tmp_path / "results" / "other")
+    report = tmp_path / "results" / "other" / "report.json"
+    content = json.loads(report.read_text())
+    report.write_text(json.dumps({**content, "suite": "other"}))
+    build_site(tmp_path / "results", tmp_path / "site")
+    index = (tmp_path / "site" / "index.html").read_text()
+    assert "of 2 of 4 histories; the others have fewer than 10 runs." in index
