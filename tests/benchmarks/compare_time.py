@@ -42,7 +42,7 @@ def main() -> int:
     if done.returncode not in (0, 6):  # 6: no verdict
         return 3
     report = json.loads(done.stdout)
-    timing, cells = report["timing"], len(report["cells"])
+    timing, cells = report["timing"], len({step["cell_id"] for step in report["cells"]})
     fixed_s = wall_s + (FIXED_CELLS - cells) * timing["wall_s"] / cells
     print(report["summary"]["sentence"])
     print(

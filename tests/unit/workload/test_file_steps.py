@@ -6,6 +6,7 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from volbench.records.steps.fio import FioStep
 from volbench.records.steps.sequential import SequentialStep
 from volbench.records.steps.small_files import SmallFilesStep
 from volbench.volume.marker import MARKER
+from volbench.workload.file_steps import small_files
 from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
 from volbench.workload.timed import timed_operations
@@ -65,6 +67,22 @@ def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_p
     total = sum(part.outcome.metrics["files_s"].value for part in outcome.sub_results if part.suffix != "read_warm")
     assert outcome.metrics["files_total_s"].value == pytest.approx(total)
     assert names_in(ctx.volume_dir) == [MARKER]
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "permitted", "asked", "noted"),
+    [("ext4", True, True, False), ("ext4", False, True, True), ("xfs", True, False, False)],
+)
+def test_inodes_deleted_by_the_cell_before_do_not_slow_down_ext4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, asked: bool, noted: bool
+) -> None:
+    drop = Mock(return_value=permitted)
+    monkeypatch.setattr(small_files, "drop_caches", drop)
+    ctx, _ = context_on(tmp_path)
+    ctx = replace(ctx, volume_facts=ctx.volume_facts.model_copy(update={"filesystem": filesystem}))
+    outcome = workload_for(SMALL).run(SMALL, ctx)
+    assert drop.called is asked
+    assert any("slower on ext4" in note for note in outcome.notes) is noted
 
 
 @pytest.mark.parametrize("publish", ["link", "rename"])
