@@ -3,7 +3,7 @@
 Run it: `python tests/benchmarks/small_files.py [--dir /var/tmp] [--files 38000] [--mb 800] [--rounds 5]`; exit 1 is
 above 1.2 times the time of cp. Both copy the same tree out of the page cache and sync nothing; they take turns and
 go first in turn, and the best round of each counts, since whatever else the machine does can only add time. Each
-round begins with the machine's caches dropped where that is permitted (see `_forget_deleted_inodes` of the step),
+round begins with the machine's caches dropped where that is permitted (see `volume/deleted_inodes.py`),
 and the tree read once: after the removal of a round's files cp took ten times as long on ext4.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from volbench.records.steps.small_files import SmallFilesStep
-from volbench.volume.coldness import drop_caches
+from volbench.volume.deleted_inodes import forget_deleted_inodes
 from volbench.workload.file_steps.file_tree import (
     Content,
     SmallFile,
@@ -71,8 +71,8 @@ def ours(tree: list[SmallFile], source: Path, target: Path) -> None:
     )
 
 
-def forget_deleted_inodes(tree: list[SmallFile]) -> None:
-    if drop_caches():
+def without_deleted_inodes(tree: list[SmallFile], directory: Path) -> None:
+    if forget_deleted_inodes(directory):
         read = read_job()
         for file in tree:
             read(file)
@@ -93,7 +93,7 @@ def main() -> int:
         tree = make_tree(directory / "tree", files=options.files, mb=options.mb)
         for number in range(options.rounds):
             for who in sorted(copies, reverse=bool(number % 2)):
-                forget_deleted_inodes(tree)
+                without_deleted_inodes(tree, directory)
                 begun_s = time.monotonic()
                 copies[who](tree, directory / "tree", directory / "copy")
                 times[who].append(time.monotonic() - begun_s)

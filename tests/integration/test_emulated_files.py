@@ -19,8 +19,9 @@ from twin import Twin
 from waiting import wait_for
 
 from volbench.profile.resolve import resolve
+from volbench.volume.deleted_inodes import sync_filesystem
 from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.workload.scratch import acknowledge_lost_writes, sync_filesystem
+from volbench.workload.scratch import acknowledge_lost_writes
 
 pytestmark = pytest.mark.emulator
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -11,11 +9,10 @@ from pathlib import Path
 
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.volume.deleted_inodes import sync_filesystem
 from volbench.volume.emulated.control import without_delays
 from volbench.volume.ownership import is_owned
 from volbench.workload.interface import StepContext
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def require_own_volume(step_name: str, ctx: StepContext) -> None:
@@ -68,14 +65,3 @@ def acknowledge_lost_writes(directory: Path) -> None:
     """
     with suppress(OSError):
         sync_filesystem(directory)
-
-
-def sync_filesystem(directory: Path) -> None:
-    """Write back all dirty pages of a directory's filesystem and wait for the end. Raise OSError."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        if _libc.syncfs(ctypes.c_int(descriptor)) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(directory))
-    finally:
-        os.close(descriptor)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from docker.errors import APIError, NotFound
 
 from volbench.errors import StepFailed
-from volbench.placement.docker import containers
+from volbench.placement.docker import containers, target
 from volbench.placement.docker.containers import DockerPlacement
 
 BOUND_S = 60.0
@@ -99,3 +102,25 @@ def test_a_container_that_does_not_run_is_not_waited_for() -> None:
     agent = placement(Engine(status="created"), [])
     assert not agent.running()
     agent.wait_for_end(BOUND_S)
+
+
+@pytest.mark.parametrize(
+    ("kind", "filesystem", "emulated", "expected"),
+    [
+        ("small_files", "ext4", False, True),
+        ("small_files", "fuse.volbench", True, True),  # its files lie on a file system of this machine
+        ("small_files", "xfs", False, False),
+        ("oltp", "ext4", False, False),
+    ],
+)
+def test_deleted_inodes_are_forgotten_before_a_cell_of_small_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, kind: str, filesystem: str, emulated: bool, expected: bool
+) -> None:
+    forget = Mock(return_value=True)
+    monkeypatch.setattr(target, "forget_deleted_inodes", forget)
+    monkeypatch.setattr(target, "discover", lambda _: SimpleNamespace(filesystem=filesystem))
+    volume = SimpleNamespace(host_path=tmp_path, emulator_socket=tmp_path if emulated else None)
+    target._forget_deleted_inodes(
+        SimpleNamespace(volume=volume, cell=SimpleNamespace(steps=[SimpleNamespace(kind=kind)]))  # type: ignore[arg-type]
+    )
+    assert forget.called is expected

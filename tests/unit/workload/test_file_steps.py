@@ -77,7 +77,7 @@ def test_inodes_deleted_by_the_cell_before_do_not_slow_down_ext4(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, asked: bool, noted: bool
 ) -> None:
     drop = Mock(return_value=permitted)
-    monkeypatch.setattr(small_files, "drop_caches", drop)
+    monkeypatch.setattr(small_files, "forget_deleted_inodes", drop)
     ctx, _ = context_on(tmp_path)
     ctx = replace(ctx, volume_facts=ctx.volume_facts.model_copy(update={"filesystem": filesystem}))
     outcome = workload_for(SMALL).run(SMALL, ctx)

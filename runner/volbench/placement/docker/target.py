@@ -30,6 +30,8 @@ from volbench.records.cell import CellPlaces
 from volbench.records.own_files import own_directories
 from volbench.records.run import PlannedCell
 from volbench.volume import ownership
+from volbench.volume.deleted_inodes import concerns, forget_deleted_inodes
+from volbench.volume.facts.discovery import discover
 from volbench.volume.interface import OpenVolume
 from volbench.volume.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
 
@@ -94,6 +96,7 @@ class DockerTarget:
         image = server_image(self._client, job.cell.server)
         tools = tools_image(self._client, self._tools)
         control = self._make_directories(job)
+        _forget_deleted_inodes(job)
         _write_into(control, SUPERVISOR_SCRIPT, job.supervisor_script)
         server_mounts, agent_mounts = self._mounts(job)
         inside = f"{INSIDE.control_dir}/{SUPERVISOR_SCRIPT}"
@@ -261,6 +264,17 @@ class DockerTarget:
         for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
             if directory.exists():
                 ownership.remove(directory)
+
+
+def _forget_deleted_inodes(job: Job) -> None:
+    """Before a cell of small files: its container may not drop the machine's caches, which root may."""
+    if job.volume is None or job.volume.host_path is None:
+        return
+    emulated = job.volume.emulator_socket is not None
+    if any(step.kind == "small_files" for step in job.cell.steps) and concerns(
+        discover(job.volume.host_path).filesystem, emulated=emulated
+    ):
+        forget_deleted_inodes(job.volume.host_path)
 
 
 def _write_into(directory: Path, name: str, content: bytes) -> None:

@@ -16,9 +16,9 @@ from volbench.volume.coldness import (
     evict,
     resident_pages,
 )
+from volbench.volume.deleted_inodes import sync_filesystem
 from volbench.volume.facts.discovery import cache_below
 from volbench.workload.files import stored_bytes, tree_files
-from volbench.workload.scratch import sync_filesystem
 
 DETAILED_FILES_MAX = 500
 COLD_LABELS = ("true-cold", "file-cold", "client-cold")

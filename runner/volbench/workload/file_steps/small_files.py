@@ -15,7 +15,7 @@ from volbench.errors import StepFailed
 from volbench.records.base import Scalar
 from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps.small_files import FILE_PHASES, FilePhase, SmallFilesStep
-from volbench.volume.coldness import drop_caches
+from volbench.volume.deleted_inodes import concerns, forget_deleted_inodes, sync_filesystem
 from volbench.workload.cold.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
 from volbench.workload.file_steps.file_tree import (
     Content,
@@ -34,7 +34,7 @@ from volbench.workload.file_steps.git_clone import clone, make_repository, requi
 from volbench.workload.files import CpuMeter, require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.process import tool_version
-from volbench.workload.scratch import require_own_volume, scratch_on_volume, sync_filesystem
+from volbench.workload.scratch import require_own_volume, scratch_on_volume
 from volbench.workload.timed import Timed, timed_operations
 
 _WITHOUT_CONTENT = ("stat", "delete")
@@ -92,7 +92,7 @@ class SmallFiles(Workload[SmallFilesStep]):
         sub_results: list[SubResult] = []
         with scratch_on_volume(ctx, step.name) as directory:
             tree = _planned(step, directory, seed=ctx.seed)
-            notes = ("the server was idle", *_forget_deleted_inodes(ctx))
+            notes = ("the server was idle", *_after_deletions(ctx))
             try:
                 if "clone" in step.phases:
                     sub_results.append(_clone(tree, ctx))
@@ -117,21 +117,16 @@ class SmallFiles(Workload[SmallFilesStep]):
         )
 
 
-def _forget_deleted_inodes(ctx: StepContext) -> tuple[str, ...]:
-    """Let ext4 reuse the inodes of files that the cell before deleted. Return a note where that is not permitted.
-
-    For some time ext4 gives no deleted inode away, and looks at all of them for every new file: 20,000 files took
-    up to seven times the CPU time after 20,000 were deleted (Linux 6.18; by perf in `recently_deleted` of
-    fs/ext4/ialloc.c), and no more than at first once the caches were dropped.
-    """
-    if ctx.volume_facts.filesystem != "ext4":
+def _after_deletions(ctx: StepContext) -> tuple[str, ...]:
+    """Keep files that were deleted before from slowing down new ones. Return a note where it is not permitted."""
+    filesystem = ctx.volume_facts.filesystem
+    if not concerns(filesystem, emulated=ctx.emulator_socket is not None):
         return ()
-    sync_filesystem(ctx.volume_dir)
-    if drop_caches():
+    if forget_deleted_inodes(ctx.volume_dir) or filesystem != "ext4":
         return ()
     return (
-        "new files are slower on ext4 for some time after many were deleted, as by the cell before,"
-        " and the machine's caches could not be dropped against that (no permission)",
+        "new files are slower on ext4 for some time after many were deleted; the machine's caches can be dropped"
+        " against that between cells, by root, but not within a container",
     )
 
 
