@@ -92,7 +92,7 @@ def _emulator_daemon() -> Means:
     """The program behind `emulated:` volumes."""
     name, daemon = "emulator daemon", find_daemon()
     if daemon is None:
-        fix = "make test (it compiles the daemon, and installs cargo where it can)"
+        fix = "make setup (it compiles the daemon, and installs cargo where it can)"
         return Means(name=name, present=False, evidence=f"no {DAEMON} next to this Python or on PATH", mend=fix)
     return Means(name=name, present=True, evidence=str(daemon))
 

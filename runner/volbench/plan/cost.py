@@ -14,6 +14,8 @@ ROW_BYTES = 235
 """A sysbench row in InnoDB with its secondary index: 1,000,000 rows are about 235 MB (measured on MySQL 9.7)."""
 SERVER_FILES_BYTES = 400 * 2**20
 """System tablespaces, doublewrite, a redo log of DEFAULT_REDO_BYTES and the binary log of a start; no tables."""
+DEFAULT_POOL_BYTES = 128 * 2**20
+"""innodb_buffer_pool_size of MySQL and MariaDB, without innodb_dedicated_server."""
 DEFAULT_REDO_BYTES = 100 * 2**20
 """innodb_redo_log_capacity of MySQL 8.0.30 and later; MariaDB's innodb_log_file_size is 96 MiB."""
 CELL_OVERHEAD_S = SERVER_RESTART_S
@@ -46,6 +48,15 @@ def dataset_bytes(dataset: DatasetSpec) -> int:
 def server_bytes(server: ServerSpec) -> int:
     """About how large the server's own files are. A value that is no size is left to the server to refuse."""
     return SERVER_FILES_BYTES + max(0, _redo_bytes(server) - DEFAULT_REDO_BYTES)
+
+
+def buffer_pool_bytes(server: ServerSpec) -> int:
+    """Size of the server's buffer pool; the servers' default where the suite sets none, or what is no size."""
+    try:
+        set_to = server.option("innodb_buffer_pool_size")
+        return DEFAULT_POOL_BYTES if set_to is None else parse_server_size_bytes(set_to)
+    except ValueError:
+        return DEFAULT_POOL_BYTES
 
 
 def _redo_bytes(server: ServerSpec) -> int:

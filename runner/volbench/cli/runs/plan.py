@@ -29,7 +29,7 @@ from volbench.placement.kubernetes.options import (
     parse_options,
     read_options,
 )
-from volbench.plan.cost import Cost, estimate, replacements_max
+from volbench.plan.cost import Cost, buffer_pool_bytes, dataset_bytes, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
@@ -245,7 +245,24 @@ def volumes_share_storage(run: RunRecord) -> bool:
 
 def caveats_of(planned: Planned) -> list[str]:
     """Return caveats on the plan's directories, and on their free space."""
-    return [*storage_caveats(planned.run), *space_caveats(planned.run, planned.cost.volume_bytes)]
+    return [
+        *storage_caveats(planned.run),
+        *space_caveats(planned.run, planned.cost.volume_bytes),
+        *_memory_caveats(planned.run),
+    ]
+
+
+def _memory_caveats(run: RunRecord) -> Iterator[str]:
+    """Yield a line where the load's data fit in the server's memory: its reads then say nothing about a volume."""
+    loads = any(step.kind == "oltp" for step in run.suite.steps)
+    if not loads or run.target == "attach" or run.suite.dataset.is_own:
+        return
+    data, pool = dataset_bytes(run.suite.dataset), buffer_pool_bytes(run.suite.server)
+    if data <= pool:
+        yield (
+            f"The data ({size(data)}) fit in the buffer pool ({size(pool)}): once read, they come from memory, and"
+            " only writes show the volume. Use more rows, or a smaller innodb_buffer_pool_size."
+        )
 
 
 def storage_caveats(run: RunRecord) -> list[str]:
@@ -259,7 +276,11 @@ def storage_caveats(run: RunRecord) -> list[str]:
 
 def _missing_directories(run: RunRecord) -> Iterator[str]:
     for volume in run.volumes if run.target in ("local", "docker") else ():
-        if volume.kind == "path" and not volume.variant_of and not os.path.lexists(volume.location):
+        if volume.kind != "path" or volume.variant_of or Path(volume.location).is_dir():
+            continue
+        if os.path.lexists(volume.location):
+            yield f"Volume {volume.name}: {volume.location} is not a directory. Name the directory of the volume."
+        else:
             yield f"Volume {volume.name}: {volume.location} does not exist on this machine. Mount the volume there."
 
 

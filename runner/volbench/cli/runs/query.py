@@ -18,7 +18,8 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            help="SQL over runs, cells, metrics (valid steps only), all_metrics, comparisons, series, histograms."
+            help="SQL over runs, cells, metrics (valid steps only), all_metrics, comparisons, time_budgets, "
+            "time_differences, series, histograms."
         ),
     ],
     results: options.Results = Path("results"),
