@@ -46,6 +46,25 @@ def test_a_plan_says_that_a_directory_does_not_exist(tmp_path: Path) -> None:
     assert missing == f"Volume a: {tmp_path}/a does not exist on this machine. Mount the volume there."
 
 
+def test_a_plan_says_that_a_volume_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").mkdir()
+    caveat, *_ = storage_caveats(planned(tmp_path / "a", tmp_path / "b").run)
+    assert caveat == f"Volume a: {tmp_path}/a is not a directory. Name the directory of the volume."
+
+
+@pytest.mark.parametrize(("pool", "warned"), [("32M", False), ("64M", True), ("1G", True), ("nonsense", True)])
+def test_a_plan_warns_of_data_that_fit_in_the_buffer_pool(tmp_path: Path, pool: str, warned: bool) -> None:
+    """quick has 54 MiB; what is no size is the server's to refuse, and counts as its default of 128 MiB."""
+    plan = make_plan(
+        QUICK,
+        [f"a=path:{tmp_path}"],
+        target="local",
+        settings=[f"engine.config.innodb_buffer_pool_size={pool}"],
+    )
+    assert any("fit in the buffer pool" in caveat for caveat in caveats_of(plan)) is warned
+
+
 @pytest.mark.parametrize(("same", "default"), [(False, False), (True, True)])
 def test_run_asks_and_enter_means_no(
     forgotten: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, default: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +275,8 @@ def _forget_deleted_inodes(job: Job) -> None:
     if any(step.kind == "small_files" for step in job.cell.steps) and concerns(
         discover(job.volume.host_path).filesystem, emulated=emulated
     ):
-        forget_deleted_inodes(job.volume.host_path)
+        with suppress(OSError):  # a volume that does not work is the cell's to report
+            forget_deleted_inodes(job.volume.host_path)
 
 
 def _write_into(directory: Path, name: str, content: bytes) -> None:

@@ -92,8 +92,8 @@ class SmallFiles(Workload[SmallFilesStep]):
         sub_results: list[SubResult] = []
         with scratch_on_volume(ctx, step.name) as directory:
             tree = _planned(step, directory, seed=ctx.seed)
-            notes = ("the server was idle", *_after_deletions(ctx))
             try:
+                notes = ("the server was idle", *_after_deletions(ctx))
                 if "clone" in step.phases:
                     sub_results.append(_clone(tree, ctx))
                 sub_results += [_phase(phase, tree, ctx) for phase in FILE_PHASES[1:] if phase in step.phases]
