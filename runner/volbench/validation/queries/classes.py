@@ -149,7 +149,6 @@ class _Tallies:
         self._schemas, self._samples_each = schemas, samples_each
         self.classes: dict[tuple[str, str], _Tally] = {}
         self.skipped: dict[tuple[str, str], _Tally] = {}
-        self._is_read: dict[str, bool] = {}
 
     def add_all(self, statements: Iterable[tuple[str | None, float, str]]) -> None:
         """Add statements: schema, query time in seconds, text."""
@@ -178,12 +177,10 @@ class _Tallies:
         if undecided:
             self._skip(undecided, "")  # its turn among the reasons, should the schema turn out to be another
         shape = fingerprint(sql)
-        if shape not in self._is_read:
-            self._is_read[shape] = only_reads(sql)
-        if not self._is_read[shape]:
-            return self._skip(undecided, WRITES), False
         if not is_utf8(sql):
             return self._skip(undecided, NOT_TEXT), False
+        if not only_reads(sql):  # not once for a shape: a comment that a server executes is no part of all of them
+            return self._skip(undecided, WRITES), False
         return self.classes.setdefault((schema or "", shape), _Tally()), True
 
     def _skip(self, schema: str, reason: str) -> _Tally:
