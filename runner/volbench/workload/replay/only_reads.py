@@ -38,7 +38,7 @@ def refuse_writes(sql: str) -> None:
     """Raise Refused for anything but one reading statement. Literals are ignored, so data cannot pose as SQL."""
     bare = fingerprint(sql)
     plain = _QUOTED.sub("`x`", bare)
-    if _READS.match(bare) and not _WRITES.search(plain) and ";" not in plain and not _unsure(sql, bare):
+    if _READS.match(bare) and not _WRITES.search(plain) and ";" not in plain and not _is_ambiguous(sql, bare):
         return
     raise Refused(
         "volbench was about to send a statement that may write to the source",
@@ -48,7 +48,7 @@ def refuse_writes(sql: str) -> None:
     )
 
 
-def _unsure(sql: str, bare: str) -> bool:
+def _is_ambiguous(sql: str, bare: str) -> bool:
     """Whether servers may read the text otherwise, or it calls a function that is not known to compute only."""
     if _EXECUTED_COMMENT.search(sql) or _SEPARATOR.search(TOKEN.sub("", sql)) or "\\" in TOKEN.sub("", sql):
         return True
