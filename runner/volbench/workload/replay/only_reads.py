@@ -73,5 +73,5 @@ def _computes(call: re.Match[str]) -> bool:
 def _builtin() -> dict[str, bool]:
     """Names of built-in functions, and whether the parser knows them only with `(` at once after the bare name."""
     text = (Path(__file__).parent / "functions.txt").read_text(encoding="ascii")
-    words = " ".join(line for line in text.splitlines() if not line.startswith("#")).split()
-    return {word.rstrip("!"): word.endswith("!") for word in words}
+    names = " ".join(line for line in text.splitlines() if not line.startswith("#")).split()
+    return {name.rstrip("!"): name.endswith("!") for name in names}
