@@ -33,7 +33,7 @@ AT_ONCE_RATIO_MAX = 1.3
 REPEATS = 2
 RUN_S_MAX = 900.0
 SUITE = """\
-schema: 1
+schema: 2
 name: idle-cells
 dataset: {{tables: 1, rows: 2000}}
 steps: [{{kind: idle, name: idle, duration: {idle}s}}]

@@ -37,7 +37,7 @@ LOAD_S = 60
 REPEATS = 6
 """The replay and its five classes are six rows: of 4 against 4 cells no row can be certain, of 5 just those without
 any overlap (p = 2/252, times 6)."""
-SUITE = """schema: 1
+SUITE = """schema: 2
 name: own-data
 engine: {{flavor: {flavor}, config: {{innodb_buffer_pool_size: {pool}}}}}
 dataset: {{kind: dump, path: {place}/shop.sql, schema: shop, size: 3GiB}}

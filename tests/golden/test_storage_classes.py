@@ -14,9 +14,9 @@ HERE = Path(__file__).parent
 ROWS = TypeAdapter(tuple[StorageClassRow, ...])
 
 
-def test_markdown_of_storage_classes_1() -> None:
-    rows = ROWS.validate_json((HERE / "storage-classes-1.json").read_bytes())
-    report = Report.model_validate_json((HERE / "report-schema-1.json").read_bytes())
+def test_markdown_of_storage_classes() -> None:
+    rows = ROWS.validate_json((HERE / "storage-classes.json").read_bytes())
+    report = Report.model_validate_json((HERE / "report.json").read_bytes())
     text = markdown(report.model_copy(update={"storage_classes": rows}))
     table, notes = text[text.index("| read-write threads=4 | transactions/s |") :].split("\n\n")[:2]
-    assert f"{table}\n\n{notes}\n" == (HERE / "storage-classes-1.md").read_text()
+    assert f"{table}\n\n{notes}\n" == (HERE / "storage-classes.md").read_text()

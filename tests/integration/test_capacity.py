@@ -19,7 +19,7 @@ from volbench.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.mysqld
 
-SUITE = """schema: 1
+SUITE = """schema: 2
 name: few
 dataset: {tables: 1, rows: 1000}
 steps:
@@ -49,7 +49,7 @@ def test_a_ladder_that_never_breaks_is_an_ordinary_run_without_an_upper_end(
     assert row.high_per_s is None
 
 
-KNOWN = """schema: 1
+KNOWN = """schema: 2
 name: known
 engine: {config: {innodb_buffer_pool_size: 8M}}
 dataset: {tables: 2, rows: 100000}

@@ -32,7 +32,7 @@ BOUND_S = 600.0
 FINISHED = (EXIT_OK, EXIT_UNDECIDED)
 """One cell of each volume decides nothing."""
 SUITE = """
-schema: 1
+schema: 2
 name: small
 engine: {config: {innodb_buffer_pool_size: 32M}}
 dataset: {tables: 1, rows: 2000}
@@ -166,7 +166,7 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
 
 def test_a_run_that_fails_gives_its_exit_code(project: Project) -> None:
     assert project.run("run", "--rm", "prepare", timeout_s=120).returncode == 0
-    (Path(project.environment["SUITES"]) / "small.yaml").write_text("schema: 1\nnmae: x\n")
+    (Path(project.environment["SUITES"]) / "small.yaml").write_text("schema: 2\nnmae: x\n")
     done = project.run("up", "--exit-code-from", "runner")
     assert done.returncode == EXIT_USAGE, done.stdout[-2000:] + done.stderr[-2000:]
 

@@ -37,7 +37,7 @@ GENERATED = {
     "results/schema/run.schema.json",
 }
 SUITE = """
-schema: 1
+schema: 2
 name: extension
 steps:
   - {kind: toy, duration: 1500ms}

@@ -32,7 +32,7 @@ from volbench.site.build import INDEX_FILE, build_site
 from volbench.testing import leftovers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
-GOLDEN = Path(__file__).parents[1] / "golden" / "run-schema-1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "run"
 ANSWERS_S = 60.0
 """A command that waits for a pipe never answers; a busy machine is slow."""
 

@@ -51,7 +51,7 @@ def plan_file(made: Migration, spec: str) -> Path:
     log.write_text("".join(slow_log(Shop(statements=STATEMENTS, per_s=500, connections=40, query_s=times))))
     plan = made.directory / "plan.yaml"
     plan.write_text(
-        f"""schema: 1
+        f"""schema: 2
 name: shop from MariaDB 10.11 to MySQL 9.7
 source: {{socket: {made.source.socket}, user: reader, option_file: {made.reader_file()}}}
 candidate: {{socket: {made.candidate.socket}, option_file: {made.candidate.option_file}, disposable: true}}

@@ -74,7 +74,7 @@ def run(bench: Bench, text: str) -> Ended:
 def start(bench: Bench, text: str) -> subprocess.Popen[bytes]:
     path = bench.root / "own.yaml"
     engine = ENGINE if bench.target == "local" else "engine: {flavor: mysql}\n"
-    path.write_text(f"schema: 1\nname: own\n{engine}{LIMITS}{text}")
+    path.write_text(f"schema: 2\nname: own\n{engine}{LIMITS}{text}")
     volumes = [word for name, place in bench.volumes.items() for word in ("--volume", f"{name}=path:{place}")]
     arguments = ("run", str(path), "--target", bench.target, *volumes, "--out", str(bench.results), "--yes")
     return bench.volbench(*arguments)

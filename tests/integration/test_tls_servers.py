@@ -154,5 +154,5 @@ def _validation_plan(directory: Path, server: TlsServer, ca: Path) -> Path:
         f"ssl_mode: verify_identity, ssl_ca: {ca}}}"
     )
     path = directory / "plan.yaml"
-    path.write_text(f"schema: 1\nname: tls\nsource: {place}\ncandidate: {place}\nschemas: [theirs]\n")
+    path.write_text(f"schema: 2\nname: tls\nsource: {place}\ncandidate: {place}\nschemas: [theirs]\n")
     return path

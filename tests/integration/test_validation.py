@@ -212,7 +212,7 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
         replayed.write_text("".join(slow_log(Shop(statements=3000, writes=False))))
         plan = tmp_path / "plan.yaml"
         plan.write_text(
-            f"schema: 1\nsource: {{socket: {source.socket}, user: reader, option_file: {reader_file(tmp_path)}}}\n"
+            f"schema: 2\nsource: {{socket: {source.socket}, user: reader, option_file: {reader_file(tmp_path)}}}\n"
             f"candidate: {{socket: {mysql_container.socket}}}\nschemas: [shop]\n"
             f"queries: {{slow_log: {tmp_path / 'slow.log'}}}\n"
             f"replay: {{slow_log: {replayed}, late_max: 50%}}\n"

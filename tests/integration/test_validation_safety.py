@@ -53,7 +53,7 @@ def command(directory: Path, source: ScratchServer, candidate: ScratchServer, *o
     write_private(directory / "reader.cnf", f'[client]\nuser="reader"\npassword="{PASSWORD}"\n')
     plan = directory / "plan.yaml"
     plan.write_text(
-        f"schema: 1\nsource: {{socket: {source.socket}, user: reader, option_file: {directory / 'reader.cnf'}}}\n"
+        f"schema: 2\nsource: {{socket: {source.socket}, user: reader, option_file: {directory / 'reader.cnf'}}}\n"
         f"candidate: {{socket: {candidate.socket}, disposable: true}}\nschemas: [{SCHEMA}]\n"
         f"queries: {{slow_log: {directory / 'slow.log'}, pt_upgrade: true}}\n"
         f"replay: {{slow_log: {directory / 'slow.log'}}}\n"

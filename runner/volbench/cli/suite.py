@@ -25,7 +25,7 @@ def check(
 ) -> None:
     """Check suite files without running anything; every fault is shown with its line."""
     for path in suites:
-        suite, _ = load_suite(path, settings=settings, more_faults=suite_volume_faults, warn=console.say)
+        suite, _ = load_suite(path, settings=settings, more_faults=suite_volume_faults)
         console.out.print(f"{path}: suite {suite.name} is well formed", markup=False)
 
 

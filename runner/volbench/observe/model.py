@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
@@ -24,7 +24,7 @@ class Observation(Record):
     zero_epoch_s: float = Field(description="Seconds since 1970 at t_s 0.")
     zero_monotonic_ns: int
     interval_s: float
-    server_address: str = Field(validation_alias=AliasChoices("server_address", "server_place"))
+    server_address: str
     server: ServerFacts
     hostname: str = Field(description="As the server says.")
     host: HostFacts | None = Field(default=None, description="None: the server's host is not seen from here.")
@@ -52,7 +52,6 @@ class Incident(Record):
     is_complete: bool = Field(
         default=True,
         alias="complete",
-        validation_alias=AliasChoices("complete", "whole"),
         description="False: there was no room for all of its readings.",
     )
 

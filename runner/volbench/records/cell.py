@@ -6,13 +6,12 @@ import re
 from collections.abc import Container, Iterable
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from volbench.records.base import Bytes, FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
-from volbench.records.renamed import with_current_names
-from volbench.records.steps import Step, current_parameters
+from volbench.records.steps import Step
 from volbench.records.tls import ServerAccess
 
 CELL_SCHEMA = 2
@@ -222,7 +221,7 @@ class CellSpec(Record):
     template_key: FileName | Literal[""] = Field(
         default="", description="Name of the dataset's template below paths.template_dir."
     )
-    places: CellPlaces | None = Field(default=None, alias="paths", validation_alias=AliasChoices("paths", "places"))
+    places: CellPlaces | None = Field(default=None, alias="paths")
     attach: AttachSpec | None = None
     emulated: EmulatedSpec | None = None
     host_volume: VolumeFacts | None = Field(
@@ -267,7 +266,6 @@ class Disturbance(Record):
     delayed_share_max: float = Field(
         ge=0,
         le=1,
-        validation_alias=AliasChoices("delayed_share_max", "held_share"),
         description="For at most this share of the step's time it delayed the step's own work.",
     )
     text: str = Field(description="What was seen, with the limit.")
@@ -300,9 +298,6 @@ FILES_COPIED = "files_copied_concurrently"
 """In a load's details: files were copied concurrently, so that not only the server reads from the device."""
 
 
-_RENAMED_DETAILS = {"how": "fault", "volume_promises": "volume_durability", "left_out": "excluded"}
-
-
 class StepResult(Record):
     """One step as it went. `window_s` is the measured time, without the warm-up."""
 
@@ -331,21 +326,12 @@ class StepResult(Record):
     )
     details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _current_names(cls, values: Any) -> Any:
-        """Results of earlier versions have older names of parameters and details."""
-        values = current_parameters(values)
-        if isinstance(values, dict) and isinstance(values.get("details"), dict):
-            return {**values, "details": with_current_names(values["details"], _RENAMED_DETAILS)}
-        return values
-
 
 class SourceQuality(Record):
     """How well a source was sampled; one that is not available has the reason."""
 
     source: str
-    available: bool = Field(validation_alias=AliasChoices("available", "present"))
+    available: bool
     reason: str = ""
     ticks_due: int = 0
     ticks_missed: int = 0
@@ -355,7 +341,7 @@ class Failure(Record):
     """Why a cell or step failed; `cause` is a short stable word such as server_killed, volume_full, oom."""
 
     cause: str
-    message: str = Field(validation_alias=AliasChoices("message", "what"))
+    message: str
     where: str = ""
     evidence: str = ""
     next_step: str = ""

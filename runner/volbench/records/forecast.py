@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Scalar, Seconds
 from volbench.records.metrics import CATALOGUE
@@ -62,7 +62,6 @@ class ForecastSpec(Record):
     dump_concurrent_iops: float = Field(
         default=0.0,
         ge=0,
-        validation_alias=AliasChoices("dump_concurrent_iops", "dump_beside_iops"),
         description="Requests a second of the load during the dump.",
     )
     window_s: Seconds | None = Field(default=None, alias="window", description="How long the dump may take.")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import Field
 
 from volbench.records.base import FileName, Fraction, Record, Scalar
-from volbench.records.cell import DatasetSpec, Failure, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
 from volbench.records.goals.pricing import PricingSpec
-from volbench.records.renamed import older_names, with_current_names
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
@@ -27,7 +26,7 @@ class VolumeSpec(Record):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$")
     kind: Literal["path", "docker-volume", "nfs", "emulated", "pvc", "storage-class"]
-    location: str = Field(validation_alias=AliasChoices("location", "place"))
+    location: str
     options: dict[str, str] = Field(default_factory=dict)
     text: str = Field(description="The SPEC as given.")
     variant_of: str = Field(
@@ -59,7 +58,6 @@ class ResolvedSuite(Record):
     description: str = ""
     underpowered: bool = Field(
         default=False,
-        validation_alias=AliasChoices("underpowered", "low_power"),
         description="Too few or too short cells for a firm verdict, on purpose.",
     )
     server: ServerSpec
@@ -75,12 +73,6 @@ class ResolvedSuite(Record):
     sweep: SweepSpec | None = None
     forecast: ForecastSpec | None = None
     pricing: PricingSpec | None = None
-
-    @field_validator("sweep", mode="before")
-    @classmethod
-    def _drop_resolution(cls, sweep: Any) -> Any:
-        """Runs of volbench 0.1.0 have the key `resolution`, of a design that was removed."""
-        return {key: sweep[key] for key in sweep if key != "resolution"} if isinstance(sweep, dict) else sweep
 
 
 class PlannedCell(Record):
@@ -122,11 +114,6 @@ class JournalEvent(Record):
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0
     details: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("details")
-    @classmethod
-    def _current_names(cls, details: dict[str, Any]) -> dict[str, Any]:
-        return with_current_names(details, older_names(Failure))
 
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:

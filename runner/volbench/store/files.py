@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
+from volbench.records.format_version import version_fault
 from volbench.records.parse import parse_json
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -76,7 +77,7 @@ def write_record(path: Path, record: BaseModel) -> None:
 def read_record(path: Path, model: type[Model], *, schema: int | None = None) -> Model:
     """The record in a JSON file.
 
-    Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of a newer schema.
+    Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema.
     """
     try:
         raw: Any = parse_json(read_file(path))
@@ -98,7 +99,6 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
         ) from error
     if schema is not None:
         _check_version(raw, schema, path)
-        raw["schema"] = schema  # the models translate older names
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -108,15 +108,11 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
 
 
 def _check_version(raw: Any, schema: int, path: Path) -> None:
-    """Raise RunUnreadable unless the version of a file is today's or an earlier one."""
+    """Raise RunUnreadable unless the version of a file is today's."""
     version = raw.get("schema") if isinstance(raw, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= schema:
-        readable = "1" if schema == 1 else f"1 to {schema}"
-        raise RunUnreadable(
-            f"schema {version!r} cannot be read by this volbench, which reads {readable}",
-            where=str(path),
-            next_step="use the volbench version that wrote it",
-        )
+    fault = version_fault(version, schema, rewrite="measure again: `volbench run` writes today's format")
+    if fault is not None:
+        raise RunUnreadable(fault.message, where=str(path), next_step=fault.next_step)
 
 
 def _first_fault(error: ValidationError) -> str:

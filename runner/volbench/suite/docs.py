@@ -12,7 +12,6 @@ from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec, Prediction
 from volbench.records.goals.pricing import PricingSpec
-from volbench.records.renamed import older_names_of
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import STEP_KINDS
 from volbench.records.steps.kind import StepKind
@@ -195,10 +194,8 @@ _MEANINGS = {
 
 
 def field_meaning(key: str, field: FieldInfo) -> str:
-    """Return what a key of a suite means, with its older name."""
-    meaning = field.description or _MEANINGS.get(key, "")
-    older = ", ".join(f"`{name}`" for name in older_names_of(field))
-    return f"{meaning} Earlier name: {older}." if older else meaning
+    """Return what a key of a suite means."""
+    return field.description or _MEANINGS.get(key, "")
 
 
 def _cell(text: str) -> str:

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from volbench.base.nearest import nearest_match, suggestion
 from volbench.errors import UsageError
 from volbench.records.base import Record
+from volbench.records.format_version import version_fault
 from volbench.suite.bundled import bundled_path
 from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.own_files import with_absolute_paths
-from volbench.suite.renamed import CurrentKeys, Warn, ignore
 from volbench.suite.scale import scaled
 from volbench.suite.sweep import sweep_faults
 
@@ -29,18 +29,17 @@ FaultFinder = Callable[[SuiteFile], Iterable[tuple[KeyPath, str]]]
 
 
 def load_suite(
-    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None, warn: Warn = ignore
+    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
 ) -> tuple[SuiteFile, str]:
     """Return the suite of a file, with each `--set KEY=VALUE` applied, and the file's text.
 
     Args:
         more_faults: checks of other layers, such as that of the volumes' SPECs.
-        warn: is called with a sentence for each key that has its older name.
 
     Raises UsageError listing every fault with file and line.
     """
     text = read_file(path)
-    suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults, warn=warn)
+    suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults)
     return with_absolute_paths(suite, path.parent), text
 
 
@@ -50,10 +49,9 @@ def check_suite(
     name: str,
     settings: Iterable[str] = (),
     more_faults: FaultFinder | None = None,
-    warn: Warn = ignore,
 ) -> SuiteFile:
     """Return the suite of a text. Raise UsageError as `load_suite` does."""
-    document = suite_document(text, name=name, settings=settings, warn=warn)
+    document = suite_document(text, name=name, settings=settings)
     next_step = "see suites/README.md for every key, or point your editor at suites/suite.schema.json"
     suite = check_model(document, SuiteFile, noun="suite", next_step=next_step)
     faults = list(_faults_of_sweep(document, suite))
@@ -64,11 +62,10 @@ def check_suite(
     return suite
 
 
-def suite_document(text: str, *, name: str, settings: Iterable[str] = (), warn: Warn = ignore) -> Document:
-    """Return the document of a suite with today's keys, its scale and each `--set`. Raise UsageError."""
-    keys = CurrentKeys(SuiteFile, warn)
-    assignments = [keys.assignment(assignment) for assignment in settings]
-    document = scaled(keys.document(parse_document(text, name=name)), assignments)
+def suite_document(text: str, *, name: str, settings: Iterable[str] = ()) -> Document:
+    """Return the document of a suite with its scale and each `--set`. Raise UsageError."""
+    assignments = list(settings)
+    document = scaled(parse_document(text, name=name), assignments)
     for assignment in assignments:
         document = set_value(document, assignment)
     return document
@@ -82,12 +79,24 @@ def _faults_of_sweep(document: Document, suite: SuiteFile) -> Iterator[str]:
 
 def check_model(document: Document, model: type[Model], *, noun: str, next_step: str) -> Model:
     """Return the document as the model. Raise UsageError with every fault, with file and line."""
+    _check_version(document, model, next_step=next_step)
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         faults = [_fault(document, model, fault) for fault in errors if not _follows_from_another(fault, errors)]
         raise _faults_error(faults, noun=noun, next_step=next_step) from error
+
+
+def _check_version(document: Document, model: type[Record], *, next_step: str) -> None:
+    """Raise UsageError for a file of another format version; a file without `schema` is of today's."""
+    field = model.model_fields.get("schema_")
+    if field is None or not isinstance(document.data, dict) or "schema" not in document.data:
+        return
+    current = field.default if isinstance(field.default, int) else 1
+    rewrite = f"write `schema: {current}` and today's keys; {next_step}"
+    if fault := version_fault(document.data["schema"], current, rewrite=rewrite):
+        raise UsageError(fault.message, where=document.origin(("schema",)), next_step=fault.next_step)
 
 
 def _faults_error(faults: Sequence[str], *, noun: str, next_step: str) -> UsageError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
@@ -37,16 +37,11 @@ ScaleName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
 class SuiteFile(Record):
     """A suite: engine, dataset, steps, repeats, and how volumes are compared."""
 
-    schema_: Literal[1, 2] = Field(
-        default=SUITE_SCHEMA,
-        alias="schema",
-        description="Version of this format; in version 1 some keys had other names.",
-    )
+    schema_: Literal[2] = Field(default=SUITE_SCHEMA, alias="schema", description="Version of this format.")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$", description="Becomes part of the run's directory name.")
     description: str = Field(default="", description="What the suite is for, in a sentence.")
     underpowered: bool = Field(
         default=False,
-        validation_alias=AliasChoices("underpowered", "low_power"),
         description="Says in every report that cells are few or short on purpose.",
     )
     engine: ServerSpec = Field(

@@ -8,7 +8,6 @@ from pathlib import Path
 from volbench.records.goals.policy import PolicyFile
 from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
-from volbench.suite.renamed import CurrentKeys, Warn, ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +20,14 @@ class LoadedPolicy:
     name: str
 
 
-def load_policy(path: Path, *, warn: Warn = ignore) -> LoadedPolicy:
+def load_policy(path: Path) -> LoadedPolicy:
     """The policy in a file. Raises UsageError listing every fault with file and line."""
-    return check_policy(read_file(path, noun="policy"), name=str(path), warn=warn)
+    return check_policy(read_file(path, noun="policy"), name=str(path))
 
 
-def check_policy(text: str, *, name: str, warn: Warn = ignore) -> LoadedPolicy:
+def check_policy(text: str, *, name: str) -> LoadedPolicy:
     """The policy in a text. Raises UsageError as `load_policy` does."""
-    document = CurrentKeys(PolicyFile, warn).document(parse_document(text, name=name))
+    document = parse_document(text, name=name)
     policy = check_model(
         document, PolicyFile, noun="policy", next_step="see suites/policies/README.md for every key"
     )

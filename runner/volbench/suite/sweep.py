@@ -11,8 +11,6 @@ from volbench.base.nearest import suggestion
 from volbench.records.base import Scalar
 from volbench.records.run import ResolvedSuite
 from volbench.records.sweep import SweepSpec
-from volbench.suite.model import SuiteFile
-from volbench.suite.renamed import CurrentKeys
 
 ROOTS = ("volume", "engine.config", "steps", "dataset")
 VOLUME = "volume."
@@ -27,9 +25,8 @@ def with_parameters(suite: ResolvedSuite, parameters: Mapping[str, Scalar]) -> R
     if not values:
         return suite
     data = suite.model_dump(by_alias=True)
-    keys = CurrentKeys(SuiteFile)  # a run of an earlier version has older ones
     for key, value in values.items():
-        for holder, name in _targets_of(data, keys.dotted(key)):
+        for holder, name in _targets_of(data, key):
             holder[name] = value
     try:
         return ResolvedSuite.model_validate(data)

@@ -8,7 +8,6 @@ from pathlib import Path
 from volbench.records.validation.plan import ValidationPlan
 from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
-from volbench.suite.renamed import CurrentKeys, Warn, ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +19,14 @@ class LoadedPlan:
     origins: tuple[str, ...]
 
 
-def load_validation_plan(path: Path, *, warn: Warn = ignore) -> LoadedPlan:
+def load_validation_plan(path: Path) -> LoadedPlan:
     """The plan in a file. Raises UsageError listing every fault with file and line."""
-    return check_validation_plan(read_file(path, noun="plan"), name=str(path), warn=warn)
+    return check_validation_plan(read_file(path, noun="plan"), name=str(path))
 
 
-def check_validation_plan(text: str, *, name: str, warn: Warn = ignore) -> LoadedPlan:
+def check_validation_plan(text: str, *, name: str) -> LoadedPlan:
     """The plan in a text. Raises UsageError as `load_validation_plan` does."""
-    document = CurrentKeys(ValidationPlan, warn).document(parse_document(text, name=name))
+    document = parse_document(text, name=name)
     plan = check_model(
         document, ValidationPlan, noun="plan", next_step="see suites/validation/README.md for every key"
     )

@@ -32,6 +32,7 @@ from volbench.errors import (
 from volbench.profile.spec import parse_volume
 from volbench.records.base import Scalar
 from volbench.records.goals.gate import Decision, Gate
+from volbench.records.goals.policy import POLICY_SCHEMA
 from volbench.report.formats.gate import render_gate
 from volbench.store.run_directory import RunDirectory, find_runs
 from volbench.suite.policy import check_policy
@@ -260,4 +261,4 @@ def _failure(code: int | None, text: str, timeout_s: float) -> VolbenchError:
 
 def _policy_text(conditions: Sequence[str], confidence: float) -> str:
     """A policy file of these conditions; JSON strings are YAML's."""
-    return json.dumps({"schema": 1, "confidence": confidence, "conditions": list(conditions)})
+    return json.dumps({"schema": POLICY_SCHEMA, "confidence": confidence, "conditions": list(conditions)})

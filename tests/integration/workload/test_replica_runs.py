@@ -15,7 +15,7 @@ from volbench.engine.connection import account_from, connection, read_option_fil
 from volbench.workload.replica.source import DIRECTORY
 
 SUITE = """
-schema: 1
+schema: 2
 name: replica
 engine: {flavor: any, config: {innodb_buffer_pool_size: 32M}}
 dataset: {tables: 1, rows: 2000}

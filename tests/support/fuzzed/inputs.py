@@ -30,7 +30,7 @@ from volbench.suite.load import check_suite, load_suite
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan
 
-PLAN = """schema: 1
+PLAN = """schema: 2
 name: move to new servers
 source: {host: db1, user: reader, option_file: /etc/source.cnf}
 candidate: {host: db2, user: reader, option_file: /etc/candidate.cnf}

@@ -247,7 +247,7 @@ READERS: tuple[Reader, ...] = (
     Reader(
         name="journal",
         read=_report_of("journal.jsonl"),
-        seeds=files("tests/golden/run-schema-1/journal.jsonl"),
+        seeds=files("tests/golden/run/journal.jsonl"),
         share=0.5,
         mutate=mutations.mutated_lines,
     ),

@@ -138,7 +138,7 @@ def _dataset_dsn(text: str) -> None:
 
 
 SUITES = (
-    """schema: 1
+    """schema: 2
 name: own
 dataset: {kind: dump, path: /var/dumps/shop.sql.zst, schema: shop, size: 50GiB, threads: 4}
 steps:
@@ -147,11 +147,12 @@ steps:
   - {kind: oltp, name: load, test: /opt/own.lua, threads: 8, duration: 30s}
 pricing: {step: load, volumes: {fast: "ebs-io2?iops=6000", slow: "ebs-gp2?size=50GiB"}}
 """,
-    """schema: 1
+    """schema: 2
 name: copy
 dataset:
   {kind: schema, server: "mysql://reader@db1:3306/shop?ssl-mode=REQUIRED", option_file: /etc/x.cnf, size: 5GiB}
-steps: [{kind: oltp, name: rw, test: /opt/own.lua, threads: 4, beside: [{kind: alter, table: t, method: inplace}]}]
+steps:
+  - {kind: oltp, name: rw, test: /opt/own.lua, threads: 4, concurrent: [{kind: alter, table: t, method: inplace}]}
 pricing: {step: rw}
 """,
 )
@@ -211,7 +212,7 @@ def _of_observation(name: str) -> Callable[[], Sequence[bytes]]:
 @cache
 def _site() -> Path:
     place = _place("volbench-fuzz-site-")
-    shutil.copytree(ROOT / "tests" / "golden" / "run-schema-1", place / "results" / "20260131T120000Z-quick-1a2b3c")
+    shutil.copytree(ROOT / "tests" / "golden" / "run", place / "results" / "20260131T120000Z-quick-1a2b3c")
     build_site(place / "results", place / "site")
     return place
 

@@ -11,7 +11,7 @@ from volbench.records.steps.oltp import OltpStep
 from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import check_suite
 
-SUITE = """schema: 1
+SUITE = """schema: 2
 name: shop
 engine: {config: {innodb_buffer_pool_size: 64M}}
 dataset: {tables: 2, rows: 1000}

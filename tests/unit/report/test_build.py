@@ -108,7 +108,7 @@ def test_earlier_attempts_are_failures_too(tmp_path: Path, troubled: RunDirector
     directory = RunDirectory.open(place)
     failed = next(c.cell_id for c in directory.run.cells if (c.volume, c.repeat) == ("b", 2))
     directory.set_attempt_apart(failed)
-    directory.journal.append("cell_abandoned", cell_id=failed, attempt=2, what="the agent vanished")
+    directory.journal.append("cell_abandoned", cell_id=failed, attempt=2, message="the agent vanished")
     failures = build_report(directory).failures
     assert [(f["attempt"], f["message"]) for f in failures] == [(1, "mysqld was killed"), (2, "the agent vanished")]
 

@@ -24,7 +24,7 @@ POLICIES = Path(__file__).resolve().parents[3] / "suites/policies"
 
 
 def decided(directory: RunDirectory, *conditions: str) -> Gate:
-    text = "schema: 1\nname: the shop's\nconditions:\n" + "".join(f"  - {one}\n" for one in conditions)
+    text = "schema: 2\nname: the shop's\nconditions:\n" + "".join(f"  - {one}\n" for one in conditions)
     loaded = check_policy(text, name="p.yaml")
     return gate_report(
         build_report(directory), loaded.policy, policy_text=text, origins=loaded.origins, where="p.yaml"
@@ -49,7 +49,7 @@ def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, wan
     assert text.endswith("\n")
 
 
-@pytest.mark.parametrize(("wanted", "file"), [("md", "gate-1.md"), ("junit", "gate-1.junit.xml")])
+@pytest.mark.parametrize(("wanted", "file"), [("md", "gate.md"), ("junit", "gate.junit.xml")])
 def test_what_pipelines_read_is_the_golden_one(three_ways: Gate, wanted: GateFormat, file: str) -> None:
     """Change it on purpose only, and the file with it."""
     assert render_gate(three_ways, wanted) == (GOLDEN / file).read_text()
@@ -115,7 +115,7 @@ def test_the_page_to_sign_names_what_is_signed(three_ways: Gate) -> None:
 )
 def test_the_exit_code_is_the_decision(run: RunDirectory, tmp_path: Path, condition: str, code: int) -> None:
     policy = tmp_path / "p.yaml"
-    policy.write_text(f"schema: 1\nconditions: [{condition!r}]\n")
+    policy.write_text(f"schema: 2\nconditions: [{condition!r}]\n")
     ended = CliRunner().invoke(app, ["gate", str(run.path), "--policy", str(policy)])
     # An expected failure is made an exit code by main(), which a runner of commands does not go through.
     assert ended.exit_code == code or getattr(ended.exception, "exit_code", None) == code

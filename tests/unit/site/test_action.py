@@ -91,7 +91,7 @@ def test_a_policy_decides_and_is_in_the_comment(base: Path) -> None:
     shutil.rmtree(base / "next")
     write_reports(build_run(base / "next", two_volumes(repeats=5)))
     for limit, code, decision in (("1 ms", 1, "no-go"), ("10 s", 0, "go")):
-        (base / "policy.yaml").write_text(f"schema: 1\nconditions: [latency_ms_p95 <= {limit}]\n")
+        (base / "policy.yaml").write_text(f"schema: 2\nconditions: [latency_ms_p95 <= {limit}]\n")
         done = measure(base, POLICY="policy.yaml", RESULTS=str(base / f"results-{decision}"))
         assert done.returncode == code, done.stderr
         assert f"decision={decision}\n" in (base / "output").read_text()

@@ -64,7 +64,7 @@ def test_a_second_orchestrator_is_refused(directory: RunDirectory) -> None:
         (lambda text: text[: len(text) // 2], "truncated"),
         (lambda _: "{}", "schema None"),
         (lambda text: text.replace(f'"schema": {RESULT_SCHEMA}', '"schema": 99', 1), "schema 99"),
-        (lambda _: '{"schema": 1, "hello": 2}', "not one that volbench wrote"),
+        (lambda _: '{"schema": 2, "hello": 2}', "not one that volbench wrote"),
         (lambda _: "\x00\xff", "truncated"),
     ],
 )

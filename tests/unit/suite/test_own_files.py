@@ -15,7 +15,7 @@ DUMP = "dataset: {kind: dump, path: shop.sql}\n"
 
 
 def suite(steps: str, dataset: str = DUMP) -> str:
-    return f"schema: 1\nname: own\n{dataset}steps: [{steps}]\n"
+    return f"schema: 2\nname: own\n{dataset}steps: [{steps}]\n"
 
 
 def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_such_file(tmp_path: Path) -> None:

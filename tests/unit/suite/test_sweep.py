@@ -9,7 +9,7 @@ from volbench.suite.load import check_suite
 from volbench.suite.sweep import with_parameters
 
 SUITE = """
-schema: 1
+schema: 2
 name: s
 engine:
   config: {innodb_buffer_pool_size: 1G}

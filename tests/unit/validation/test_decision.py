@@ -20,7 +20,7 @@ from volbench.suite.validation import LoadedPlan, check_validation_plan
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
 from volbench.validation.dry_run import planned_statements
 
-HEAD = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+HEAD = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
 
 
 def plan(*conditions: str, head: str = "") -> LoadedPlan:

@@ -42,7 +42,7 @@ def validate(
     json: options.Json = False,
 ) -> None:
     """Compare a candidate server with its source: exit code 0 is go, 1 no-go, 6 undecided."""
-    loaded = load_validation_plan(plan, warn=console.say)
+    loaded = load_validation_plan(plan)
     if dry_run:
         for statement in planned_statements(loaded.plan):
             console.out.print(statement, markup=False)

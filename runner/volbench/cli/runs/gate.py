@@ -24,7 +24,7 @@ def gate(
     json: options.Json = False,
 ) -> None:
     """Decide by a policy: exit code 0 is go, 1 no-go, 6 undecided."""
-    loaded = load_policy(policy, warn=console.say)
+    loaded = load_policy(policy)
     decision = gate_report(
         build_report(RunDirectory.open(path)),
         loaded.policy,

@@ -104,7 +104,7 @@ def make_plan(
 ) -> Planned:
     """Return the planned run of a suite on volumes. Raises UsageError, EnvironmentLacks."""
     more_faults = forecast_faults if volumes else suite_volume_faults
-    suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults, warn=console.say)
+    suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
     target_name = choose_target("attach" if servers and target == "auto" else target, tools=tools)
     suite_file = own_data.with_download(suite_file)
     own_data.check(suite_file, suite_path, target_name)

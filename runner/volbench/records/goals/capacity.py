@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Fraction, Record, Seconds
 
@@ -44,7 +44,6 @@ class CapacityRow(Record):
     run_id: str
     cells: int
     sustained_per_s: float | None = Field(
-        validation_alias=AliasChoices("sustained_per_s", "held_per_s"),
         description="Median over cells of the highest rate that kept the objective; null: none did.",
     )
     low_per_s: float = Field(description="Low end of the interval: the lowest such rate; 0 where a cell held none.")
@@ -52,8 +51,6 @@ class CapacityRow(Record):
         description="High end: the highest rate that broke it; null: a cell never broke."
     )
     confidence: float | None = Field(description="That the median capacity lies between; null without both ends.")
-    queries_per_transaction: float | None = Field(
-        validation_alias=AliasChoices("queries_per_transaction", "queries_each"), description="As measured."
-    )
+    queries_per_transaction: float | None = Field(description="As measured.")
     limited_by: tuple[str, ...] = Field(default=(), description="Findings where it broke, with their evidence.")
     emulated: bool = False

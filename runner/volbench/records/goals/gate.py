@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 
@@ -29,7 +29,7 @@ class ConditionRow(Record):
 
     check: str
     where: str = Field(description="File and line of the condition.")
-    rationale: str = Field(default="", validation_alias=AliasChoices("rationale", "why"))
+    rationale: str = ""
     decision: Decision
     reason: str = ""
     groups: tuple[GroupRow, ...] = ()

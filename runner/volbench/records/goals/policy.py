@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from volbench.records.base import Fraction, Record
 
@@ -17,9 +17,7 @@ class PolicyCondition(Record):
     check: str = Field(min_length=1, max_length=300, description="The condition: `latency_ms_p95 <= 20 ms`.")
     volume: str = Field(default="", description="Only this volume, by name or role; else the candidates.")
     step: str = Field(default="", description="Only this step; else all that have the metric.")
-    rationale: str = Field(
-        default="", validation_alias=AliasChoices("rationale", "why"), description="Shown with the condition."
-    )
+    rationale: str = Field(default="", description="Shown with the condition.")
 
 
 def _from_text(value: Any) -> Any:
@@ -33,11 +31,7 @@ Condition = Annotated[PolicyCondition, BeforeValidator(_from_text)]
 class PolicyFile(Record):
     """Conditions that must all hold. `current` and `candidate` are roles that conditions may name."""
 
-    schema_: Literal[1, 2] = Field(
-        default=POLICY_SCHEMA,
-        alias="schema",
-        description="Version of this format; in version 1 some keys had other names.",
-    )
+    schema_: Literal[2] = Field(default=POLICY_SCHEMA, alias="schema", description="Version of this format.")
     name: str = Field(default="policy", max_length=120, description="Shown in every output.")
     current: str = Field(default="", description="The volume in use now; the run's first one if left out.")
     candidate: str = Field(default="", description="The volume to move to; all the others if left out.")

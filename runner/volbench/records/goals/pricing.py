@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 
@@ -41,16 +41,13 @@ class StorageClassRow(Record):
     )
     currency: str = ""
     region: str = ""
-    price_list_date: str = Field(default="", validation_alias=AliasChoices("price_list_date", "dated"))
+    price_list_date: str = ""
     assumed: bool = Field(default=False, description="Some part of the price was not read at the vendor.")
     price_exclusions: tuple[str, ...] = Field(
         default=(),
-        validation_alias=AliasChoices("price_exclusions", "without"),
         description="What the volume needs and the price leaves out.",
     )
-    price_unavailable_reason: str = Field(
-        default="", validation_alias=AliasChoices("price_unavailable_reason", "why_no_price")
-    )
+    price_unavailable_reason: str = ""
     dominated_by: tuple[str, ...] = Field(
         default=(),
         description="Volumes that are at least as fast for no higher price, and lost no commits. A burst speed"

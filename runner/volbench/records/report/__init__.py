@@ -1,18 +1,16 @@
 """report.json: the contract with everybody who reads results by program.
 
-Keys may be added. A renamed one makes a new version, and its older name is read.
+Keys may be added within a version of the format. A key that is renamed or removed makes a new version.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import Field
 
 from volbench.records.base import Record
-from volbench.records.cell import Failure
 from volbench.records.goals.pricing import StorageClassRow
-from volbench.records.renamed import older_names, with_current_names
 from volbench.records.report.cells import CellRow, CurvePointRow, CurveRow, VolumeRow
 from volbench.records.report.comparisons import ComparisonRow, EffectRow, SweepRow, Verdict
 from volbench.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow
@@ -75,7 +73,7 @@ class Summary(Record):
 
     verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
     sentence: str
-    underpowered: bool = Field(default=False, validation_alias=AliasChoices("underpowered", "low_power"))
+    underpowered: bool = False
     caveats: tuple[str, ...] = ()
     time_difference: tuple[str, ...] = Field(
         default=(), description="Where the extra time of the slower volume goes, a sentence for each comparison."
@@ -101,7 +99,7 @@ class Report(Record):
     complete: bool
     volbench_version: str
     summary: Summary
-    server: ServerRow | None = Field(validation_alias=AliasChoices("server", "engine"))
+    server: ServerRow | None
     data: DataRow | None = None
     host: dict[str, Any]
     timing: Timing
@@ -129,8 +127,3 @@ class Report(Record):
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."
     )
     reproduce: tuple[str, ...] = Field(default=(), description="The command lines that make this run again.")
-
-    @field_validator("failures")
-    @classmethod
-    def _current_names(cls, failures: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        return tuple(with_current_names(failure, older_names(Failure)) for failure in failures)

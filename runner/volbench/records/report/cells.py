@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 from volbench.records.cell import Disturbance
 from volbench.records.metrics import MetricValue
-from volbench.records.steps import current_parameters
 
 
 class VolumeRow(Record):
@@ -47,7 +46,6 @@ class CellRow(Record):
     )
     delayed_share_max: float | None = Field(
         default=None,
-        validation_alias=AliasChoices("delayed_share_max", "held_share"),
         description="For at most this share of the step's time they delayed it, all together.",
     )
     bounds: dict[str, tuple[float, float | None]] = Field(
@@ -58,11 +56,6 @@ class CellRow(Record):
     used_within_bounds: tuple[str, ...] = Field(
         default=(), description="Metrics whose comparison uses this step although it is invalid, within its bounds."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _current_parameters(cls, row: Any) -> Any:
-        return current_parameters(row)
 
 
 class CurvePointRow(Record):

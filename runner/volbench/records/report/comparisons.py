@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 from volbench.records.sweep import Design, Factor
@@ -31,7 +31,6 @@ class ComparisonRow(Record):
     runs: tuple[int, int]
     excluded_runs: tuple[int, int] = Field(
         default=(0, 0),
-        validation_alias=AliasChoices("excluded_runs", "left_out"),
         description="Cells of either side that are invalid or have no value.",
     )
     within_bounds: tuple[int, int] = Field(
@@ -47,11 +46,6 @@ class ComparisonRow(Record):
     primary: bool = True
 
 
-def _without_keys(row: Any, *keys: str) -> Any:
-    """Return a row of an older report without keys that were removed."""
-    return {key: row[key] for key in row if key not in keys} if isinstance(row, dict) else row
-
-
 class SweepRow(Record):
     """What a run varied."""
 
@@ -60,14 +54,8 @@ class SweepRow(Record):
     combinations: int
     conclusions: tuple[str, ...] = Field(
         default=(),
-        validation_alias=AliasChoices("conclusions", "said"),
         description="Which factor matters, and why the others do not.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed_keys(cls, row: Any) -> Any:
-        return _without_keys(row, "resolution", "aliased")
 
 
 class EffectRow(Record):
@@ -99,8 +87,3 @@ class EffectRow(Record):
     runs_needed: int | None = None
     margin: float
     confidence: float
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed_keys(cls, row: Any) -> Any:
-        return _without_keys(row, "aliases")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 
@@ -13,14 +13,12 @@ class ForecastRow(Record):
     """What the suite's forecast of burst credits said of a volume, and what came."""
 
     volume: str
-    event: str = Field(validation_alias=AliasChoices("event", "what"), description="Such as `credits run out`.")
+    event: str = Field(description="Such as `credits run out`.")
     predicted_s: float | None = Field(description="null: it was not to happen")
     measured_s: tuple[float, ...] = Field(description="Of each valid cell in which it happened.")
     cells: int = Field(default=0, description="Valid cells of the step in which it could happen.")
     difference: float | None = Field(default=None, description="Median of the cells / forecast - 1.")
-    within_tolerance: bool | None = Field(
-        default=None, validation_alias=AliasChoices("within_tolerance", "met"), description="Within 5 %."
-    )
+    within_tolerance: bool | None = Field(default=None, description="Within 5 %.")
     text: str = ""
 
 
@@ -41,7 +39,6 @@ class PredictionRow(Record):
     difference: float | None = Field(default=None, description="measured / predicted - 1.")
     within_tolerance: bool | None = Field(
         default=None,
-        validation_alias=AliasChoices("within_tolerance", "met"),
         description="Within 20 %; null for an input or without measurement.",
     )
     input: bool = Field(default=False, description="The volume was calibrated with it.")
@@ -56,13 +53,9 @@ class WhatIfRow(Record):
     step: str
     threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
     spec: str
-    unavailable_reason: str = Field(default="", validation_alias=AliasChoices("unavailable_reason", "cannot"))
-    performance_level: Literal["", "steady", "burst", "baseline"] = Field(
-        default="", validation_alias=AliasChoices("performance_level", "regime")
-    )
-    burst_duration_s: float | None = Field(
-        default=None, validation_alias=AliasChoices("burst_duration_s", "lasts_s")
-    )
+    unavailable_reason: str = ""
+    performance_level: Literal["", "steady", "burst", "baseline"] = ""
+    burst_duration_s: float | None = None
     tps: float | None = Field(default=None, description="Null with an interval: a figure would be too far off.")
     tps_interval: tuple[float, float] | None = None
     latency_ms_p95: float | None = Field(default=None, description="As `tps`; null too where none was measured.")

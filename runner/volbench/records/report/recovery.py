@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record
 
@@ -41,10 +41,9 @@ class DurabilityRow(Record):
 
     volume: str
     step: str
-    fault: str = Field(validation_alias=AliasChoices("fault", "how"), description="`power_cut` or `kill_server`.")
+    fault: str = Field(description="`power_cut` or `kill_server`.")
     volume_durability: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("volume_durability", "volume_promises"),
         description="Of an emulated volume.",
     )
     settings: dict[str, str] = Field(default_factory=dict, description="The server's, as it says them.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record
 
@@ -70,7 +70,6 @@ class QueryRow(Record):
     lock_ms: float | None = Field(default=None, description="Table locks.")
     wait_ms: float | None = Field(
         default=None,
-        validation_alias=AliasChoices("wait_ms", "waited_ms"),
         description="Neither CPU nor table locks: files, commits, rows.",
     )
     ratio: float | None = Field(default=None, description="mean_ms against the first volume, the baseline.")

@@ -11,11 +11,10 @@ from functools import reduce
 from importlib import import_module
 from operator import or_
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from volbench.records.renamed import older_names, with_current_names
 from volbench.records.steps.base import StepBase
 from volbench.records.steps.kind import StepKind
 
@@ -41,11 +40,3 @@ else:
 def step_kind(name: str) -> StepKind:
     """Return the descriptor of a kind; `UNKNOWN_KIND` if there is none."""
     return STEP_KINDS.get(name, UNKNOWN_KIND)
-
-
-def current_parameters(row: Any) -> Any:
-    """Return a row with `kind` and `parameters` of a file of any version with today's names of its parameters."""
-    if not isinstance(row, dict) or not isinstance(row.get("parameters"), dict):
-        return row
-    renamed = older_names(step_kind(str(row.get("kind"))).model)
-    return {**row, "parameters": with_current_names(row["parameters"], renamed)} if renamed else row

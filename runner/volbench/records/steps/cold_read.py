@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from volbench.records.base import Bytes, Seconds
 from volbench.records.metric import CPU_SYSTEM, CPU_USER, FIRST_QUERY, SERVER_START, WARM_READ, Metric
@@ -28,7 +28,6 @@ class ColdReadStep(StepBase):
     block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096)
     warm_read: bool = Field(
         default=True,
-        validation_alias=AliasChoices("warm_read", "warm_too"),
         description="Read the files once more, warm, and report that as well.",
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)

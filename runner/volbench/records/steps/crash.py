@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Seconds
 from volbench.records.metric import FIRST_QUERY, Metric
@@ -20,7 +20,6 @@ class CrashStep(StepBase):
     kind: Literal["crash"] = "crash"
     fault: Literal["auto", "power_cut", "kill_server"] = Field(
         default="auto",
-        validation_alias=AliasChoices("fault", "how"),
         description="power_cut drops what an emulated volume had not made durable; kill_server is SIGKILL; "
         "auto: power_cut on emulated volumes, kill_server on others.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from volbench.records.base import Seconds
 from volbench.records.metric import LATENCIES, SERVER_START, Metric
@@ -33,14 +33,12 @@ class DdlStep(StepBase):
         default=100,
         ge=1,
         le=100_000,
-        validation_alias=AliasChoices("altered_tables", "altered"),
         description="Tables that each ALTER phase changes, at most.",
     )
     temporary_tables: int = Field(
         default=200,
         ge=1,
         le=100_000,
-        validation_alias=AliasChoices("temporary_tables", "temporary"),
         description="Temporary tables made, filled and dropped.",
     )
     rotations: int = Field(default=50, ge=1, le=10_000, description="FLUSH BINARY LOGS, each after one write.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag, field_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator
 
 from volbench.records.base import Scalar, Seconds
 from volbench.records.metric import ERRORS, LATENCIES, QUERIES, Metric
@@ -67,7 +67,6 @@ class OltpStep(StepBase):
     options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
     concurrent: tuple[ConcurrentStep, ...] = Field(
         default=(),
-        validation_alias=AliasChoices("concurrent", "beside"),
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
         "deletion of old rows (`purge`), a `snapshot` of the volume.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Seconds
 from volbench.records.goals.capacity import CapacityPlan
@@ -116,7 +116,6 @@ class BurstPlan(Record):
     duration_s: Seconds = Field(
         default=86400.0,
         alias="duration",
-        validation_alias=AliasChoices("duration", "lasts"),
         gt=0,
         description="Credits have to last so long, 24h if left out.",
     )
@@ -137,7 +136,6 @@ class GrowthPlan(Record):
     horizon_s: Seconds = Field(
         default=90 * 86400.0,
         alias="horizon",
-        validation_alias=AliasChoices("horizon", "lasts"),
         gt=0,
         description="It may not be full before, 90d if left out.",
     )
@@ -161,11 +159,7 @@ AtRest = Literal["plain", "none"]
 class ValidationPlan(Record):
     """What is compared with what."""
 
-    schema_: Literal[1, 2] = Field(
-        default=PLAN_SCHEMA,
-        alias="schema",
-        description="Version of this format; in version 1 some keys had other names.",
-    )
+    schema_: Literal[2] = Field(default=PLAN_SCHEMA, alias="schema", description="Version of this format.")
     name: str = Field(default="validation", max_length=120, description="Shown in the report.")
     source: ServerPlace = Field(description="The server in use now; only ever read.")
     candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")

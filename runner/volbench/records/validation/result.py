@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from volbench.records.base import Record
 from volbench.records.goals.capacity import CapacityRow
@@ -53,12 +53,10 @@ class BurstOutlook(Record):
     peak_iops: float | None = Field(default=None, description="Most in one interval of a series.")
     simulated_s: float | None = Field(
         default=None,
-        validation_alias=AliasChoices("simulated_s", "walked_s"),
         description="Time for which the series was simulated.",
     )
     throttled_s: float | None = Field(
         default=None,
-        validation_alias=AliasChoices("throttled_s", "held_s"),
         description="Of it: empty credits limit the load.",
     )
     capped_s: float | None = Field(default=None, description="So long of it a limit is too low.")
@@ -79,9 +77,7 @@ class GrowthOutlook(Record):
     binlog_per_day: float | None = None
     binlog_per_day_low: float | None = None
     binlog_per_day_high: float | None = None
-    binlog_retention_s: float | None = Field(
-        default=None, validation_alias=AliasChoices("binlog_retention_s", "binlog_kept_s")
-    )
+    binlog_retention_s: float | None = Field(default=None)
     binlog_bytes: float | None = Field(description="Of all binary logs; null: not visible.")
     full_s: float | None = Field(description="Until the volume is full; null: never.")
     full_s_low: float | None
@@ -106,13 +102,11 @@ class CheckRow(Record):
 class ServerSide(Record):
     """One of the two servers."""
 
-    address: str = Field(validation_alias=AliasChoices("address", "place"))
+    address: str
     flavor: str
     version: str
     user: str
-    excess_privileges: tuple[str, ...] = Field(
-        default=(), validation_alias=AliasChoices("excess_privileges", "more_rights_than_needed")
-    )
+    excess_privileges: tuple[str, ...] = Field(default=())
 
 
 class ReplayClass(Record):
@@ -139,19 +133,17 @@ class Replayed(Record):
     statements: int = Field(description="Statements that were due.")
     sent: int
     excluded: dict[str, int] = Field(
-        validation_alias=AliasChoices("excluded", "left_out"),
         description="Statements of the log that were not replayed, by reason.",
     )
     log_s: float = Field(description="From the first to the last statement of the log.")
     log_from: str = Field(default="", description="When its first statement came, in UTC.")
     speed: float
     planned_s: float
-    duration_s: float = Field(validation_alias=AliasChoices("duration_s", "took_s"))
+    duration_s: float
     peak_per_s: int = Field(description="Most statements that were due in one second, at this speed.")
     connections: int
     shared_connections: int = Field(description="Connections of the log that had to share one.")
     second_resolution: bool = Field(
-        validation_alias=AliasChoices("second_resolution", "whole_seconds"),
         description="The log knows only the second: spread evenly within it.",
     )
     writes: bool
@@ -161,12 +153,9 @@ class Replayed(Record):
     errors: dict[str, int] = Field(description="By the server's code and words of the first.")
     round_trip_ms_p50: float | None = Field(
         default=None,
-        validation_alias=AliasChoices("round_trip_ms_p50", "way_ms_p50"),
         description="What a statement that does nothing took from here during the replay.",
     )
-    round_trip_ms_p95: float | None = Field(
-        default=None, validation_alias=AliasChoices("round_trip_ms_p95", "way_ms_p95")
-    )
+    round_trip_ms_p95: float | None = Field(default=None)
     foreign_cpu_ratio: float | None = Field(
         default=None, description="Of all CPUs of the client's machine, what others used meanwhile."
     )

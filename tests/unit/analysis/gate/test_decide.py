@@ -36,7 +36,7 @@ def report(values: Values, *, name: str = "latency_ms_p95", complete: bool = Tru
     ]  # fmt: skip
     fields: dict[str, object] = {
         "run_id": "r", "suite": "s", "started_at": "t", "finished_at": "t", "complete": complete,
-        "volbench_version": "0", "summary": Summary(verdict="mixed", sentence=""), "engine": None, "host": {},
+        "volbench_version": "0", "summary": Summary(verdict="mixed", sentence=""), "server": None, "host": {},
         "timing": Timing(wall_s=1, measured_s=1), "comparisons": (), "cells": tuple(cells),
         "volumes": tuple(VolumeRow(name=v, kind="path", spec="path:/x") for v in values),
     }  # fmt: skip
@@ -44,7 +44,7 @@ def report(values: Values, *, name: str = "latency_ms_p95", complete: bool = Tru
 
 
 def gate(about: Report, *conditions: str, head: str = "") -> Gate:
-    text = f"schema: 1\n{head}conditions:\n" + "".join(f"  - {one}\n" for one in conditions)
+    text = f"schema: 2\n{head}conditions:\n" + "".join(f"  - {one}\n" for one in conditions)
     loaded = check_policy(text, name="p.yaml")
     return gate_report(about, loaded.policy, policy_text=loaded.text, origins=loaded.origins, where=loaded.name)
 
@@ -334,7 +334,7 @@ def test_three_values_obey_their_laws_on_any_run(
 
 @given(text=some.text(max_size=200) | some.lists(some.sampled_from(CONDITIONS), max_size=3).map(str))
 def test_any_file_is_a_policy_or_refused_with_its_name(text: str) -> None:
-    for whole in (text, f"schema: 1\nconditions:\n  - {text}\n", f"schema: 1\n{text}\nconditions: []\n"):
+    for whole in (text, f"schema: 2\nconditions:\n  - {text}\n", f"schema: 1\n{text}\nconditions: []\n"):
         try:
             check_policy(whole, name="p.yaml")
         except UsageError as error:

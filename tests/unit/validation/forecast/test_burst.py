@@ -114,7 +114,7 @@ def test_counters_that_began_anew_say_nothing() -> None:
 
 
 def test_a_plan_needs_a_replay_and_a_volume_that_is_known() -> None:
-    head = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+    head = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
     with pytest.raises(UsageError) as raised:
         check_validation_plan(f"{head}burst: {{volume: ebs-gp2}}\n", name="plan.yaml")
     assert "measured while `replay`" in str(raised.value)

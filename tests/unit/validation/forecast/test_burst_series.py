@@ -61,7 +61,7 @@ def test_what_is_taken_in_a_day_and_not_earned_at_night_ends_days_later(tmp_path
         "duration": "1d",
     }  # earns 102 a second: 2.4 million of 5 by day
     assert judged(path, **plan)[1].decision == "go"
-    outlook, row = judged(series(tmp_path / "t.csv", busy_hours=4, day=440), volume=plan["volume"], lasts="10d")
+    outlook, row = judged(series(tmp_path / "t.csv", busy_hours=4, day=440), volume=plan["volume"], duration="10d")
     assert row.decision == "no-go"
     assert outlook.runway_s is not None
     assert outlook.runway_s > 24 * HOUR_S
@@ -110,7 +110,7 @@ def test_a_candidate_that_asks_for_more_than_the_source_is_never_a_go(tmp_path: 
 
 
 def test_a_series_needs_no_replay_and_has_to_be_one(tmp_path: Path) -> None:
-    head = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+    head = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
     loaded = check_validation_plan(f"{head}burst: {{volume: ebs-gp2, series: a.csv}}\n", name="plan.yaml")
     assert loaded.plan.replay is None
     with pytest.raises(UsageError, match="no such file"):

@@ -59,7 +59,7 @@ def test_the_peak_is_the_busiest_second_of_the_schemas(tmp_path: Path) -> None:
     log = tmp_path / "slow.log"
     log.write_text("".join(slow_log(Shop(statements=2000, per_s=100, flavor="mariadb"))))
     plan = check_validation_plan(
-        f"schema: 1\nsource: {{host: a}}\ncandidate: {{host: b}}\nqueries: {{slow_log: {log}}}\n", name="p"
+        f"schema: 2\nsource: {{host: a}}\ncandidate: {{host: b}}\nqueries: {{slow_log: {log}}}\n", name="p"
     ).plan
     found = busiest_second(plan, ["shop"])
     assert 200 <= (found.statements or 0) <= 320  # every tenth second has three times the others' 83

@@ -74,14 +74,14 @@ def test_captures_without_sizes_or_of_one_time_are_refused(tmp_path: Path) -> No
     (tmp_path / "1.json").write_text((tmp_path / "1.json").read_text().replace('"files":{', '"files":null,"x":{'))
     with pytest.raises(UsageError):
         judged((first, second))
-    head = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+    head = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
     for written in ("volume: ebs-gp3, captures: [a]", "volume: ebs-gp3"):
         with pytest.raises(UsageError, match="give two or more"):
             check_validation_plan(f"{head}growth: {{{written}}}\n", name="plan.yaml")
 
 
 def test_a_plan_names_one_volume_that_exists() -> None:
-    head = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+    head = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
     with pytest.raises(UsageError, match="one of them"):
         check_validation_plan(f"{head}growth: {{horizon: 1d, captures: [a, b]}}\n", name="plan.yaml")
     with pytest.raises(UsageError):
