@@ -14,6 +14,10 @@ awk -v place="$PLACE" '$5 == place && / shared:/ { found = 1 } END { exit !found
     echo "$PLACE is not shared with the host; there: mount --bind $PLACE $PLACE && mount --make-shared $PLACE" >&2
     exit 3
 }
+flock --nonblock "$PLACE/$NAME/daemon.lock" true 2>/dev/null || [ ! -e "$PLACE/$NAME/daemon.lock" ] || {
+    echo "another container serves the volume $PLACE/$NAME: use another NAME, or end that one" >&2
+    exit 4
+}
 [ ! -e "$PLACE/$NAME" ] || volbench volume remove "$PLACE/$NAME" || :  # what a killed container has left
 trap end TERM INT
 volbench volume emulate "emulated:$PROFILE" --dir "$PLACE" --name "$NAME"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from volbench.volume.emulated.attachments import process_start_ticks
+from volbench.volume.emulated.attachments import LOCK, process_start_ticks
+from volbench.volume.emulated.teardown import take_lock
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 
@@ -33,3 +35,20 @@ def test_the_daemon_is_known_by_its_start_time(later: int, lives: bool) -> None:
 
 def test_the_script_parses() -> None:
     assert subprocess.run(["sh", "-n", SCRIPT], check=False).returncode == 0
+
+
+def test_the_volume_of_another_container_is_not_removed(tmp_path: Path) -> None:
+    """What a killed container left is removed at the start; a volume whose daemon lives is in use."""
+    check = re.search(r"^flock .*?^\}\n", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
+    assert check is not None
+    (tmp_path / "b").mkdir()
+    environment = {"PATH": os.environ["PATH"], "PLACE": str(tmp_path), "NAME": "b"}
+
+    def exit_code() -> int:
+        return subprocess.run(["sh", "-euc", check[0]], check=False, env=environment).returncode
+
+    assert exit_code() == 0  # nothing was started there
+    with (tmp_path / "b" / LOCK).open("wb") as lock:
+        assert exit_code() == 0
+        assert take_lock(lock)
+        assert exit_code() == 4

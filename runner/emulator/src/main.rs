@@ -6,6 +6,7 @@ mod buffer;
 mod config;
 mod control;
 mod engine;
+mod exclusive;
 mod files;
 mod frontend;
 mod isolate;
@@ -87,6 +88,8 @@ fn ask(socket: &Path, request: &str) -> io::Result<()> {
 }
 
 fn run(config: &Config) -> Result<(), String> {
+    let _locked = exclusive::lock(&config.backing, exclusive::WAIT_MAX)
+        .map_err(|error| format!("{}: {error}", config.backing.display()))?;
     let isolation = isolate::isolate();
     write_pid_file(&config.directory).map_err(|error| format!("daemon.pid: {error}"))?;
     let engine = start_engine(config)?;

@@ -16,7 +16,7 @@ from docker.errors import DockerException, NotFound
 from volbench.base import docker_engine, safe_files
 from volbench.errors import VolbenchError
 from volbench.volume import ownership
-from volbench.volume.emulated.attachments import process_start_ticks
+from volbench.volume.emulated.attachments import process_namespace, process_start_ticks
 from volbench.volume.emulated.status import list_volumes, volume_status
 from volbench.volume.emulated.teardown import take_down
 
@@ -32,7 +32,7 @@ LABEL_OWNER = "org.volbench.testing.owner"
 
 def owner_label() -> str:
     """This process, as one that is alive or dead for ever: boot, PID namespace, process id, start time."""
-    return f"{_namespace()}/{os.getpid()}/{process_start_ticks(os.getpid())}"
+    return f"{process_namespace()}/{os.getpid()}/{process_start_ticks(os.getpid())}"
 
 
 @cache
@@ -128,9 +128,4 @@ def _is_dead(label: str) -> bool:
     """Whether a process is known to have ended; of another boot or namespace nothing is known."""
     namespace, _, process = label.partition("/")
     pid, _, started = process.partition("/")
-    return namespace == _namespace() and pid.isdecimal() and str(process_start_ticks(int(pid))) != started
-
-
-def _namespace() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"
+    return namespace == process_namespace() and pid.isdecimal() and str(process_start_ticks(int(pid))) != started

@@ -8,16 +8,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from volbench.cli.volumes.text import volume_lines
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.profile.resolve import resolve
+from volbench.volume.emulated import exclusive
 from volbench.volume.emulated import requirements as emulated_needs
 from volbench.volume.emulated import volume as emulated
 from volbench.volume.emulated.attachments import LOCK, attachments, process_start_ticks
 from volbench.volume.emulated.commands import run, wait_until
 from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.discovery import find_volume, remove_volume, stop_volume
 from volbench.volume.emulated.status import clear_leftovers, list_volumes, volume_status
 from volbench.volume.emulated.teardown import is_locked, take_down, take_lock
 from volbench.volume.emulated.volume import EmulatedVolume
@@ -26,7 +30,7 @@ from volbench.volume.ownership import claim, is_owned
 DEAD_PID = 2**22 + 1  # above the kernel's largest
 
 
-def make_directory(root: Path, name: str, *, owner: dict[str, int] | None) -> Path:
+def make_directory(root: Path, name: str, *, owner: dict[str, Any] | None) -> Path:
     directory = root / name
     claim(directory, purpose="emulated volume")
     content = {"schema": 1, "profile": "ebs-gp2", "parameters": {"size": 50 << 30}, "owner": owner}
@@ -86,6 +90,69 @@ def test_volumes_are_listed_by_marker_and_description(tmp_path: Path) -> None:
     assert (volume.name, volume.profile, volume.status, volume.owner_pid) == ("ours", "ebs-gp2", "stopped", me)
     assert clear_leftovers(tmp_path) == ()
     assert is_owned(tmp_path / "ours")
+
+
+def test_what_an_interrupted_start_left_is_listed_and_removed(tmp_path: Path) -> None:
+    """Killed between the marker and the description: the marker's purpose tells what the directory is for."""
+    claim(tmp_path / "begun", purpose="emulated volume")
+    claim(tmp_path / "other", purpose="adopted")
+    volume = find_volume(str(tmp_path / "begun"))
+    assert [(listed.name, listed.status) for listed in list_volumes(tmp_path)] == [("begun", "stopped")]
+    assert any("interrupted" in line for line in volume_lines([volume]))
+    remove_volume(volume)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["other"]
+
+
+def test_a_volume_of_another_container_lives_as_long_as_its_daemon(tmp_path: Path) -> None:
+    """Its owner's pid counts in another namespace, where the same number is another process."""
+    owner = {"pid": DEAD_PID, "started": 1, "namespace": "another boot:pid:[1]"}
+    directory = make_directory(tmp_path, "x", owner=owner)
+    with (directory / LOCK).open("wb") as lock:
+        assert take_lock(lock)
+        assert volume_status(directory) == "running"
+        assert clear_leftovers(tmp_path) == ()
+    assert volume_status(directory) == "stopped"
+
+
+def test_one_process_at_a_time_changes_a_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusive, "CHANGE_WAIT_S_MAX", 0.1)
+    directory = make_directory(tmp_path, "x", owner=None)
+    (volume,) = list_volumes(tmp_path)
+    with exclusive.changing(directory):
+        for change in (stop_volume, remove_volume):
+            with pytest.raises(Refused, match="another process is starting, stopping or removing"):
+                change(volume)
+        monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
+        with pytest.raises(Refused, match="another process is starting, stopping or removing"):
+            EmulatedVolume(resolve("efs-elastic"), tmp_path, name="x").start()
+    assert is_owned(directory)
+    remove_volume(volume)
+    assert not directory.exists()
+
+
+def test_a_directory_that_was_removed_meanwhile_is_not_used(tmp_path: Path) -> None:
+    """The lock is on what had this name before."""
+    directory = make_directory(tmp_path, "x", owner=None)
+    held = os.open(directory, os.O_RDONLY)
+    try:
+        directory.rename(tmp_path / "y")
+        with pytest.raises(Refused, match="has just removed"):
+            exclusive._lock(held, directory)
+    finally:
+        os.close(held)
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_start_that_fails_removes_only_what_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existed: bool
+) -> None:
+    monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
+    if existed:
+        make_directory(tmp_path, "x", owner=None)
+    with pytest.raises(StepFailed, match="did not become ready"):
+        EmulatedVolume(resolve("efs-elastic"), tmp_path, name="x").start()
+    assert (tmp_path / "x").exists() is existed
+    assert [volume.name for volume in list_volumes(tmp_path)] == ["x"] * existed
 
 
 def test_nothing_attached_is_nothing_to_take_down(tmp_path: Path) -> None:
@@ -190,4 +257,4 @@ def test_a_disk_without_room_for_the_image_is_refused(small_disk: Path, monkeypa
         EmulatedVolume(resolve("ebs-gp3", {"size": "50GiB"}), small_disk, name="x").start()
     assert caught.value.cause == "volume_full"
     assert "16 MiB free, 2048 MiB needed" in str(caught.value)
-    assert (small_disk / "x" / "backing" / "disk.img").stat().st_size == 0
+    assert list(small_disk.iterdir()) == []

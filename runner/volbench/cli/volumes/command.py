@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from pathlib import Path
 from typing import Annotated
@@ -99,7 +100,7 @@ def emulate(
     root = (directory or spec_directory or DEFAULT_DIRECTORY).absolute()
     resolved = resolve(profile, parameters)
     try:
-        ownership.make_private_root(root)
+        made_root = ownership.make_private_root(root)
     except OSError as error:
         raise EnvironmentLacks(
             "the directory for an emulated volume cannot be created",
@@ -108,7 +109,13 @@ def emulate(
             next_step="choose another directory with --dir, on a disk with free space",
         ) from error
     volume = EmulatedVolume(resolved, root, name=_volume_name(name or resolved.profile), outlives_us=True)
-    data = volume.start()
+    try:
+        data = volume.start()
+    except BaseException:
+        if made_root:
+            with contextlib.suppress(OSError):  # it holds the data of an earlier start
+                root.rmdir()
+        raise
     for line in volume_text.emulated_lines(volume, data):
         console.out.print(line, markup=False)
 

@@ -75,7 +75,8 @@ def volume_lines(volumes: Sequence[VolumeStatus]) -> Iterator[str]:
     for volume in volumes:
         lifetime = "stays" if volume.owner_pid is None else f"of process {volume.owner_pid}"
         scale = volume.parameters.get("time_scale", 1)
-        profile = volume.profile if scale == 1 else f"{volume.profile} (time_scale {scale:g})"
+        named = volume.profile or "no description, since its start was interrupted"
+        profile = named if scale == 1 else f"{named} (time_scale {scale:g})"
         path = volume.data if volume.status == "running" else volume.directory
         yield f"  {volume.name}: {profile}, {volume.status}, {lifetime}: {path}"
 

@@ -60,6 +60,12 @@ def process_start_ticks(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def process_namespace() -> str:
+    """Return what a pid of this process counts in: the boot, and the pid namespace (a container has its own)."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"
+
+
 def attachments(directory: Path) -> Attachments:
     """Return a volume's attachments: mounts (outermost first), loop devices, daemons."""
     return Attachments(mounts=mounts_of(directory), loops=loops_of(directory), daemons=tuple(daemons_of(directory)))

@@ -12,7 +12,8 @@ from volbench.errors import Refused, UsageError, VolbenchError
 from volbench.volume import ownership
 from volbench.volume.emulated import status as emulated_status
 from volbench.volume.emulated.attachments import is_daemon
-from volbench.volume.emulated.status import VolumeStatus, clear_leftovers, list_volumes
+from volbench.volume.emulated.exclusive import changing
+from volbench.volume.emulated.status import VolumeStatus, clear_leftovers, list_volumes, read_status
 from volbench.volume.emulated.teardown import take_down
 from volbench.volume.facts.mountinfo import read_mounts
 
@@ -60,7 +61,16 @@ def find_volume(name: str, directories: Iterable[Path] = ()) -> VolumeStatus:
 
 
 def stop_volume(volume: VolumeStatus) -> None:
-    """Take a volume down; its data stays. Raise Refused if a run uses it, StepFailed if another process does."""
+    """Take a volume down; its data stays.
+
+    Raises Refused if a run uses it or another process is starting or removing it, StepFailed if another process has
+    files of it open.
+    """
+    with changing(volume.directory):
+        _stop(read_status(volume.directory) or volume)
+
+
+def _stop(volume: VolumeStatus) -> None:
     if volume.status == "running" and volume.owner_pid is not None:
         raise Refused(
             "a running benchmark uses the emulated volume",
@@ -76,8 +86,9 @@ def stop_volume(volume: VolumeStatus) -> None:
 
 def remove_volume(volume: VolumeStatus) -> None:
     """Take a volume down and erase its data; the usual directory goes with the last one. Raise as stop_volume."""
-    stop_volume(volume)
-    ownership.remove(volume.directory)
+    with changing(volume.directory):
+        _stop(read_status(volume.directory) or volume)
+        ownership.remove(volume.directory)
     if volume.directory.parent == DEFAULT_DIRECTORY:
         with contextlib.suppress(OSError):  # not empty
             DEFAULT_DIRECTORY.rmdir()

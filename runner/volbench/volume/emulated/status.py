@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from volbench.base import safe_files
-from volbench.errors import StepFailed, VolbenchError
+from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.records.parse import parse_json
 from volbench.volume import ownership
-from volbench.volume.emulated.attachments import attachments, process_start_ticks
+from volbench.volume.emulated.attachments import attachments, process_namespace, process_start_ticks
 from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.exclusive import changing
 from volbench.volume.emulated.teardown import is_locked, take_down
+from volbench.volume.marker import MARKER
 
 Status = Literal["running", "stopped", "leftover"]
 VOLUME_BYTES_MAX = 1 << 20
+PURPOSE = "emulated volume"
+"""In the marker of a volume's directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +29,7 @@ class VolumeStatus:
     """One emulated volume of a root directory.
 
     Args:
+        profile: empty for a directory without a description, which a start that was killed leaves.
         status: `running`; `stopped`: only its data exists; `leftover`: attached, but its owner or its daemon is
             dead.
         owner_pid: the process that started it; None for a volume that outlives its command.
@@ -58,25 +63,28 @@ def emulated_behind(mount_point: str | None) -> tuple[Path, dict[str, Any]] | No
 
 def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
     """Return the marked emulated volumes below a directory. Never waits for a volume."""
-    volumes = []
-    for directory in sorted(path.parent for path in root.resolve().glob("*/volume.json")):
-        volume = _read_volume(directory)
-        if volume is None:
-            continue
-        owner = volume.get("owner")
-        volumes.append(
-            VolumeStatus(
-                name=directory.name,
-                directory=directory,
-                data=directory / "data",
-                profile=str(volume.get("profile")),
-                parameters=dict(volume.get("parameters") or {}),
-                status=volume_status(directory),
-                owner_pid=owner["pid"] if owner else None,
-                owner_is_alive=_has_living_owner(directory),
-            )
-        )
-    return tuple(volumes)
+    directories = sorted(path.parent for path in root.resolve().glob(f"*/{MARKER}"))
+    return tuple(volume for volume in map(read_status, directories) if volume is not None)
+
+
+def read_status(directory: Path) -> VolumeStatus | None:
+    """Return the emulated volume of a marked directory; None where there is none. Never waits for it."""
+    volume = _read_volume(directory)
+    if volume is None:
+        if not _is_for_a_volume(directory):
+            return None
+        volume = {"profile": ""}
+    owner = volume.get("owner")
+    return VolumeStatus(
+        name=directory.name,
+        directory=directory,
+        data=directory / "data",
+        profile=str(volume.get("profile")),
+        parameters=dict(volume.get("parameters") or {}),
+        status=volume_status(directory),
+        owner_pid=owner["pid"] if owner else None,
+        owner_is_alive=_has_living_owner(directory),
+    )
 
 
 def clear_leftovers(root: Path) -> tuple[Path, ...]:
@@ -88,10 +96,16 @@ def clear_leftovers(root: Path) -> tuple[Path, ...]:
     """
     cleared = []
     for volume in list_volumes(root):
-        if volume.status == "leftover" and not volume.owner_is_alive:
-            take_down(volume.directory, force=True)
-            cleared.append(volume.directory)
+        if _is_abandoned(volume.directory):
+            with contextlib.suppress(Refused), changing(volume.directory):  # else another process is at it
+                if _is_abandoned(volume.directory):
+                    take_down(volume.directory, force=True)
+                    cleared.append(volume.directory)
     return tuple(cleared)
+
+
+def _is_abandoned(directory: Path) -> bool:
+    return volume_status(directory) == "leftover" and not _has_living_owner(directory)
 
 
 def volume_status(directory: Path) -> Status:
@@ -103,13 +117,18 @@ def volume_status(directory: Path) -> Status:
     return "running" if locked and not owner_is_gone else "leftover"
 
 
-def _owner(directory: Path) -> dict[str, int] | None:
+def _owner(directory: Path) -> dict[str, Any] | None:
     return (_read_volume(directory) or {}).get("owner")
 
 
 def _has_living_owner(directory: Path) -> bool:
+    """Return whether a volume's owner lives; in another container it lives as long as its daemon."""
     owner = _owner(directory)
-    return owner is not None and process_start_ticks(owner["pid"]) == owner["started"]
+    if owner is None:
+        return False
+    if owner.get("namespace", process_namespace()) != process_namespace():
+        return is_locked(directory)
+    return bool(process_start_ticks(owner["pid"]) == owner["started"])
 
 
 def stop_volume(directory: Path) -> None:
@@ -135,6 +154,16 @@ def _read_volume(directory: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, VolbenchError):
         return None
     return content if isinstance(content, dict) and _is_description(content) else None
+
+
+def _is_for_a_volume(directory: Path) -> bool:
+    """Return whether a directory has a valid marker that was made for an emulated volume."""
+    try:
+        with ownership.open_owned(directory) as descriptor:
+            marker = parse_json(safe_files.read_regular(descriptor, MARKER, bytes_max=VOLUME_BYTES_MAX))
+    except (OSError, ValueError, VolbenchError):
+        return False
+    return isinstance(marker, dict) and marker.get("purpose") == PURPOSE
 
 
 def _is_description(content: Mapping[str, Any]) -> bool:

@@ -25,12 +25,20 @@ from volbench.base import programs, safe_files
 from volbench.errors import Refused, StepFailed
 from volbench.profile.resolve import ResolvedVolume
 from volbench.volume import ownership
-from volbench.volume.emulated.attachments import LOCK, attachments, forget_loop, process_start_ticks, remember_loop
+from volbench.volume.emulated.attachments import (
+    LOCK,
+    attachments,
+    forget_loop,
+    process_namespace,
+    process_start_ticks,
+    remember_loop,
+)
 from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.control import ANSWER_S_MAX, CONTROL_SOCKET, ask, phase, without_delays
+from volbench.volume.emulated.exclusive import changing
 from volbench.volume.emulated.mount import FORMATTED, log_tail, mount_block, run_or_fail
 from volbench.volume.emulated.requirements import MKFS, check_environment
-from volbench.volume.emulated.status import stop_volume, volume_status
+from volbench.volume.emulated.status import PURPOSE, stop_volume, volume_status
 from volbench.volume.emulated.teardown import take_down, take_lock
 from volbench.volume.space import require_space
 
@@ -64,6 +72,7 @@ class EmulatedVolume:
         self.name = name
         self.outlives_us = outlives_us
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_new = False
 
     @property
     def data(self) -> Path:
@@ -82,23 +91,28 @@ class EmulatedVolume:
     def start(self) -> Path:
         """Start the volume and return its data directory, with the data of earlier starts.
 
-        Raises EnvironmentLacks (root, FUSE, a program), Refused (no marker, in use), StepFailed.
+        Raises EnvironmentLacks (root, FUSE, a program), Refused (no marker, in use), StepFailed. A directory that
+        it created for a volume that does not start is removed again.
         """
         daemon = check_environment(self.resolved)
         ownership.make_private_root(self.directory.parent)
-        ownership.claim(self.directory, purpose="emulated volume", mode=DIRECTORY_MODE)
-        self._clear_leftovers()
-        try:
-            self._prepare()
-            self._start_daemon(daemon)
-            if self.resolved.mode == "block":
-                self._attach()
-            else:
-                self._set_read_ahead()
-        except BaseException:
-            take_down(self.directory, force=True)
-            self._reap()
-            raise
+        self._is_new = not os.path.lexists(self.directory)
+        ownership.claim(self.directory, purpose=PURPOSE, mode=DIRECTORY_MODE)
+        with changing(self.directory):
+            self._clear_leftovers()
+            try:
+                self._prepare()
+                self._start_daemon(daemon)
+                if self.resolved.mode == "block":
+                    self._attach()
+                else:
+                    self._set_read_ahead()
+            except BaseException:
+                take_down(self.directory, force=True)
+                self._reap()
+                if self._is_new:  # it holds what this start made, and nothing else
+                    ownership.remove(self.directory)
+                raise
         return self.data
 
     def stop(self) -> None:
@@ -106,13 +120,18 @@ class EmulatedVolume:
 
         Raises StepFailed if another process uses it; then the volume keeps running.
         """
-        stop_volume(self.directory)
-        self._reap()
+        with changing(self.directory):
+            self._stop()
 
     def remove(self) -> None:
         """Stop the volume and erase its data. Raise as `stop` does."""
-        self.stop()
-        ownership.remove(self.directory)
+        with changing(self.directory):
+            self._stop()
+            ownership.remove(self.directory)
+
+    def _stop(self) -> None:
+        stop_volume(self.directory)
+        self._reap()
 
     def state(self) -> dict[str, Any]:
         """Return the daemon's state: phase, health, active faults, what a power cut would lose."""
@@ -176,13 +195,13 @@ class EmulatedVolume:
             backing.mkdir(mode=0o755)  # what `data` shows as its own mode
         mount = self.directory / ("image" if block else "data")
         config = self.resolved.daemon_config(directory=self.directory, mount=mount, backing=backing)
-        owner = None if self.outlives_us else {"pid": os.getpid(), "started": process_start_ticks(os.getpid())}
+        own = {"pid": os.getpid(), "started": process_start_ticks(os.getpid()), "namespace": process_namespace()}
         volume = {
             "schema": VOLUME_SCHEMA,
             "profile": self.resolved.profile,
             "parameters": dict(self.resolved.parameters),
             "assumed": list(self.resolved.assumed),
-            "owner": owner,
+            "owner": None if self.outlives_us else own,
         }
         _write_json(self.directory, "config.json", config)
         _write_json(self.directory, "volume.json", volume)
@@ -210,7 +229,7 @@ class EmulatedVolume:
                 "the emulated volume's daemon did not become ready",
                 where=str(self.directory),
                 evidence=log_tail(self.directory) or f"exit code {process.poll()}",
-                next_step=f"see {self.directory / 'daemon.log'}",
+                next_step="" if self._is_new else f"see {self.directory / 'daemon.log'}",
             )
 
     def _set_read_ahead(self) -> None:
