@@ -7,15 +7,17 @@ environment and a program's stdin never.
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from volbench.base.python import python_command, python_variables
 from volbench.base.redact import redact
 
-__all__ = ["Popen", "run"]
+__all__ = ["Popen", "python_environment", "run", "start_python"]
 
 _log = logging.getLogger(__name__)
 _STDERR_CHARACTERS = 500
@@ -62,6 +64,26 @@ else:
                 self._logged = True
                 _log_result(self.args, f"process {self.pid}, exit code {code}", self._started_s)
             return code
+
+
+def start_python(
+    *arguments: str, variables: Mapping[str, str] | None = None, cwd: str = "/", **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a Python of ours, such as `start_python("-m", "volbench.sample.process")`; see `volbench.base.python`.
+
+    Args:
+        arguments: of Python.
+        variables: added to its environment.
+        cwd: its working directory; paths among the arguments are absolute.
+        options: of `Popen`.
+    """
+    return Popen(python_command(*arguments), cwd=cwd, env=python_environment(variables), **options)
+
+
+def python_environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a command of `python_command`, with these variables added."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**inherited, **python_variables(), **(variables or {})}
 
 
 def _log_result(argv: Sequence[str], ended: str, started_s: float, stderr: bytes | str | None = None) -> None:

@@ -224,6 +224,7 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         raise UsageError("give a host or a socket, not both", where="attached server")
     options = read_option_file(Path(attach.option_file)) if attach.option_file else {}
     socket = attach.socket or ("" if attach.host else options.get("socket", ""))
+    socket = str(Path(socket).absolute()) if socket else ""  # processes that use it work in another directory
     port = options.get("port", "")
     account = Account(
         user=options.get("user") or attach.user,

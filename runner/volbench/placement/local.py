@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.base import programs
+from volbench.base.python import python_command
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.placement.interface import Job, Placement
 from volbench.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
@@ -211,7 +211,7 @@ def host_directory(volume: OpenVolume) -> Path:
 def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start `volbench cell run|prepare` for the job, detached; pid file and log are in its directory."""
     cell_file = str(job.out / "cell.json")
-    command = [sys.executable, "-m", "volbench", "cell", job.kind, cell_file, "--out", str(job.out)]
+    command = python_command("-m", "volbench", "cell", job.kind, cell_file, "--out", str(job.out))
     with (job.out / AGENT_LOG).open("ab") as log:
         process = programs.Popen(
             ["sh", "-c", _GATE, "sh", *command],
@@ -220,7 +220,7 @@ def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[byte
             stderr=log,
             start_new_session=True,
             cwd="/",
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
+            env=programs.python_environment({"PYTHONUNBUFFERED": "1", **variables}),
         )
     agent = KnownProcess.of(process.pid)
     if agent is not None:

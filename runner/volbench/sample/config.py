@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from volbench.records.parse import parse_json
 
@@ -15,6 +16,10 @@ READY = b"ready\n"
 STDIN = "-"
 """As the process's argument: the name of the configuration's file comes as a line of standard input."""
 INTERVAL_S_MIN, INTERVAL_S_MAX = 0.1, 60.0
+_PATHS = (
+    "raw_file", "node_helper", "mount_point", "cgroup_dir", "server_state", "option_file", "socket",
+    "emulator_socket", "task_file",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,13 @@ class SamplingConfig:
             raise ValueError(
                 f"an interval of {self.interval_s} s is outside {INTERVAL_S_MIN} .. {INTERVAL_S_MAX} s"
             )
+
+    def with_absolute_paths(self) -> SamplingConfig:
+        """Return it for a process with another working directory."""
+        absolute: dict[str, Any] = {
+            name: str(Path(path).absolute()) for name in _PATHS if (path := getattr(self, name))
+        }
+        return replace(self, **absolute)
 
     def to_json(self) -> str:
         """As one JSON object; holds no password."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -67,9 +66,9 @@ class SamplingProcess:
     def start(self) -> None:
         """Start it and wait until the machine's own sources are read. Raises StepFailed with its log."""
         self.raw_file.parent.mkdir(parents=True, exist_ok=True)
-        self._config_file.write_text(replace(self.config, parent_pid=os.getpid()).to_json())
+        self._config_file.write_text(replace(self.config.with_absolute_paths(), parent_pid=os.getpid()).to_json())
         if self._launched is None:
-            self._process = _start(self._module, str(self._config_file), self.raw_file)
+            self._process = _start(self._module, str(self._config_file.absolute()), self.raw_file)
         else:
             self._process = self._launched
             self._tell_configuration(self._launched)
@@ -78,7 +77,7 @@ class SamplingProcess:
     def _tell_configuration(self, launched: subprocess.Popen[bytes]) -> None:
         assert launched.stdin is not None  # noqa: S101 - a pipe was asked for
         with suppress(BrokenPipeError), launched.stdin as pipe:  # one that has ended gives no answer either
-            pipe.write(f"{self._config_file}\n".encode())
+            pipe.write(f"{self._config_file.absolute()}\n".encode())
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
@@ -135,6 +134,4 @@ def _start(
     module: str, argument: str, raw_file: Path, *, stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
     with _log_file(raw_file).open("ab") as log:
-        return programs.Popen(
-            [sys.executable, "-m", module, argument], stdin=stdin, stdout=subprocess.PIPE, stderr=log
-        )
+        return programs.start_python("-m", module, argument, stdin=stdin, stdout=subprocess.PIPE, stderr=log)

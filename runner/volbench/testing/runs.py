@@ -9,7 +9,6 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -187,7 +186,7 @@ def run_suite(
         raise UsageError("a run needs a volume", where="run_suite", next_step='volumes={"a": "path:/mnt/a"}')
     results = results or Path(tempfile.mkdtemp(prefix="volbench-results-"))
     with _alone_on_this_machine(), private_directory() as directory:
-        argv = [sys.executable, "-m", "volbench", "run", str(suite), "--target", target, "--out", str(results)]
+        argv = ["run", str(suite), "--target", target, "--out", str(results)]
         for name, volume in volumes.items():
             argv += ["--volume", f"{name}={_spec_of(volume, directory)}"]
         for key, value in (settings or {}).items():
@@ -224,9 +223,10 @@ def _alone_on_this_machine() -> Iterator[None]:
 def _run(argv: list[str], timeout_s: float) -> None:
     """Run the command to its end; interrupt it as a user would where this test ends first."""
     with tempfile.TemporaryFile() as output:
-        process = programs.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
+        process = programs.start_python(
+            "-m", "volbench", *argv, cwd=str(Path.cwd()),  # where the paths of suite and settings begin
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
         try:
             code: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -19,6 +19,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from volbench.base import safe_files
+from volbench.base.workers import worker_pool
 from volbench.errors import Refused, UsageError
 from volbench.workload.replay.fingerprint import fingerprint, skeleton_of
 from volbench.workload.replay.logged_statement import (
@@ -102,7 +103,7 @@ def classes_of_log(
     Raises UsageError when the file cannot be read or is no slow log.
     """
     processes = processes or min(PROCESSES_MAX, len(os.sched_getaffinity(0)))
-    job = _Job(path=path, schemas=frozenset(schemas), samples_each=samples_each)
+    job = _Job(path=path.absolute(), schemas=frozenset(schemas), samples_each=samples_each)
     try:
         log_parts: list[_Range] = list(pairwise(part_offsets(path, part_bytes=part_bytes)))
         if len(log_parts) == 1 or processes == 1:
@@ -320,8 +321,7 @@ def _submitted(
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=_initialise_process)
+    return worker_pool(processes, initializer=_initialise_process)
 
 
 def _initialise_process() -> None:

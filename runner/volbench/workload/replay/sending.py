@@ -13,11 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from threading import BrokenBarrierError
@@ -26,6 +25,7 @@ from typing import Any
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.base.workers import worker_context, worker_pool
 from volbench.engine.connection import Account, connection
 from volbench.engine.round_trips import RoundTrips
 from volbench.errors import StepFailed
@@ -116,11 +116,11 @@ def send(
     """Send all statements from several processes. Raises StepFailed when the client itself fails."""
     count = min(PROCESSES_MAX, os.cpu_count() or 1, len(schedule.connections))
     assigned = [schedule.connections[number::count] for number in range(count)]
-    context = get_context("spawn")
+    context = worker_context()
     agreement = _Agreement(
         stop=context.Event(), connected=context.Barrier(count), start=context.Value("d", 0.0, lock=False)
     )
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(agreement,)) as pool:
+    with worker_pool(count, mp_context=context, initializer=_begin, initargs=(agreement,)) as pool:
         futures = [pool.submit(_run_worker, account, lanes, schedule.planned_s, writes) for lanes in assigned]
         try:
             return _collect(futures, agreement, schedule.planned_s, progress)
