@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import mysql.connector
@@ -94,6 +96,38 @@ class TestServer:
                 assert facts.absent == {}
             assert "file_io_by_class" not in facts.absent
             assert "data_file_io" not in facts.absent
+
+    def test_no_statement_reads_or_writes_a_file_outside(self, engine: Engine, template: Template) -> None:
+        """Not of root either: what may be read is empty, and what may be written is nothing."""
+        with engine.seeded(template) as bench, tempfile.TemporaryDirectory(dir=engine.base) as elsewhere:
+            server, outside = bench.server(), Path(elsewhere)
+            outside.chmod(0o777)
+            (outside / "secret").write_text("secret\n")
+            (outside / "secret").chmod(0o644)
+            server.start()
+            closed = server.query("SELECT @@GLOBAL.secure_file_priv")[0][0]
+            places = [str(outside), str(server.control_dir), str(closed or "/dev/null")]
+            for statement in (
+                "SELECT 1 INTO OUTFILE '{}/made'", "SELECT 1 INTO DUMPFILE '{}/made'",
+                "LOAD DATA INFILE '{}/secret' INTO TABLE sbtest.sbtest1 (pad)",
+                "LOAD DATA LOCAL INFILE '{}/secret' INTO TABLE sbtest.sbtest1 (pad)",
+                "SELECT 1 INTO OUTFILE '{}/../made'", "SELECT 1 INTO DUMPFILE '{}'", "SELECT 1 INTO DUMPFILE '{}/'",
+            ):  # fmt: skip
+                for place in places:
+                    with pytest.raises(StepFailed):
+                        server.query(statement.format(place))
+            for place in places:
+                assert server.query(f"SELECT LOAD_FILE('{place}/secret')") == [(None,)]
+            with contextlib.suppress(StepFailed):  # MariaDB warns, and makes the table where all are
+                server.query(f"CREATE TABLE sbtest.apart (id INT) DATA DIRECTORY='{outside}'")
+            with contextlib.suppress(StepFailed):
+                server.query(
+                    "CREATE TABLE sbtest.parts (id INT) PARTITION BY HASH(id) "
+                    f"(PARTITION p DATA DIRECTORY='{outside}')"
+                )
+            with contextlib.suppress(StepFailed):
+                server.query(f"CREATE TABLESPACE apart ADD DATAFILE '{outside}/apart.ibd'")
+            assert [path.name for path in outside.iterdir()] == ["secret"]
 
     def test_overrides_are_for_one_start(self, engine: Engine, template: Template) -> None:
         with engine.seeded(template) as bench:

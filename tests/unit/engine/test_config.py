@@ -42,9 +42,13 @@ def test_both_flavors_are_pinned_to_the_same_durability(identity: ServerIdentity
 
 def test_mysqls_own_options_are_not_given_to_mariadb() -> None:
     assert "mysqlx = OFF" in lines()
-    assert not any(
-        line.startswith(("mysqlx", "auto_generate_certs", "secure_file")) for line in lines(identity=MARIADB)
-    )
+    assert not any(line.startswith(("mysqlx", "auto_generate_certs")) for line in lines(identity=MARIADB))
+
+
+def test_both_are_closed_to_files() -> None:
+    for identity, closed in ((MYSQL, "NULL"), (MARIADB, "/dev/null")):
+        assert f"secure_file_priv = {closed}" in lines(identity=identity)
+        assert "local_infile = OFF" in lines(identity=identity)
 
 
 def test_the_suites_options_win_over_pinned_ones() -> None:
