@@ -226,6 +226,44 @@ def test_a_dump_runs_no_command_and_reads_no_file_of_this_machine(
     assert "leak" not in tables or server.query("SELECT COUNT(*) FROM shop.leak") == [(0,)]
 
 
+COMMANDS_OF_A_CLIENT = (
+    "edit", "edit;", "\\e", "EDIT", "\tedit", "system sh -c 'date > {ran}'", "\\! date > {ran}", "\\!date > {ran}",
+    "source {sql}", "\\. {sql}", "tee {ran}", "\\T {ran}", "pager tee {ran}", "\\P tee {ran}",
+    "connect test 127.0.0.1", "\\r test 127.0.0.1", "\\u mysql", "prompt x", "\\R x", "\\- ", "nopager", "\\n",
+    "warnings", "\\W", "status", "\\s", "resetconnection", "\\x", "ssl_session_data_print {ran}",
+    "query_attributes a b", "help", "? x", "sandbox",
+)  # fmt: skip
+POSITIONS = (
+    "{}\n", "SELECT 1; {}\n", "SELECT 1\n{}\n;\n", "DELIMITER ;;\nSELECT 1;;\n{}\n;;\nDELIMITER ;\n", "\r\n{}\r\n",
+    "/* a */ {}\n", "/*!40000 {} */;\n", "SELECT 'a\n';\n{}\n", "\xef\xbb\xbf{}\n", "/*M!999999\\- mark */ \n{}\n",
+    "delimiter {}\n",
+)  # fmt: skip
+
+
+@pytest.mark.mysqld
+@pytest.mark.parametrize("position", POSITIONS)
+def test_no_command_of_a_client_does_anything(
+    server: ScratchServer, place: Path, monkeypatch: pytest.MonkeyPatch, position: str
+) -> None:
+    """Wherever it stands. What is no statement either is the server's error, or the client's, with its line."""
+    ran, programs = place / "ran", place / "programs"
+    programs.mkdir()
+    for name in ("vi", "editor"):
+        (programs / name).write_text(f"#!/bin/sh\ndate >{ran}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    (place / "further.sql").write_text("CREATE TABLE further (id INT);")
+    for command in COMMANDS_OF_A_CLIENT:
+        text = position.format(command.format(ran=ran, sql=place / "further.sql"))
+        (place / "shop.sql").write_text(f"SELECT 1;\n{text}", encoding="latin-1")
+        with contextlib.suppress(VolbenchError):
+            loaded(server, place / "shop.sql")
+        assert not ran.exists(), command
+        assert server.query("SHOW TABLES FROM shop") == [], command
+
+
 HARMS = {
     "@.json": "pipe", "@.done.json": "none", "shop.json": "zero", "shop@t.json": "pipe",
     "shop@t@@0.tsv.zst": "link", "shop@t.sql": "pipe",

@@ -31,7 +31,7 @@ _TLS_LACKING = 2026
 
 
 class Connection(MySQLConnection):
-    """A connection that sends no credentials without TLS where TLS is required.
+    """A connection that sends the server no file, and no credentials without TLS where TLS is required.
 
     The connector itself continues without TLS when the server offers none and no certificate is checked.
 
@@ -41,6 +41,10 @@ class Connection(MySQLConnection):
     """
 
     requires_tls = False
+
+    def config(self, **kwargs: Any) -> None:
+        """Take the arguments of `connect`. Send no file: by default, a server gets any that it asks for."""
+        super().config(**{**kwargs, "allow_local_infile": False})
 
     def _get_connection(self) -> MySQLSocket:
         transport = super()._get_connection()

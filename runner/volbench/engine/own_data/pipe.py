@@ -21,11 +21,14 @@ from volbench.records.cell import DatasetSpec
 
 Progress = Callable[[str, float | None], None]
 
-_POLL_S = 0.5
+_POLL_FIRST_S, _POLL_S = 0.01, 0.5
 _TAIL_BYTES = 2000
 _LAST_LINES = 5
 _READER_GONE = ("Broken pipe", "errno 32")
 """What gzip, zstd and mysqldump print when the client before which they work has ended."""
+WITHOUT_COMMANDS = ("--binary-mode", "--local-infile=0", "--loose-sandbox", "--loose-skip-system-command")
+"""Options of either client with which a text of SQL is nothing but statements for the server."""
+_NO_PROGRAM = "/bin/false"
 _DECOMPRESS = {".gz": ("gzip", "-dc"), ".zst": ("zstd", "-dcq"), ".bz2": ("bzip2", "-dc"), ".xz": ("xz", "-dc")}
 
 
@@ -43,14 +46,14 @@ class Loading:
 def client_argv(option_file: Path, schema: str) -> list[str]:
     """Return the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks.
 
-    A dump may come from somebody else: the client neither runs its shell commands (`\\!`, MariaDB's --sandbox,
-    MySQL's --skip-system-command) nor sends the server files that it names. An older client warns of the options.
+    A dump may come from somebody else. In binary mode the client takes no commands but `delimiter` and `\\C`
+    (`find_command` in mysql.cc of both), wherever they stand: neither edit, system, source, tee, pager, connect nor
+    their short forms. It sends the server no file. An older client warns of the other options.
     """
     client = require_program("mariadb", "mysql")
     return [
         client, f"--defaults-file={option_file}", "--batch", "--default-character-set=utf8mb4",
-        "--max-allowed-packet=1G", "--local-infile=0", "--loose-sandbox", "--loose-skip-system-command",
-        f"--database={schema}",
+        "--max-allowed-packet=1G", *WITHOUT_COMMANDS, f"--database={schema}",
     ]  # fmt: skip
 
 
@@ -82,8 +85,8 @@ def run_pipe(
             for number, (argv, output) in enumerate(zip(commands, outputs, strict=True)):
                 is_last = number == len(commands) - 1
                 process = programs.Popen(
-                    list(argv), stdin=stdin, stdout=output if is_last else subprocess.PIPE, stderr=output, cwd=cwd,
-                    env={**os.environ, "LC_ALL": "C", **(env or {})}, start_new_session=True,
+                    list(argv), stdin=stdin, stdout=output if is_last else subprocess.PIPE, stderr=output,
+                    cwd=cwd or "/", env={**_environment(), **(env or {})}, start_new_session=True,
                 )  # fmt: skip
                 if number:
                     stdin.close()  # else the writer would never learn that its reader is gone
@@ -106,6 +109,14 @@ def run_pipe(
     return texts[-1]
 
 
+def _environment() -> dict[str, str]:
+    """Return the variables of a program that reads a dump: of the caller's, PATH and TMPDIR alone."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath), "TMPDIR": tempfile.gettempdir(), "HOME": "/", "LC_ALL": "C",
+        "EDITOR": _NO_PROGRAM, "VISUAL": _NO_PROGRAM, "PAGER": _NO_PROGRAM,
+    }  # fmt: skip
+
+
 def _failed(codes: Sequence[int], texts: Sequence[str]) -> int | None:
     """Return the first command of a pipe that failed by itself: not because its reader was gone."""
     failed = [number for number, code in enumerate(codes) if code]
@@ -120,6 +131,7 @@ def _wait(
     processes: Sequence[subprocess.Popen[bytes]], loading: Loading, what: str, share: Callable[[], float | None]
 ) -> None:
     """Wait for all; once one failed, the others have a moment to end."""
+    pause_s = _POLL_FIRST_S
     while any(process.poll() is None for process in processes):
         if loading.cancelled.is_set():
             raise StepFailed("loading the dataset was cancelled", where="dataset", cause="cancelled")
@@ -129,7 +141,8 @@ def _wait(
             for process in processes:
                 process.terminate()
         loading.progress(what, share())
-        loading.cancelled.wait(_POLL_S)
+        loading.cancelled.wait(pause_s)
+        pause_s = min(2 * pause_s, _POLL_S)
 
 
 def _tail(output: IO[bytes]) -> str:

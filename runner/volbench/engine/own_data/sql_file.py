@@ -14,10 +14,10 @@ from volbench.engine.own_data.pipe import (
     first_bytes,
     opened,
     run_pipe,
-    tool_version,
 )
 
 _SANDBOX_MARK = b"/*M!999999\\- "
+"""MariaDB's dumps begin with a command for its own client, which the client does not know in binary mode."""
 _SKIP_LINE = ["tail", "-n", "+2"]
 
 
@@ -30,7 +30,7 @@ def load_sql_file(loading: Loading, path: Path) -> None:
         unpack = decompress_argv(path)
         commands = [
             *([unpack] if unpack else []),
-            *([_SKIP_LINE] if _has_foreign_mark(path, client[0]) else []),
+            *([_SKIP_LINE] if first_bytes(path, len(_SANDBOX_MARK)) == _SANDBOX_MARK else []),
             client,
         ]
         size = path.stat().st_size or 1
@@ -39,8 +39,3 @@ def load_sql_file(loading: Loading, path: Path) -> None:
             return min(1.0, os.lseek(source.fileno(), 0, os.SEEK_CUR) / size)
 
         run_pipe(commands, loading, source=source, share=read_share, what=f"loading {path.name}")
-
-
-def _has_foreign_mark(path: Path, client: str) -> bool:
-    """Return whether a dump begins with MariaDB's command for its own client, which MySQL's does not know."""
-    return first_bytes(path, len(_SANDBOX_MARK)) == _SANDBOX_MARK and "MariaDB" not in tool_version(client)

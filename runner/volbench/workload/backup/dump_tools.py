@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.base import programs
+from volbench.engine.own_data.pipe import WITHOUT_COMMANDS
 from volbench.errors import EnvironmentLacks
 from volbench.records.cell import DatasetSpec
 from volbench.records.facts import ServerFacts
@@ -84,8 +85,7 @@ def mysql_argv(tool: InstalledTool, option_file: Path, schema: str) -> list[str]
         f"--defaults-file={option_file}",
         "--batch",
         "--default-character-set=utf8mb4",
-        "--loose-sandbox",
-        "--loose-skip-system-command",
+        *WITHOUT_COMMANDS,
         f"--database={schema}",
     ]
 

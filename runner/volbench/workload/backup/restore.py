@@ -137,7 +137,7 @@ def _share_loaded(data_dir: Path | None, source: str, schema: str) -> float | No
 
 
 def _skip_sandbox_mark(sql: IO[bytes]) -> None:
-    """Skip the first line of MariaDB's dumps, a command that MySQL's client does not know."""
+    """Skip the first line of MariaDB's dumps, a command that no client knows in binary mode."""
     first = sql.readline(200)
     sql.seek(len(first) if first.startswith(_SANDBOX_MARK) and first.endswith(b"\n") else 0)
 
