@@ -1,4 +1,4 @@
-"""Numbers, changes, durations and sizes as every output writes them."""
+"""Numbers, counts, changes, durations and sizes as every output writes them."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ def percent(share: float | None) -> str:
     else:
         text = "0" if size < 0.005 else f"{value:.2g}"
     return f"{text.replace('-', MINUS)} %"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun: 1 class, 2 classes, 1,000 rows. `plural` is the singular with an s if empty."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def change(ratio: float | None, ci: tuple[float, float] | None = None) -> str:

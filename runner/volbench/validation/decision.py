@@ -85,6 +85,8 @@ def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -
         return "no-go", f"{len(failed)} of {len(checks)} checks fail: {', '.join(failed)}"
     if still_open:
         return "undecided", f"not decided: {', '.join(still_open)}"
+    if not checks:
+        return "undecided", "nothing was checked"
     return "go", f"all {len(checks)} checks hold"
 
 

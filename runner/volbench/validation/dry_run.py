@@ -20,9 +20,11 @@ from volbench.validation.source.server import (
     LOG_POSITIONS,
     PRIVILEGES,
     SAME_SERVER,
+    SERVER_IDS,
     SESSION,
     SESSION_IF_KNOWN,
     SNAPSHOT,
+    STARTED,
     VERSION,
 )
 from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
@@ -36,6 +38,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield SNAPSHOT
     yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
     yield SCHEMAS
+    yield from (SAME_SERVER, "  -- or: ".join(SERVER_IDS), *STARTED)
     yield VERSION
     yield PRIVILEGES
     yield GRANTS

@@ -14,6 +14,8 @@ from volbench.validation.forecast.burst_series import forecast_series, simulate_
 from volbench.validation.forecast.growth import forecast_growth
 from volbench.validation.replay.evaluation import redact_errors, replay, replay_check
 from volbench.validation.replay.io_meter import Meter
+from volbench.validation.verdict import undecided
+from volbench.workload.replay.schedule import NothingToReplayError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +51,20 @@ def run_replay_checks(
     if plan.replay is not None:
         writes = plan.candidate.disposable
         with closing(meter) if meter else nullcontext():
-            replayed = replay(plan.replay, candidate, schemas=schemas, writes=writes, progress=meter or progress)
+            try:
+                replayed = replay(
+                    plan.replay, candidate, schemas=schemas, writes=writes, progress=meter or progress
+                )
+            except NothingToReplayError as error:
+                checks.append(undecided("replay", error.what, error.evidence))
             if meter:
                 meter.take()
-        if plan.at_rest == "none":
+        if replayed and plan.at_rest == "none":
             replayed = redact_errors(replayed)
-        checks.append(replay_check(replayed, plan.replay))
+        if replayed:
+            checks.append(replay_check(replayed, plan.replay))
     if plan.burst is not None:
-        burst, check = _burst(plan.burst, replayed, meter) if replayed and meter else forecast_series(plan.burst)
+        burst, check = _burst(plan.burst, replayed, meter)
         checks.append(check)
     if plan.growth is not None:
         growth, check = forecast_growth(plan.growth)
@@ -64,10 +72,12 @@ def run_replay_checks(
     return ReplayOutcome(checks=tuple(checks), replayed=replayed, burst=burst, growth=growth)
 
 
-def _burst(plan: BurstPlan, replayed: Replayed, meter: Meter) -> tuple[BurstOutlook | None, CheckRow]:
-    demand = measure_demand(meter.counts, replayed)
+def _burst(plan: BurstPlan, replayed: Replayed | None, meter: Meter | None) -> tuple[BurstOutlook | None, CheckRow]:
+    demand = measure_demand(meter.counts, replayed) if replayed and meter else None
     if plan.series:
         return forecast_series(plan, demand)
+    if replayed is None or meter is None:
+        return None, undecided("burst", "nothing was replayed, so the load is not known")
     limits = candidate_limits(plan)
     outlook = burst_outlook(demand, limits, plan, counted_by=meter.counted_by) if demand else None
     return outlook, burst_check(outlook, replayed, plan)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import volbench
 from volbench.analysis.gate.decide import Scope
-from volbench.base.text import percent
+from volbench.base.text import counted, percent
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
@@ -46,10 +46,12 @@ from volbench.validation.source.server import (
     ReadOnlyServer,
     SqlReader,
     excessive_privileges,
+    is_same_server,
     read_only,
 )
 from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
 from volbench.validation.source.upgrade import upgrade_check
+from volbench.workload.replay.slowlog import why_outside_schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,7 @@ def _compare_servers(
     with read_only(source_account) as source, read_only(candidate_account) as candidate:
         before = _log_position(source)
         schemas = _schemas(plan, source)
+        _refuse_the_same_server(source, candidate)
         _refuse_to_write_the_source(plan, source, candidate)
         unreadable = [
             text
@@ -198,9 +201,7 @@ def _checks(
     source_inventory, candidate_inventory = read_inventory(source, schemas), read_inventory(candidate, schemas)
     yield objects_check(source_inventory, candidate_inventory, unreadable)
     yield _accounts_check(source, candidate, source_inventory)
-    candidate_accounts = _accounts(candidate)
-    if candidate_accounts is not None:
-        yield definers_check(source_inventory, candidate_accounts)
+    yield definers_check(source_inventory, _accounts(candidate), unreadable)
     if plan.data:
         began = time.monotonic()
         yield checksums_check(source, candidate, source_inventory, candidate_inventory, progress, values=values)
@@ -223,16 +224,19 @@ def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[Query
     """Return the classes to run, and notes on those that are skipped."""
     notes: list[str] = []
     if queries.capture:
-        classes = [
-            query_class
-            for query_class in repeatable_classes(read_capture(Path(queries.capture)))
-            if query_class.schema in schemas
-        ]
+        skipped = Counter[str]()
+        classes = []
+        for query_class in repeatable_classes(read_capture(Path(queries.capture)), skipped=skipped):
+            if reason := why_outside_schema(query_class.schema, schemas):
+                skipped[reason] += 1
+            else:
+                classes.append(query_class)
+        notes += [f"skipped {counted(count, 'class', 'classes')} {reason}" for reason, count in skipped.items()]
     else:
         log = classes_of_log(Path(queries.slow_log), schemas)
         classes = log.classes
         notes.append(f"the log: {queries.slow_log}, {log.summary}")
-        notes += [f"skipped {count} statements {reason}" for reason, count in log.skipped.most_common()]
+        notes += [f"skipped {counted(count, 'statement')} {reason}" for reason, count in log.skipped.most_common()]
     if len(classes) > queries.classes:
         skipped_s, total_s = (
             sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)
@@ -253,6 +257,16 @@ def _schemas(plan: ValidationPlan, source: SqlReader) -> list[str]:
             next_step="name an existing schema; a schema without SELECT for this user is not visible",
         )
     return list(plan.schemas) or existing
+
+
+def _refuse_the_same_server(source: SqlReader, candidate: SqlReader) -> None:
+    """Raise Refused for a server that would be compared with itself: all of it is equal, and proves nothing."""
+    if is_same_server(source, candidate):
+        raise Refused(
+            "source and candidate are the same server, so that nothing would be compared", where="candidate",
+            evidence=repr(source.query(SAME_SERVER)[0]),
+            next_step="name the server to move to, or the restored copy, as the candidate",
+        )  # fmt: skip
 
 
 def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candidate: SqlReader) -> None:

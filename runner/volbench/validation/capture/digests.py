@@ -20,6 +20,7 @@ from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_byt
 from volbench.validation.queries.classes import QueryClass, only_reads
 from volbench.validation.source.server import ReadOnlyServer, Rows
 from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.schedule import WRITES
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
@@ -31,6 +32,8 @@ DIGESTS = (
 SAMPLES = f"SELECT COALESCE(schema_name, ''), digest, query_sample_text FROM {_TABLE}"  # noqa: S608 - a constant
 RUNNING = "SHOW GLOBAL STATUS LIKE 'Threads_running'"
 _Digests = dict[tuple[str, str], tuple[str, int, int, int, int, int]]
+MASKED = "without a statement, since the capture was masked"
+NO_SAMPLE = "without a statement: the server stores none, or a truncated one"
 LONGEST = "SELECT @@GLOBAL.performance_schema_max_sql_text_length"
 
 
@@ -111,19 +114,31 @@ def read_capture(path: Path) -> Capture:
     return capture
 
 
-def repeatable_classes(capture: Capture) -> list[QueryClass]:
-    """Return classes whose sample only reads, those with most time first."""
-    return [
-        QueryClass(
-            fingerprint=fingerprint(query_class.sample),
-            schema=query_class.schema_name,
-            samples=(query_class.sample,),
-            count=query_class.statements,
-            total_s=query_class.total_s,
-        )
-        for query_class in capture.classes
-        if query_class.sample and only_reads(query_class.sample)
-    ]
+def repeatable_classes(capture: Capture, *, skipped: Counter[str] | None = None) -> list[QueryClass]:
+    """Return the classes whose sample only reads, those with most time first.
+
+    Args:
+        capture: of a server.
+        skipped: counts the other classes by reason.
+    """
+    reasons = Counter[str]() if skipped is None else skipped
+    classes = []
+    for query_class in capture.classes:
+        if not query_class.sample:
+            reasons[MASKED if capture.masked else NO_SAMPLE] += 1
+        elif not only_reads(query_class.sample):
+            reasons[WRITES] += 1
+        else:
+            classes.append(
+                QueryClass(
+                    fingerprint=fingerprint(query_class.sample),
+                    schema=query_class.schema_name,
+                    samples=(query_class.sample,),
+                    count=query_class.statements,
+                    total_s=query_class.total_s,
+                )
+            )
+    return classes
 
 
 class _Own:

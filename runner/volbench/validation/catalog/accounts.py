@@ -12,12 +12,13 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from volbench.base.text import counted
 from volbench.errors import StepFailed
-from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.grants import account_name
 from volbench.validation.source.server import SqlReader
+from volbench.validation.verdict import decide_check, undecided
 
 PLUGINS = (
     "SELECT plugin_name FROM information_schema.plugins "
@@ -96,7 +97,7 @@ def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Co
     """
     if source is None or candidate is None:
         side = "source" if source is None else "candidate"
-        return _row("undecided", f"the logins of the {side} are not visible: SELECT on mysql.* is missing")
+        return undecided("accounts", f"the logins of the {side} are not visible: SELECT on mysql.* is missing")
     shared = sorted(set(relevant) & source.accounts.keys() & candidate.accounts.keys())
     pairs = [(name, source.accounts[name], candidate.accounts[name]) for name in shared]
     faults = [text for name, before, after in pairs for text in _faults(name, before, after, candidate.plugins)]
@@ -105,13 +106,23 @@ def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Co
     ]
     unverifiable = [name for name, before, after in pairs if _passwords_unverifiable(before, after)]
     if unverifiable:
-        more = f" and {len(unverifiable) - _NAMES_MAX} more" if len(unverifiable) > _NAMES_MAX else ""
         notes.append(
             "note: the hashes do not show whether passwords are the same; log in once as "
-            + ", ".join(unverifiable[:_NAMES_MAX]) + more
-        )  # fmt: skip
-    text = f"{len(faults)} differ, of {len(shared)} accounts" if faults else f"{len(shared)} accounts can log in"
-    return _row("no-go" if faults else "go", text, *faults, *notes)
+            + _some_names(unverifiable)
+        )
+    absent = sorted(set(relevant) & (source.accounts.keys() ^ candidate.accounts.keys()))
+    accounts = counted(len(shared), "account")
+    passwords = f" if the passwords of {len(unverifiable)} are the same" if unverifiable else ""
+    return decide_check(
+        "accounts",
+        compared=len(shared),
+        text=f"{len(faults)} differ, of {accounts}" if faults else f"{accounts} can log in{passwords}",
+        faults=faults,
+        doubts=[f"not compared, since not on both sides: {_some_names(absent)}"] if absent else [],
+        notes=notes,
+        nothing="no account was compared: "
+        + ("none of those with access is on both sides" if absent else "none has access to the schemas"),
+    )
 
 
 def _faults(name: str, source: Login, candidate: Login, active_plugins: frozenset[str]) -> Iterator[str]:
@@ -183,5 +194,6 @@ def _listed(plugins: Collection[str]) -> str:
     return " or ".join(sorted(plugins))
 
 
-def _row(decision: Decision, text: str, *details: str) -> CheckRow:
-    return CheckRow(check="accounts", decision=decision, text=text, details=details)
+def _some_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return ", ".join(names[:_NAMES_MAX]) + more

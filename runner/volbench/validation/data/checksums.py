@@ -102,7 +102,7 @@ def compare_tables(
 
 def row_text(table: Table) -> str:
     """Return the SQL expression of a row's text."""
-    texts = [_column_text(column) for column in table.columns]
+    texts = [_column_text(column) for column in table.columns] or ["''"]
     nulls = ", ".join(f"ISNULL({_name(column.name)})" for column in table.columns if column.nullable)
     texts += [f"CONCAT({nulls})"] if nulls else []
     return f"CONCAT_WS('#', {', '.join(texts)})"

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from volbench.base.text import counted
 from volbench.errors import StepFailed
-from volbench.records.goals.gate import Decision
 from volbench.records.validation.plan import ReplicaPlan
 from volbench.records.validation.result import CheckRow
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import Rows, SqlReader
+from volbench.validation.verdict import decide_check, undecided
 
 REPLICA_STATUS = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 """The first that the server supports counts."""
@@ -50,7 +51,7 @@ def replica_check(
         _first_supported(server, checksum_statements(plan.table, schemas)),
     )
     if rows is None:
-        return _row("undecided", f"{plan.table} cannot be read on the {plan.on}")
+        return undecided("replica", f"{plan.table} cannot be read on the {plan.on}")
     labels = [f"{row[0]}.{row[1]}" for row in rows]
     counts = [tuple(map(int, row[2:])) for row in rows]
     differing = [
@@ -67,13 +68,18 @@ def replica_check(
     ]
     if oldest_s > plan.not_older_s:
         doubts.append(f"the oldest checksum is {oldest_s / 3600:.0f} h old: run pt-table-checksum again")
-    if differing:
-        text = f"{len(differing)} differ, of {len(labels)} tables that pt-table-checksum read"
-        return _row("no-go", text, *differing, *doubts)
-    if doubts:
-        text = f"pt-table-checksum's results on the {plan.on} prove nothing: {doubts[0]}"
-        return _row("undecided", text, *doubts)
-    return _row("go", f"{len(labels)} tables, all equal, read by pt-table-checksum {oldest_s / 3600:.1f} h ago")
+    read = f"{counted(len(labels), 'table')} that pt-table-checksum read"
+    return decide_check(
+        "replica",
+        compared=len(labels),
+        text=f"{len(differing)} of {read} {'differs' if len(differing) == 1 else 'differ'}"
+        if differing
+        else f"{counted(len(labels), 'table')}, all equal, read by pt-table-checksum {oldest_s / 3600:.1f} h ago",
+        faults=differing,
+        doubts=doubts,
+        nothing=f"{plan.table} on the {plan.on} has no checksum of the schemas"
+        + (f": {doubts[0]}" if doubts else ""),
+    )
 
 
 def _not_a_replica(status: Rows | None, side: str) -> list[str]:
@@ -97,7 +103,3 @@ def _first_supported(server: SqlReader, statements: Sequence[str]) -> Rows | Non
         except StepFailed:
             continue
     return None
-
-
-def _row(decision: Decision, text: str, *details: str) -> CheckRow:
-    return CheckRow(check="replica", decision=decision, text=text, details=details)

@@ -7,7 +7,7 @@ log's mean load continues.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
@@ -16,18 +16,20 @@ from volbench.analysis.credits.forecast import Forecast, forecast
 from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
 from volbench.analysis.linear import t_quantile
-from volbench.base.text import duration, percent
+from volbench.base.text import counted, duration, percent
 from volbench.profile.resolve import resolve_spec
-from volbench.records.goals.gate import Decision
 from volbench.records.validation.plan import BurstPlan
 from volbench.records.validation.result import BurstOutlook, CheckRow, Replayed
 from volbench.validation.replay.io_meter import Count
+from volbench.validation.verdict import decide_check, undecided
 from volbench.workload.replay.schedule import WRITES
 
 ALPHA = 0.05
 BLOCKS = 10
 """Means of this many blocks of the replay are nearly independent; means of seconds are not."""
 INTERVALS_MIN = 2 * BLOCKS
+FAILED_SHARE_MAX = 0.01
+"""More failed statements than this, which did no I/O, make the demand of the log uncertain."""
 _FULLY_SERVED = 1 - 1e-9
 
 
@@ -105,17 +107,34 @@ def burst_outlook(demand: IoDemand, limits: Limits, plan: BurstPlan, *, counted_
 def burst_check(outlook: BurstOutlook | None, replay: Replayed, plan: BurstPlan) -> CheckRow:
     """Return go when the volume sustains the high end of the demand, no-go when it does not sustain the low end."""
     if outlook is None:
-        text = f"too few readings: the replay must take more than {INTERVALS_MIN} s"
-        return CheckRow(check="burst", decision="undecided", text=text)
-    skipped_writes = replay.excluded.get(WRITES, 0)
-    decision = _decision(outlook, plan, complete=not skipped_writes)
-    details = [
-        f"the log needs {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
-        f"{percent(outlook.read_share)} of them reads, counted by {outlook.counted_by}"
-    ]
-    if skipped_writes:
-        details.append(f"{skipped_writes} statements that write were not replayed, so the real load is higher")
-    return CheckRow(check="burst", decision=decision, text=_text(outlook, plan), details=tuple(details))
+        return undecided("burst", f"too few readings: the replay must take more than {INTERVALS_MIN} s")
+    text = _text(outlook, plan)
+    is_short = not _lasts(outlook.runway_s_high, outlook.served_share_high, plan)
+    doubts = list(_missing_load(replay))
+    if not is_short and not _lasts(outlook.runway_s_low, outlook.served_share_low, plan):
+        doubts.append("the interval of the load spans the limit: replay a longer log")
+    return decide_check(
+        "burst",
+        compared=1 if outlook.iops > 0 else 0,
+        text=text,
+        faults=[text] if is_short else [],
+        doubts=doubts,
+        notes=[
+            f"the log needs {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
+            f"{percent(outlook.read_share)} of them reads, counted by {outlook.counted_by}"
+        ],
+        nothing=f"no I/O was counted during the replay, by {outlook.counted_by}",
+    )
+
+
+def _missing_load(replay: Replayed) -> Iterator[str]:
+    """Yield what the replay did not ask of the volume, while production does."""
+    if skipped_writes := replay.excluded.get(WRITES, 0):
+        statements = counted(skipped_writes, "statement that writes was", "statements that write were")
+        yield f"{statements} not replayed, so the real load is higher"
+    failed = sum(replay.errors.values())
+    if failed > FAILED_SHARE_MAX * replay.sent:
+        yield f"{counted(failed, 'statement')} of {replay.sent:,} failed, so the real load may be higher"
 
 
 def _half_width(rates: Sequence[float]) -> float:
@@ -149,12 +168,6 @@ def _forecast(demand: IoDemand, limits: Limits, iops: float) -> Forecast:
             read_bytes=demand.read_bytes, write_bytes=demand.write_bytes,
         ),
     )  # fmt: skip
-
-
-def _decision(outlook: BurstOutlook, plan: BurstPlan, *, complete: bool) -> Decision:
-    if not _lasts(outlook.runway_s_high, outlook.served_share_high, plan):
-        return "no-go"
-    return "go" if complete and _lasts(outlook.runway_s_low, outlook.served_share_low, plan) else "undecided"
 
 
 def _lasts(runway_s: float | None, served_share: float, plan: BurstPlan) -> bool:

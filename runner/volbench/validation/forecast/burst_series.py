@@ -16,10 +16,10 @@ from volbench.analysis.credits.limits import Limits
 from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import Work
 from volbench.base.text import duration, percent
-from volbench.records.goals.gate import Decision
 from volbench.records.validation.plan import BurstPlan
 from volbench.records.validation.result import BurstOutlook, CheckRow
 from volbench.validation.forecast.burst import IoDemand, candidate_limits
+from volbench.validation.verdict import decide_check
 
 DAY_S = 86_400.0
 THROTTLED_BELOW = 0.05
@@ -112,14 +112,19 @@ def series_check(
     simulation: CreditSimulation, outlook: BurstOutlook, demand: IoDemand | None, plan: BurstPlan
 ) -> CheckRow:
     """Return no-go when the volume throttles the load even at best, go when it does not even at worst."""
-    doubts = list(_doubts(simulation, demand))
-    decision: Decision = "undecided"
-    if not _is_sustained(simulation.best_case):
-        decision = "no-go"
-    elif _is_sustained(simulation.worst_case) and not doubts:
-        decision = "go"
-    details = (*_details(simulation, outlook, demand, plan), *doubts)
-    return CheckRow(check="burst", decision=decision, text=_text(outlook), details=details)
+    text, doubts = _text(outlook), list(_doubts(simulation, demand))
+    is_short = not _is_sustained(simulation.best_case)
+    if not is_short and not _is_sustained(simulation.worst_case):
+        doubts.append("only the gaps of the series decide, in which the volume may earn credits or not")
+    return decide_check(
+        "burst",
+        compared=1 if simulation.peak_iops > 0 else 0,
+        text=text,
+        faults=[text] if is_short else [],
+        doubts=doubts,
+        notes=list(_details(simulation, outlook, demand, plan)),
+        nothing="the series has no request at any time",
+    )
 
 
 def _repeated(work: Work, plan: BurstPlan) -> Work:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.analysis.capacity import capacities
-from volbench.analysis.gate.decide import Scope, worst
+from volbench.analysis.gate.decide import Scope
 from volbench.base.text import percent
 from volbench.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.records.goals.gate import Decision
 from volbench.records.validation.plan import ValidationPlan
 from volbench.records.validation.result import CheckRow
+from volbench.validation.verdict import decide_check, undecided
 from volbench.workload.replay.slowlog import slow_log, why_outside
 
 
@@ -58,18 +59,30 @@ def capacity_check(
 ) -> CheckRow:
     """Return go when the low end of each load's interval sustains the peak with its headroom."""
     if not rows:
-        text = "no run of the candidate's volume has oltp steps at a rate: see `volbench capacity`"
-        return CheckRow(check="capacity", decision="undecided", text=text)
+        return undecided(
+            "capacity", "no run of the candidate's volume has oltp steps at a rate: see `volbench capacity`"
+        )
     needed = None if busiest.statements is None else busiest.statements * plan.headroom
-    decision = worst(_decision(row, needed, confidence) for row in rows)
+    decisions = [_decision(row, needed, confidence) for row in rows]
     requirement = "no log gives the required rate" if needed is None else f"needed: {needed:g} queries/s"
     if needed is not None and plan.headroom > 1:
         requirement += f", {plan.headroom:g} times the log's peak"
-    details = [text for row in rows for text in _details(row, needed)]
+    texts: dict[Decision, list[str]] = {"no-go": [], "undecided": [], "go": []}
+    for row, decision in zip(rows, decisions, strict=True):
+        texts[decision] += _details(row, needed)
     if needed is not None:
-        details.append("every query counts the same; to measure the log's own queries use `replay` with `speed`")
-    details += busiest.notes
-    return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {requirement}", details=tuple(details))
+        texts["go"].append(
+            "every query counts the same; to measure the log's own queries use `replay` with `speed`"
+        )
+    return decide_check(
+        "capacity",
+        compared=sum(decision != "undecided" for decision in decisions),
+        text=f"{plan.text}; {requirement}",
+        faults=texts["no-go"],
+        doubts=texts["undecided"],
+        notes=[*texts["go"], *busiest.notes],
+        nothing=f"{plan.text}; {requirement}; no volume is decided",
+    )
 
 
 def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Decision:

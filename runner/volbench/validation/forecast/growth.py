@@ -9,16 +9,16 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from volbench.analysis.linear import t_quantile
-from volbench.base.text import duration, percent, size
+from volbench.base.text import counted, duration, percent, size
 from volbench.errors import UsageError
 from volbench.profile.resolve import resolve_spec
-from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_moment
 from volbench.records.validation.capture import Capture
 from volbench.records.validation.plan import GrowthPlan
 from volbench.records.validation.result import CheckRow, GrowthOutlook
 from volbench.validation.capture.digests import read_capture
 from volbench.validation.forecast.file_sizes import resolution_bytes
+from volbench.validation.verdict import decide_check
 from volbench.volume.facts.discovery import discover
 
 ALPHA = 0.05
@@ -75,14 +75,19 @@ def growth_outlook(captures: Sequence[Capture], plan: GrowthPlan, size_bytes: in
 
 def growth_check(outlook: GrowthOutlook, captures: Sequence[Capture], plan: GrowthPlan) -> CheckRow:
     """Decide by both ends of the interval, which takes three captures."""
-    decision: Decision = "undecided"
-    if len(captures) >= DECISIVE_CAPTURES_MIN:
-        if not _lasts(outlook.full_s_high, plan):
-            decision = "no-go"
-        elif _lasts(outlook.full_s_low, plan) and outlook.binlog_bytes is not None:
-            decision = "go"
-    details = tuple(_details(outlook, captures))
-    return CheckRow(check="growth", decision=decision, text=_text(outlook, plan), details=details)
+    text, doubts = _text(outlook, plan), list(_doubts(outlook, captures))
+    is_short = not _lasts(outlook.full_s_high, plan)
+    if not is_short and not _lasts(outlook.full_s_low, plan):
+        doubts.append("the interval of the growth spans the horizon: take another capture later")
+    return decide_check(
+        "growth",
+        compared=len(captures) - 1 if outlook.size_bytes > 0 else 0,
+        text=text,
+        faults=[text] if is_short and outlook.size_bytes > 0 and len(captures) >= DECISIVE_CAPTURES_MIN else [],
+        doubts=doubts,
+        notes=list(_notes(outlook, captures)),
+        nothing="the size of the volume is not known" if outlook.size_bytes <= 0 else "there is one capture only",
+    )
 
 
 def _seconds_to_fill(free_bytes: float, bytes_per_s: float) -> float | None:
@@ -108,18 +113,22 @@ def _text(outlook: GrowthOutlook, plan: GrowthPlan) -> str:
     return f"{volume} after {likely} [{low}, {high}], as the source grew; {required}"
 
 
-def _details(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]:
+def _doubts(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]:
+    if len(captures) < DECISIVE_CAPTURES_MIN:
+        many = counted(len(captures), "capture does", "captures do")
+        yield f"{many} not show how growth varies: take {DECISIVE_CAPTURES_MIN} or more"
+    if outlook.binlog_bytes is None:
+        yield "the source's binary logs are not visible (REPLICATION CLIENT is missing); they take space too"
+
+
+def _notes(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]:
     yield (
         f"the source's data grew by {size(outlook.data_per_day)} a day "
         f"[{size(outlook.data_per_day_low)}, {size(outlook.data_per_day_high)}] over "
         f"{duration(_started_s(captures[-1]) - _started_s(captures[0]))} in {len(captures)} captures, to "
         f"{size(outlook.used_bytes)}"
     )
-    if len(captures) < DECISIVE_CAPTURES_MIN:
-        yield f"{len(captures)} captures do not show how growth varies: take {DECISIVE_CAPTURES_MIN} or more"
-    if outlook.binlog_bytes is None:
-        yield "the source's binary logs are not visible (REPLICATION CLIENT is missing); they take space too"
-    else:
+    if outlook.binlog_bytes is not None:
         yield f"its binary logs took {size(outlook.binlog_bytes)}; the same retention will take as much"
 
 

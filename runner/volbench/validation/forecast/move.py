@@ -20,6 +20,7 @@ from volbench.records.validation.plan import MovePlan
 from volbench.records.validation.result import CheckRow, MoveEstimate
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import SqlReader
+from volbench.validation.verdict import decide_check, undecided
 
 ALPHA = 0.05
 EXTRAPOLATION_EXPONENT = 0.4
@@ -104,7 +105,7 @@ def pairs_of(run: RunCells) -> dict[tuple[str, str], list[Pair]]:
 
 
 def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping[str, str]) -> CheckRow:
-    """Return go when even the long end of the shortest estimate fits the window; without a window always go.
+    """Return go when even the long end of the shortest estimate fits the window, or where the plan has no window.
 
     Args:
         candidates: estimates, the shortest first.
@@ -113,15 +114,23 @@ def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping
     """
     if not candidates:
         text = "no run of the candidate's volume has a dump and its restore: see suites/backup-restore.yaml"
-        return CheckRow(check="move", decision="undecided", text=text)
+        return undecided("move", text)
     best = candidates[0]
     text = (
         f"{_span(best)} with {best.tools}, most of it {best.dominated_by}; "
         f"clients wait that long, or about {duration(plan.switch_s)} with a replica that has caught up"
     )
-    decision = _decision(best, plan)
-    details = [text for estimate in candidates for text in _details(estimate)]
-    return CheckRow(check="move", decision=decision, text=text, details=(*details, *_replication(best, logs)))
+    if plan.window_s is None:
+        text += "; the plan has no window, so any time will do"
+    return decide_check(
+        "move",
+        compared=1 if best.source_bytes > 0 else 0,
+        text=text,
+        faults=[text] if _decision(best, plan) == "no-go" else [],
+        doubts=[_doubt(best)] if _decision(best, plan) == "undecided" else [],
+        notes=[*(text for estimate in candidates for text in _details(estimate)), *_replication(best, logs)],
+        nothing="the source has no data in the schemas, so there is nothing to predict from",
+    )
 
 
 def _estimate(
@@ -184,6 +193,17 @@ def _decision(estimate: MoveEstimate, plan: MovePlan) -> Decision:
             else "undecided"
         )
     return "no-go" if estimate.total_s_low is not None and estimate.total_s_low > plan.window_s else "undecided"
+
+
+def _doubt(estimate: MoveEstimate) -> str:
+    """Return why an estimate does not decide whether the move fits the window."""
+    if estimate.total_s_high is None:
+        return "one cell gives no interval: repeat the run's cells"
+    if estimate.copy_s is None:
+        return "the time of the copy is not included"
+    if estimate.source_bytes > EXTRAPOLATION_FACTOR_MAX * estimate.measured_bytes:
+        return "the runs had much less data than the source"
+    return "the interval spans the window"
 
 
 def _details(estimate: MoveEstimate) -> Iterator[str]:

@@ -1,16 +1,18 @@
 """The same queries on two servers: the same rows, the same plan, and not slower by an exact test.
 
 Each class of queries runs alternately on source and candidate, so that both are measured at the same time. A query
-whose rows differ between two executions on the source is not deterministic, and its rows are not compared.
+whose rows differ between two executions on the source is not deterministic, and its rows are not compared. A query
+that fails on both servers, that this account may not run, or that a limit cut off is no evidence of anything.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from volbench.analysis.corrections import holm
 from volbench.analysis.statistics import Shift, judge, shift_of
@@ -30,21 +32,45 @@ QUICK_S, QUICK_ROUNDS = 0.5, 4
 CONFIRMATION_DELAY_S = 2.0
 FASTEST_JUDGED_S = 0.0005
 """Below half a millisecond on both sides the client and the socket dominate the ratio of times."""
+_NOT_ALLOWED = frozenset((1044, 1045, 1095, 1142, 1143, 1227, 1345, 1370, 1410))
+"""Error codes of a privilege that the account of the validation has not, whatever the application's may."""
+_CUT_OFF = frozenset(
+    (1028, 1040, 1053, 1158, 1159, 1160, 1161, 1203, 1205, 1213, 1226, 1317, 1969, 2006, 2013, 2055, 3024, 3572)
+)
+"""Error codes of limits, time-outs, interruptions and lost connections, of MySQL and MariaDB."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryComparison:
-    """One class on both servers. `ratio` is candidate / source of the time of the slowest sample."""
+    """One class on both servers.
+
+    `shift` is that of the time of the slowest sample; `rows` counts the source's rows of all equal samples.
+    `error_code` is the server's, 0 for a failure without one.
+    """
 
     query: QueryClass
     result: Result
     text: str = ""
     sample: str = ""
+    rows: int = 0
+    error_code: int = 0
     shift: Shift | None = None
     slower: bool = False
     source_ms: float | None = None
     candidate_ms: float | None = None
     plans: tuple[str, str] | None = None
+
+    @property
+    def proves_nothing(self) -> bool:
+        """Return whether it failed for a reason that says nothing about the candidate's data."""
+        if self.result == "error on both":
+            return True
+        return self.result.startswith("error on the") and self.error_code in {0, *_NOT_ALLOWED, *_CUT_OFF}
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether the candidate answers otherwise than the source."""
+        return self.result == "differs" or (self.result.startswith("error on the") and not self.proves_nothing)
 
     @property
     def plan_changed(self) -> bool:
@@ -102,16 +128,20 @@ def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
 
 
 def _compare_class(pair: _Pair, query: QueryClass, rounds: int) -> QueryComparison:
-    """Return the first sample whose rows differ, else the one that takes longest on the candidate."""
-    worst: QueryComparison | None = None
+    """Return the first sample that differs, else one that proves nothing, else the slowest on the candidate."""
+    compared: list[QueryComparison] = []
     for sample in query.samples:
         comparison = _compare_sample(pair, query, sample, rounds)
-        if comparison.result == "differs" or comparison.result.startswith("error on the"):
+        if comparison.is_wrong:
             return comparison
-        if worst is None or (comparison.candidate_ms or 0.0) > (worst.candidate_ms or 0.0):
-            worst = comparison
-    assert worst is not None  # noqa: S101 - a class has a sample
-    return worst
+        compared.append(comparison)
+    worst = max(compared, key=lambda comparison: (_doubt(comparison), comparison.candidate_ms or 0.0))
+    return replace(worst, rows=sum(comparison.rows for comparison in compared))
+
+
+def _doubt(comparison: QueryComparison) -> int:
+    """Return 2 for what proves nothing, 1 for rows that were not compared, 0 for equal ones."""
+    return 2 if comparison.proves_nothing else int(comparison.result != "equal")
 
 
 def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) -> QueryComparison:
@@ -120,10 +150,12 @@ def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) ->
     if pair.clock() - began < QUICK_S:
         executions += [pair.ask(query.schema, sample) for _ in range(QUICK_ROUNDS)]
     of_source, of_candidate = zip(*executions, strict=True)
+    failure = _failure(of_source, of_candidate)
+    if failure is not None:
+        return QueryComparison(query=query, sample=sample, **failure)
     result, text = _result(sample, of_source, of_candidate)
-    base = QueryComparison(query=query, result=result, text=text, sample=sample)
-    if result in {"error on both", "error on the source", "error on the candidate"}:
-        return base
+    rows = len(of_source[0].rows) if result == "equal" else 0
+    base = QueryComparison(query=query, result=result, text=text, sample=sample, rows=rows)
     # The first round warms both caches: its rows count, its times do not.
     source_s, candidate_s = (
         [execution.seconds for execution in executions_of_side[1:]]
@@ -163,17 +195,35 @@ class _Pair:
             rows = server.query(sample)
             seconds = self.clock() - before
         except StepFailed as error:
-            return _Execution(error=error.evidence.split(";")[0])
+            return _Execution(error=error.evidence.split(";")[0] or error.what)
+        except Refused as error:
+            return _Execution(error=f"not sent: {error.what}")
         return _Execution(rows=tuple(tuple(map(_text, row)) for row in rows), seconds=seconds)
 
 
+class _Failure(TypedDict):
+    result: Result
+    text: str
+    error_code: int
+
+
+def _failure(of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]) -> _Failure | None:
+    """Return the failure of any execution, the candidate's where both sides have one."""
+    on_source, on_candidate = (
+        next((execution.error for execution in side if execution.error), "") for side in (of_source, of_candidate)
+    )
+    error = on_candidate or on_source
+    if not error:
+        return None
+    side: Result = (
+        "error on both" if on_source and on_candidate
+        else "error on the source" if on_source else "error on the candidate"
+    )  # fmt: skip
+    code = re.match(r"\d{4,5}", error)
+    return _Failure(result=side, text=error, error_code=int(code[0]) if code else 0)
+
+
 def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]) -> tuple[Result, str]:
-    if of_source[0].error or of_candidate[0].error:
-        side: Result = (
-            "error on both" if of_source[0].error and of_candidate[0].error
-            else "error on the source" if of_source[0].error else "error on the candidate"
-        )  # fmt: skip
-        return side, of_candidate[0].error or of_source[0].error
     ordered = "order by" in sample.lower()
     rows = [
         execution.rows if ordered else tuple(sorted(execution.rows)) for execution in (*of_source, *of_candidate)

@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from volbench.base.text import counted
 from volbench.engine.connection import Account
-from volbench.records.goals.gate import Decision
 from volbench.records.validation.result import CheckRow
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader
 from volbench.validation.toolkit import Toolkit, find_toolkit, version_of
+from volbench.validation.verdict import decide_check, undecided
 from volbench.workload.replay.fingerprint import fingerprint
 
 NOT_INSTALLED = "pt-upgrade is not installed here, and no Docker engine with a tools image answers"
@@ -82,10 +83,10 @@ def pt_upgrade_check(
     """
     tool = find_toolkit("pt-upgrade")
     if tool is None:
-        return _row("undecided", NOT_INSTALLED)
+        return undecided("pt_upgrade", NOT_INSTALLED)
     queries, skipped = _submitted_queries(compared)
     if not queries:
-        return _row("go", "no query that pt-upgrade accepts", *_skip_notes(skipped))
+        return undecided("pt_upgrade", "there is no query that pt-upgrade accepts", *_skip_notes(skipped))
     version = version_of(tool)
     source, candidate = (
         _options(account, encrypted=bool(server.query(ENCRYPTED)[0][1]))
@@ -96,7 +97,7 @@ def pt_upgrade_check(
     try:
         completed = _run(tool, accounts, files, seconds=seconds)
     except (OSError, subprocess.TimeoutExpired):
-        return _row("undecided", f"pt-upgrade did not finish within {seconds + GRACE_S:.0f} s")
+        return undecided("pt_upgrade", f"pt-upgrade did not finish within {seconds + GRACE_S:.0f} s")
     row = row_of(completed.stdout, completed.returncode, queries, values=values)
     stderr_lines = _last_stderr_lines(completed.stderr) if row.decision == "undecided" and values else ()
     version_notes = () if version in VERSIONS_KNOWN else (_other_version(version),)
@@ -109,8 +110,8 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
     """Return the row of a printed report and its exit code (1: errors, 4: differences, 8: out of time)."""
     stats = parse_stats(printed)
     if code & ~0b1101 or "queries_read" not in stats:
-        return _row(
-            "undecided", f"pt-upgrade ended with exit code {code} and without a report in the documented form"
+        return undecided(
+            "pt_upgrade", f"pt-upgrade ended with exit code {code} and without a report in the documented form"
         )
     classes = [(query_class, _query_of(query_class, queries)) for query_class in parse_classes(printed)]
     faults = [text for query_class, query in classes for text in _faults(query_class, query, values=values)]
@@ -118,6 +119,11 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
         text
         for query_class, query in classes
         for text in _undecisive_differences(query_class, query, values=values)
+    ]
+    failing = [
+        _sentence(query_class, query, "SQL errors", values=values)
+        for query_class, query in classes
+        if "SQL errors" in query_class.kinds
     ]
     differing = stats.get("queries_with_diffs", 0) + stats.get("queries_with_errors", 0)
     unfinished = [
@@ -130,15 +136,22 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
                 f"pt-upgrade read {stats['queries_read']} of {len(queries)} queries",
             ),
             (stats.get("not_select", 0), f"pt-upgrade skipped {stats.get('not_select')} queries"),
-            (differing and not faults and not notes, "the differences are not in the documented form"),
+            (differing and not (faults or failing or notes), "the differences are not in the documented form"),
         )
         if occurred
     ]
-    decision: Decision = "no-go" if faults else "undecided" if unfinished else "go"
     kinds = Counter(kind for query_class, _ in classes for kind in query_class.kinds)
-    counted = ", ".join(f"{count} with {_KIND_TEXTS[kind]}" for kind, count in sorted(kinds.items()))
-    text = f"{len(queries)} queries: " + (f"among the classes {counted}" if counted else "no difference")
-    return _row(decision, text, *faults, *unfinished, *notes)
+    differences = ", ".join(f"{count} with {_KIND_TEXTS[kind]}" for kind, count in sorted(kinds.items()))
+    result = f"among the classes {differences}" if differences else "no difference"
+    return decide_check(
+        "pt_upgrade",
+        compared=stats["queries_read"] - stats.get("not_select", 0),
+        text=f"{counted(len(queries), 'query', 'queries')}: {result}",
+        faults=faults,
+        doubts=[*failing, *unfinished],
+        notes=notes,
+        nothing="pt-upgrade compared no query",
+    )
 
 
 _KIND_TEXTS = {"Row": "other rows", "Query errors": "an error on one side", "SQL errors": "an error on both sides",
@@ -156,7 +169,7 @@ def _undecisive_differences(
     query_class: QueryClassReport, query: SubmittedQuery | None, *, values: bool
 ) -> Iterator[str]:
     """Yield differences that decide nothing: warnings depend on the version, single times on chance."""
-    for kind in ("Warning", "Query time", "SQL errors"):
+    for kind in ("Warning", "Query time"):
         if kind in query_class.kinds:
             yield "note: " + _sentence(query_class, query, kind, values=values)
     if "Row" in query_class.kinds and _order_may_differ(query_class, query):
@@ -261,7 +274,3 @@ def _other_version(version: str) -> str:
 
 def _last_stderr_lines(stderr: str) -> tuple[str, ...]:
     return tuple(line.split(" [for Statement", maxsplit=1)[0][:200] for line in stderr.splitlines()[-3:])
-
-
-def _row(decision: Decision, text: str, *details: str) -> CheckRow:
-    return CheckRow(check="pt_upgrade", decision=decision, text=text, details=details)

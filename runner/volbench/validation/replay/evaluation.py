@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 
-from volbench.base.text import duration, percent
+from volbench.base.text import counted, duration, percent
 from volbench.engine.connection import Account
 from volbench.records.validation.plan import ReplayPlan
 from volbench.records.validation.result import CheckRow, ReplayClass, Replayed
+from volbench.validation.verdict import decide_check
 from volbench.workload.replay.schedule import Schedule, schedule
 from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
 from volbench.workload.replay.slowlog import slow_log
@@ -136,34 +137,35 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
         count = outcome.statements - outcome.sent
         unsent = f"{count} statements were not sent: the replay fell behind, or the server is gone"
         (undecided if _machine_was_busy(outcome) else slower).append(unsent)
-    judged = sum(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes)
+    judged = sum(map(_has_median, outcome.classes))
     summary = (
         f"{outcome.sent} of {outcome.statements} statements in {outcome.duration_s:.0f} s, at most "
         f"{outcome.peak_per_s} due in a second, {judged} of {len(outcome.classes)} classes judged"
     )
-    details = (*errors, *slower, *undecided, *doubts, *_notes(outcome, plan))
-    if errors or (slower and not doubts):
-        text = f"{summary}; {len(errors) + len(slower)} faults"
-        return CheckRow(check="replay", decision="no-go", text=text, details=details)
-    doubts += undecided
-    if doubts:
-        return CheckRow(check="replay", decision="undecided", text=f"{summary}; {doubts[0]}", details=details)
-    return CheckRow(
-        check="replay",
-        decision="go",
-        text=f"{summary}; none is {plan.slower:g} times as slow as the log",
-        details=details,
+    faults = [*errors, *slower] if errors or not doubts else []
+    if faults:
+        result = f"; {counted(len(faults), 'fault')}"
+    else:
+        result = "" if doubts or undecided else f"; none is {plan.slower:g} times as slow as the log"
+    return decide_check(
+        "replay",
+        compared=judged,
+        text=summary + result,
+        faults=faults,
+        doubts=[*undecided, *doubts] if faults else [*doubts, *slower, *undecided],
+        notes=list(_notes(outcome, plan)),
+        nothing=f"{summary}: no class has the {STATEMENTS_MIN} statements without an error that a median needs",
     )
 
 
 def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     """Yield errors beyond the plan's limit, which the client does not explain."""
-    counted = {
+    of_each = {
         text: count for text, count in outcome.errors.items() if int(text.split(" ")[0]) not in plan.ignore_errors
     }
-    if sum(counted.values()) > plan.errors_max * outcome.statements:
-        for text, count in list(counted.items())[:5]:
-            yield f"{count} errors {text}"
+    if sum(of_each.values()) > plan.errors_max * outcome.statements:
+        for text, count in list(of_each.items())[:5]:
+            yield f"{counted(count, 'error')} {text}"
 
 
 def _doubts(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
@@ -174,8 +176,13 @@ def _doubts(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
         )
     if outcome.client_cpu_share > CLIENT_CPU_SHARE_MAX:
         yield f"invalid: the client took {percent(outcome.client_cpu_share)} of a CPU, so the times are its own"
-    if not any(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes):
-        yield f"no class has the {STATEMENTS_MIN} statements that a median needs"
+    if not any(map(_has_median, outcome.classes)):
+        yield f"no class has the {STATEMENTS_MIN} statements without an error that a median needs"
+
+
+def _has_median(statement_class: ReplayClass) -> bool:
+    """Return whether enough statements of a class succeeded to judge it."""
+    return statement_class.statements - statement_class.errors >= STATEMENTS_MIN
 
 
 def _machine_was_busy(outcome: Replayed) -> bool:
@@ -208,9 +215,7 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
         yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
     if outcome.second_resolution:
         yield "the log has whole seconds: statements were spread evenly within each, so bursts may be missing"
-    small_classes = [
-        statement_class for statement_class in outcome.classes if statement_class.statements < STATEMENTS_MIN
-    ]
+    small_classes = [statement_class for statement_class in outcome.classes if not _has_median(statement_class)]
     if small_classes:
         spent_ms = [
             (statement_class.statements * statement_class.logged_ms_p50, statement_class)
@@ -220,7 +225,8 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
             sum(ms for ms, _ in spent_ms) or 1.0
         )
         yield (
-            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about "
+            f"{counted(len(small_classes), 'class has', 'classes have')} fewer than {STATEMENTS_MIN} statements "
+            f"without an error and {'is' if len(small_classes) == 1 else 'are'} not judged: about "
             f"{percent(share)} of the log's time"
         )
     if outcome.round_trip_ms_p95 is not None and outcome.round_trip_ms_p95 > ALLOWANCE_MS:
@@ -228,7 +234,7 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.shared_connections:
         yield f"{outcome.shared_connections} connections of the log shared a connection"
     for reason, count in outcome.excluded.items():
-        yield f"skipped {count} statements {reason}"
+        yield f"skipped {counted(count, 'statement')} {reason}"
     if outcome.writes:
         yield "the replay wrote to the candidate: restore its data before you use it"
 

@@ -10,7 +10,11 @@ from volbench.validation.source.server import SqlReader
 
 GRANTS = "SHOW GRANTS"
 REQUIRED_RIGHTS = ("SELECT", "SHOW VIEW", "TRIGGER", "EVENT", "EXECUTE")
-_GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?P<on>\*\.\*|`(?P<schema>(?:[^`]|``)+)`\.\*) TO ", re.IGNORECASE)
+_GRANT = re.compile(
+    r"(?P<verb>GRANT|REVOKE) (?P<rights>.+?) ON (?P<on>\*\.\*|`(?P<schema>(?:[^`]|``)+)`\.\*) (?:TO|FROM) ",
+    re.IGNORECASE,
+)
+"""MySQL lists partial revokes after all grants (partial_revokes in its reference manual)."""
 
 
 def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, list[str]]:
@@ -28,7 +32,10 @@ def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, l
         rights = {right.strip().upper() for right in match["rights"].split(",")}
         for schema in schemas:
             if match["schema"] is None or _matches(match["schema"].replace("``", "`"), schema):
-                granted[schema] |= set(REQUIRED_RIGHTS) if rights & {"ALL", "ALL PRIVILEGES"} else rights
+                named = set(REQUIRED_RIGHTS) if rights & {"ALL", "ALL PRIVILEGES"} else rights
+                granted[schema] = (
+                    granted[schema] - named if match["verb"].upper() == "REVOKE" else granted[schema] | named
+                )
     return {
         schema: missing
         for schema in schemas

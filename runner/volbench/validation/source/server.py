@@ -35,6 +35,11 @@ SESSION_IF_KNOWN: tuple[str, ...] = (
 """Without the first MySQL 9 prints plans in a form that MariaDB and older versions do not have; without the second
 MySQL 8 and later show sizes of tables as they were up to a day ago."""
 SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
+SERVER_IDS = ("SELECT @@GLOBAL.server_uuid", "SELECT @@GLOBAL.server_uid")
+"""MySQL's and MariaDB's; older releases of MariaDB have none."""
+STARTED = ("SELECT UNIX_TIMESTAMP()", "SHOW GLOBAL STATUS LIKE 'Uptime'")
+_CLOCK_S = 3
+"""The time of a start is the difference of two whole seconds, read one after the other."""
 LOG_POSITIONS = (
     "SHOW BINARY LOG STATUS",
     "SHOW MASTER STATUS",
@@ -121,6 +126,33 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
         yield source
     finally:
         opening.__exit__(None, None, None)
+
+
+def is_same_server(source: SqlReader, candidate: SqlReader) -> bool:
+    """Return whether both are one server, perhaps under two addresses.
+
+    By host name, port, data directory, start time, and by their identifiers where they have them: containers may
+    share the former, and a physical copy the latter.
+    """
+    if source.query(SAME_SERVER) != candidate.query(SAME_SERVER):
+        return False
+    identifiers = [_identifier(server) for server in (source, candidate)]
+    if identifiers[0] != identifiers[1]:
+        return False
+    starts = [_started_s(server) for server in (source, candidate)]
+    return abs(starts[0] - starts[1]) <= _CLOCK_S
+
+
+def _identifier(server: SqlReader) -> str:
+    for statement in SERVER_IDS:
+        with suppress(StepFailed):
+            return str(server.query(statement)[0][0])
+    return ""
+
+
+def _started_s(server: SqlReader) -> int:
+    now, uptime = (server.query(statement)[0][-1] for statement in STARTED)
+    return int(now) - int(uptime)
 
 
 # TRIGGER and EVENT permit writes too, but without them triggers and events are not visible.

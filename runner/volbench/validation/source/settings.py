@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from volbench.base.text import counted
 from volbench.errors import StepFailed
 from volbench.records.validation.result import CheckRow
 from volbench.validation.source.server import SqlReader
+from volbench.validation.verdict import decide_check
 
 VARIABLES = "SHOW GLOBAL VARIABLES"
 _SET_MARIADB = (
@@ -96,11 +98,23 @@ def settings_check(
     ]
     removed = list(_unknown_on_candidate(source, candidate, explicitly_set))
     compared = sum(name in source and name in candidate for name in RELEVANT_VARIABLES)
+    one_side = sorted(name for name in RELEVANT_VARIABLES if (name in source) != (name in candidate))
     text = f"{len(faults)} of {compared} that matter differ" if faults else f"all {compared} that matter are equal"
     if accepted_differences and not faults:
         text = f"all of {compared} that matter are equal or accepted"
-    details = (*faults, *accepted_differences, *removed)
-    return CheckRow(check="settings", decision="no-go" if faults else "go", text=text, details=details)
+    return decide_check(
+        "settings",
+        compared=compared,
+        text=text,
+        faults=faults,
+        notes=(
+            *accepted_differences,
+            *([f"not compared, since only one side has them: {', '.join(one_side)}"] if one_side else []),
+            *removed,
+        ),
+        nothing=f"no variable that matters was compared: the source showed {counted(len(source), 'variable')}, "
+        f"the candidate {len(candidate)}",
+    )
 
 
 def _differs(name: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> bool:

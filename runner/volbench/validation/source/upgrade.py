@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from volbench.base import programs
+from volbench.base.text import counted
 from volbench.engine.connection import Account
-from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation.result import CheckRow, ServerSide
+from volbench.validation.verdict import decide_check, undecided
 
 BOUND_S = 1800.0
 OWN_STATEMENTS = "mysqlsh sent its own statements to the source, which are not listed"
@@ -45,34 +46,43 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
         return _undecided(
             f"mysqlsh ended with {completed.returncode} and no findings", *_last_lines(completed.stderr)
         )
-    return upgrade_row(report)
+    return upgrade_row(report, completed.returncode)
 
 
-def upgrade_row(report: dict[str, Any]) -> CheckRow:
-    """Return the row of one report of mysqlsh with outputFormat JSON."""
+def upgrade_row(report: dict[str, Any], code: int = 0) -> CheckRow:
+    """Return the row of one report of mysqlsh with outputFormat JSON, and of its exit code."""
     if not _is_documented(report):
         return _undecided("what mysqlsh printed is not as it is documented")
     problems = list(_problems(report))
     errors = sum(level == "error" for level, _ in problems)
-    counted = report.get("errorCount")
-    if isinstance(counted, int) and counted > errors:
+    error_count = report.get("errorCount")
+    if isinstance(error_count, int) and error_count > errors:
         return _undecided("what mysqlsh printed is not as it is documented", *(text for _, text in problems))
     failed = [
         f"not checked: {check.get('title', check.get('id', '?'))}: {check.get('description', '')}".strip()
         for check in report["checksPerformed"]
-        if str(check.get("status", "OK")).upper() not in {"OK", "CONFIGURATION_ERROR"}
+        if _status(check) not in {"OK", "CONFIGURATION_ERROR"}
     ]
-    decision: Decision = "no-go" if errors else "undecided" if failed else "go"
+    skipped = [check for check in report["checksPerformed"] if _status(check) == "CONFIGURATION_ERROR"]
+    if code and not problems:
+        failed.append(f"mysqlsh ended with {code} and names no problem")
     problem_texts = [text for level, text in sorted(problems, key=lambda check: _LEVELS.get(check[0], 9))]
-    text = (
-        f"{errors} errors and {len(problems) - errors} warnings and notices of "
-        f"{len(report['checksPerformed'])} checks for {report.get('targetVersion', '?')}"
-    )
-    return CheckRow(
-        check="upgrade",
-        decision=decision,
+    warnings = counted(len(problems) - errors, "warning or notice", "warnings and notices")
+    checks = counted(len(report["checksPerformed"]), "check")
+    text = f"{counted(errors, 'error')} and {warnings} of {checks} for {report.get('targetVersion', '?')}"
+    return decide_check(
+        "upgrade",
+        compared=len(report["checksPerformed"]) - len(skipped),
         text=text,
-        details=(*problem_texts, *failed, *_manual(report), OWN_STATEMENTS),
+        faults=problem_texts[:errors],
+        doubts=failed,
+        notes=(
+            *problem_texts[errors:],
+            *(f"needs the server's my.cnf: {check.get('title', check.get('id', '?'))}" for check in skipped),
+            *_manual(report),
+            OWN_STATEMENTS,
+        ),
+        nothing="mysqlsh made no check",
     )
 
 
@@ -137,8 +147,12 @@ def _manual(report: dict[str, Any]) -> Iterator[str]:
         yield f"check by hand: {check.get('title', check.get('id', '?'))}"
 
 
+def _status(check: Mapping[str, Any]) -> str:
+    return str(check.get("status", "OK")).upper()
+
+
 def _undecided(text: str, *details: str) -> CheckRow:
-    return CheckRow(check="upgrade", decision="undecided", text=text, details=details)
+    return undecided("upgrade", text, *details)
 
 
 def _last_lines(stderr: str) -> list[str]:

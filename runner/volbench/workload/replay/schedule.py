@@ -30,6 +30,10 @@ _HARMFUL = re.compile(
 )
 
 
+class NothingToReplayError(UsageError):
+    """No statement of a log can be sent: the evidence counts them by reason."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduledStatement:
     """One statement to send `at_s` after the start, on the connection of the log that sent it."""
@@ -94,7 +98,7 @@ def schedule(
         seconds: how much of the log's time to replay.
         connections_max: concurrent connections.
 
-    Raises UsageError for a log without a statement to send, or with too many.
+    Raises NothingToReplayError for a log without a statement to send, UsageError for one with too many.
     """
     skipped: Counter[str] = Counter()
     statements = _to_send(log, skipped, schemas=schemas, writes=writes, seconds=seconds)
@@ -153,8 +157,10 @@ def _to_send(
                              next_step="cut it with replay.seconds, or replay a part")  # fmt: skip
     if not statements:
         reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-        raise UsageError("the log has no statement to replay", where="replay.slow_log",
-                         evidence=f"skipped: {reasons or 'nothing, the log is empty'}")  # fmt: skip
+        raise NothingToReplayError(
+            "the log has no statement to replay", where="replay.slow_log",
+            evidence=f"skipped: {reasons or 'nothing, the log is empty'}",
+        )  # fmt: skip
     return _without_called_routines(statements, skipped)
 
 

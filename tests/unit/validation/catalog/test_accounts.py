@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from volbench.errors import StepFailed
 from volbench.validation.catalog.accounts import Logins, accounts_check, read_logins
 from volbench.validation.source.server import Rows
@@ -64,7 +66,13 @@ def test_an_account_by_the_socket_needs_no_password() -> None:
 def test_accounts_that_do_not_reach_the_schemas_are_not_looked_at() -> None:
     ours = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
     locked = logins("caching_sha2_password", "[]", 1, "x", "Y", "N", None)
-    assert accounts_check(ours, locked, []).decision == "go"
+    assert ours is not None
+    assert locked is not None
+    other = "'other'@'%'"
+    ours, locked = (
+        replace(side, accounts={**side.accounts, other: ours.accounts[NAME]}) for side in (ours, locked)
+    )
+    assert accounts_check(ours, locked, [other]).decision == "go"
     assert accounts_check(ours, locked, [NAME]).decision == "no-go"
 
 

@@ -58,6 +58,9 @@ READER = "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO `r
         (["GRANT USAGE ON *.* TO `r`@`%`", "GRANT ALL PRIVILEGES ON `shop`.* TO `r`@`%`"], {}),
         (["GRANT ALL PRIVILEGES ON `sh%`.* TO `r`@`%`"], {}),
         ([r"GRANT ALL PRIVILEGES ON `sh\_p`.* TO `r`@`%`"], {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
+        # With partial_revokes of MySQL.
+        ([READER, "REVOKE SELECT ON `shop`.* FROM `reader`@`%`"], {"shop": "SELECT"}),
+        ([READER, "REVOKE SELECT ON `other`.* FROM `reader`@`%`"], {}),
         (["GRANT SELECT, TRIGGER ON `shop`.* TO `r`@`%`"], {"shop": "SHOW VIEW,EVENT,EXECUTE"}),
         (["GRANT SELECT ON `shop`.`orders` TO `r`@`%`"], {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
         # As MySQL 9.7 and MariaDB 10.11 show a role that is active, and one that is not.

@@ -54,7 +54,7 @@ def test_errors_are_a_no_go_and_told_first(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     row = upgrade_check(ACCOUNT, SOURCE, CANDIDATE)
     assert (row.check, row.decision) == ("upgrade", "no-go")
-    assert row.text == "1 errors and 1 warnings and notices of 3 checks for 9.7.0"
+    assert row.text == "1 error and 1 warning or notice of 3 checks for 9.7.0"
     assert row.details == (
         "error: app@%: Removed authentication methods: mysql_native_password",
         "warning: shop.manual: Names that are reserved words: Column name",
