@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
-from volbench.records.base import Record
+from volbench.records.base import Moment, Record
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 
 OBSERVATION_FILE, INCIDENT_FILE, INCIDENTS = "observation.json", "incident.json", "incidents"
@@ -20,7 +20,7 @@ class Observation(Record):
 
     schema_: Literal[1] = Field(default=1, alias="schema")
     volbench_version: str
-    started_at: str = Field(description="UTC, of t_s 0.")
+    started_at: Moment = Field(description="UTC, of t_s 0.")
     zero_epoch_s: float = Field(description="Seconds since 1970 at t_s 0.")
     zero_monotonic_ns: int
     interval_s: float

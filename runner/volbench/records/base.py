@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from volbench.records.parse import NUMBER_MAX
+from volbench.records.parse import NUMBER_MAX, checked_plain, parse_moment, parse_record_json
 
 _DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS_BYTES = {
@@ -19,9 +28,26 @@ _QUANTITY = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z%]*)\s*"
 
 
 class Record(BaseModel):
-    """A frozen value; an unknown key is an error."""
+    """A frozen value; an unknown key is an error, and so are a number that is not finite and half a character."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=False,
+        str_min_length=0,  # with any constraint pydantic reads the characters, and refuses lone surrogates
+    )
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Return the record of JSON as parse_record_json reads it. Raises pydantic's ValidationError."""
+        try:
+            raw = parse_record_json(json_data if isinstance(json_data, str) else bytes(json_data))
+        except ValueError as error:
+            fault = PydanticCustomError("json_invalid", "{reason}", {"reason": f"Invalid JSON: {error}"})
+            details = InitErrorDetails(type=fault, loc=(), input=json_data[:100])
+            raise ValidationError.from_exception_data(cls.__name__, [details]) from error
+        return cls.model_validate(raw, **options)
 
 
 def parse_duration_s(value: Any) -> float:
@@ -90,3 +116,14 @@ Fraction = Annotated[float, BeforeValidator(parse_fraction), _schema_of(r"^\s*\d
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$")]
 """A name in a record that becomes a file or directory: one component, never `..`."""
 Scalar = bool | int | float | str
+Plain = Annotated[Any, AfterValidator(checked_plain)]
+"""A value of JSON without a model: finite numbers, whole characters, nested at most DEPTH_MAX deep."""
+
+
+def _checked_moment(text: str) -> str:
+    parse_moment(text)
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_checked_moment)]
+"""A time in ISO 8601."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.records.base import Bytes, FileName, Fraction, Record, Scalar, Seconds
+from volbench.records.base import Bytes, FileName, Fraction, Moment, Plain, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.steps import Step
@@ -324,7 +324,9 @@ class StepResult(Record):
         default=1.0,
         description="Of the clients' time, what was not spent on reads of the volume: at most this was held back.",
     )
-    details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
+    details: dict[str, Plain] = Field(
+        default_factory=dict, description="Evidence: coldness by file, checksums, ..."
+    )
 
 
 class SourceQuality(Record):
@@ -356,7 +358,7 @@ class CellResult(Record):
     attempt: int
     status: Literal["done", "failed", "interrupted"]
     failure: Failure | None = None
-    zero_utc: str
+    zero_utc: Moment
     zero_monotonic_ns: int
     wall_s: float
     clock_step_s: float = Field(default=0.0, description="Wall clock against monotonic clock, end minus start.")

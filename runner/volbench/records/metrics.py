@@ -69,6 +69,8 @@ PLACEMENT_METRICS = (
     ),
 )  # fmt: skip
 """Of the placement of a cell in a cluster."""
+PLACEMENT_STEP = "placement"
+"""The row of a cell in a cluster, which no step of the suite has."""
 
 
 def _catalogue(metrics: Iterable[Metric]) -> Mapping[str, Metric]:

@@ -8,6 +8,10 @@ year 0, brackets nested without an end.
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,9 +58,77 @@ def parse_moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The value of JSON. Raises ValueError, also for bytes that are no text and for nesting without an end."""
+_NEEDS_A_LOOK = re.compile(r"\\u[dD]|(?<![.\d])\d{19}|\d[eE]\+?\d")
+"""JSON with half a character, a number of more than 63 bits, or an exponent: few files have any."""
+DEPTH_MAX = 64
+"""Of values within values in a record: what reads them calls itself."""
+
+
+def parse_json(text: str | bytes, *, number_max: float = NUMBER_MAX) -> Any:
+    """Return the value of JSON.
+
+    Args:
+        number_max: numbers with a fraction or an exponent are at most this; whole ones have at most 64 bits.
+
+    Raises ValueError, also for bytes that are no text, half a character (a lone surrogate), numbers that are not
+    finite or too large, and nesting without an end.
+    """
+    return _parse_json(text, number_max=number_max)
+
+
+def parse_record_json(text: str | bytes, *, number_max: float = NUMBER_MAX) -> Any:
+    """Return the value of JSON as parse_json does; a key that an object has twice is an error too."""
+    return _parse_json(text, number_max=number_max, object_pairs_hook=_object)
+
+
+def _parse_json(text: str | bytes, *, number_max: float, **hooks: Any) -> Any:
+    text = text.decode(json.detect_encoding(text)) if isinstance(text, bytes) else text
+    unusual = _NEEDS_A_LOOK.search(text) is not None
+    if unusual:
+        hooks |= {"parse_int": parse_whole, "parse_float": lambda number: _bounded(number, number_max)}
     try:
-        return json.loads(text)
+        value = json.loads(text, parse_constant=_refuse_constant, **hooks)
+        if unusual:
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("JSON that is nested too deep") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("a text has half a character (a lone surrogate)") from error
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _bounded(text: str, number_max: float) -> float:
+    value = float(text)
+    if not abs(value) <= number_max:
+        raise ValueError(f"the number {text[:40]} is larger than any that is measured")
+    return value
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice[:100]!r} is there twice")
+    return value
+
+
+def checked_plain(value: Any) -> Any:
+    """Return a value of JSON without a model. Raises ValueError for what parse_json would refuse in a file."""
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > DEPTH_MAX:
+            raise ValueError("values that are nested too deep")
+        if isinstance(item, dict):
+            waiting += [(part, depth + 1) for pair in item.items() for part in pair]
+        elif isinstance(item, list | tuple):
+            waiting += [(part, depth + 1) for part in item]
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise ValueError(f"{item} is no number")
+        elif isinstance(item, str):
+            item.encode()  # UnicodeEncodeError is a ValueError
+    return value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from volbench.records.base import FileName, Fraction, Record, Scalar
+from volbench.records.base import FileName, Fraction, Moment, Plain, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
@@ -91,7 +91,7 @@ class RunRecord(Record):
 
     schema_: int = Field(default=RUN_SCHEMA, alias="schema")
     run_id: FileName
-    started_at: str
+    started_at: Moment
     volbench_version: str
     command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
     target: TargetName
@@ -106,14 +106,14 @@ class RunRecord(Record):
 class JournalEvent(Record):
     """One line of journal.jsonl: appended and fsynced before the next thing is done."""
 
-    at: str
+    at: Moment
     event: Literal[
         "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
         "run_interrupted", "run_resumed", "run_decided", "run_finished", "cell_replaced", "volume_unavailable",
     ]  # fmt: skip
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0
-    details: dict[str, Any] = Field(default_factory=dict)
+    details: dict[str, Plain] = Field(default_factory=dict)
 
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:

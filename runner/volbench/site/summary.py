@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from volbench.records.base import Record
+from volbench.records.base import Moment, Record
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import Report, VolumeRow
 from volbench.report.wording import parameter_text
@@ -49,7 +49,7 @@ class RunSummary(Record):
 
     run_id: str
     suite: str
-    started_at: str
+    started_at: Moment
     complete: bool
     verdict: str
     sentence: str

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
 from volbench.records.format_version import version_fault
-from volbench.records.parse import parse_json
+from volbench.records.parse import parse_record_json
 
 Model = TypeVar("Model", bound=BaseModel)
 CELLS = "cells"
@@ -80,7 +80,7 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
     Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema.
     """
     try:
-        raw: Any = parse_json(read_file(path))
+        raw: Any = parse_record_json(read_file(path))
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
     except OSError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from volbench.errors import RunUnreadable
+from volbench.records.parse import NUMBER_MAX
 from volbench.records.series import HistogramRow
 from volbench.store.tables import Columns, TableWriter, batches
 
@@ -35,6 +37,8 @@ HISTOGRAM_COLUMNS = pa.schema(
     ]
 )
 BINS_MAX = 4_096
+LOG_EDGE_MAX = math.log(NUMBER_MAX)
+"""Of edges in ms, upwards and downwards."""
 COUNT_MAX = 2**50
 """Of an interval: sums over all intervals of a cell stay exact."""
 
@@ -198,6 +202,10 @@ class _Table:
         flat = bins.flatten().to_numpy()
         if len(flat) and not 0 <= int(flat.min()) <= int(flat.max()) < BINS_MAX:
             raise ValueError(f"a bin outside 0 .. {BINS_MAX - 1}")
+        row_of_entry = np.repeat(np.arange(len(lengths), dtype=np.int16), lengths)
+        if ((np.diff(flat) <= 0) & (np.diff(row_of_entry) == 0)).any():
+            raise ValueError("bins that do not ascend")
+        _check_edges(scalars, flat, row_of_entry)
         amounts = [scalars[name] for name in ("events", "errors", "below", "above")] + [counts.flatten().to_numpy()]
         if any(
             len(counts_of_kind) and not 0 <= int(counts_of_kind.min()) <= int(counts_of_kind.max()) < COUNT_MAX
@@ -210,7 +218,7 @@ class _Table:
             scalars=scalars,
             bin=flat.astype(np.int16),
             count=counts.flatten().to_numpy().astype(np.int64),
-            row_of_entry=np.repeat(np.arange(len(lengths), dtype=np.int16), lengths),
+            row_of_entry=row_of_entry,
         )
 
     @property
@@ -226,6 +234,23 @@ class _Table:
             mask = (columns[0] == step) & (columns[1] == source)
             mask &= (columns[2] == mult) & (columns[3] == deduct)
             yield HistogramKey(step=step, source=source, edge_mult=mult, edge_deduct=deduct), mask
+
+
+def _check_edges(
+    scalars: Mapping[str, NDArray[np.generic]], bins: NDArray[np.int32], row_of_entry: NDArray[np.int16]
+) -> None:
+    """Raise ValueError for intervals of negative length, and for bins whose edges are no latencies."""
+    interval_s, mult, deduct = (
+        np.asarray(scalars[name], np.float64) for name in ("interval_s", "edge_mult", "edge_deduct")
+    )
+    if (interval_s < 0).any():
+        raise ValueError("an interval of negative length")
+    if len(mult) and not (float(mult.min()) > 0 and float(mult.max()) <= BINS_MAX):
+        raise ValueError(f"edge_mult outside 0 .. {BINS_MAX}")
+    highest = np.abs(deduct)
+    np.maximum.at(highest, row_of_entry, (bins + 1) / mult[row_of_entry] + deduct[row_of_entry])
+    if len(highest) and float(highest.max()) > LOG_EDGE_MAX:
+        raise ValueError("a bin whose edges are no latencies")
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,8 @@ from volbench.records.cell import CellResult
 from volbench.records.run import JournalEvent, RunRecord
 from volbench.store.added import series_files
 from volbench.store.histograms import Histograms, load_histograms
-from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
+from volbench.store.references import check_events, check_result
+from volbench.store.run_directory import HISTOGRAMS_FILE, JOURNAL_FILE, RESULT_FILE, RunDirectory
 from volbench.store.series import Series, SeriesKey, read_series
 
 TABLES_BYTES_MAX = 384 << 20
@@ -91,14 +92,22 @@ class LoadedRun:
 
 
 def load_run(directory: RunDirectory) -> LoadedRun:
-    """Read the records of a run, each file once. Raises RunUnreadable naming a file that is damaged or foreign."""
+    """Read the records of a run, each file once.
+
+    Raises RunUnreadable naming a file that is damaged, foreign, or does not fit the others.
+    """
     run = directory.run
-    results = (directory.result(cell.cell_id) for cell in run.cells)
+    planned = (directory.result(cell.cell_id) for cell in run.cells)
+    results = tuple(result for result in planned if result is not None)
+    for result in results:
+        check_result(run, result, directory.cell_dir(result.cell_id) / RESULT_FILE)
+    events = tuple(directory.events())
+    check_events(run, events, directory.path / JOURNAL_FILE)
     return LoadedRun(
         path=directory.path,
         run=run,
-        results=tuple(result for result in results if result is not None),
-        events=tuple(directory.events()),
+        results=results,
+        events=events,
         failed_attempts=tuple(directory.failed_attempts()),
     )
 

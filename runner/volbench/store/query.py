@@ -22,7 +22,8 @@ from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.records.run import RunRecord
 from volbench.store.files import read_record
 from volbench.store.histograms import HISTOGRAM_COLUMNS
-from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory, find_runs
+from volbench.store.references import check_result
+from volbench.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory, find_runs
 from volbench.store.series import SERIES_COLUMNS
 from volbench.store.tables import check_table
 
@@ -59,6 +60,7 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
     },
 }  # fmt: skip
 """Columns of the views that come from JSON; `series`, `histograms`: the Parquet columns, both ids and `valid`."""
+_SCHEMAS = {name: pa.schema(list(columns.items())) for name, columns in VIEWS.items()}
 DERIVED = ("metrics", "series", "histograms")
 """Views over the others and the Parquet files; `metrics` has the rows of `all_metrics` whose step is valid."""
 
@@ -124,14 +126,13 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, results: Path, warnings: list[str]) -> None:
-    tables: dict[str, list[Row]] = {name: [] for name in VIEWS}
+    tables = {name: [schema.empty_table()] for name, schema in _SCHEMAS.items()}
     files: dict[str, list[str]] = {"series": [], "histograms": []}
     for directory in find_runs(results):
-        _tolerant(lambda d=directory: _collect_run(d, tables, files, warnings), warnings)  # type: ignore[misc]
+        _tolerant(lambda d=directory: _take_run(d, tables, files, warnings), warnings)  # type: ignore[misc]
     connection.execute("SET enable_external_access = false")
-    for name, columns in VIEWS.items():
-        fields = [pa.field(column, kind) for column, kind in columns.items()]
-        connection.register(name, pa.Table.from_pylist(tables[name], schema=pa.schema(fields)))
+    for name in VIEWS:
+        connection.register(name, pa.concat_tables(tables[name]))
     connection.execute("CREATE VIEW metrics AS SELECT * FROM all_metrics WHERE valid")
     for name, schema in (("series", SERIES_COLUMNS), ("histograms", HISTOGRAM_COLUMNS)):
         connection.register(f"{name}_files", _table_of_files(results, schema, files[name]))
@@ -171,6 +172,25 @@ def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:
         collect()
     except RunUnreadable as error:
         warnings.append(f"{error.where}: {error.what}")
+
+
+def _take_run(
+    directory: RunDirectory, tables: dict[str, list[pa.Table]], files: dict[str, list[str]], warnings: list[str]
+) -> None:
+    """Take all rows of a run or none. Raise RunUnreadable for a number that is in no column of its kind."""
+    rows: dict[str, list[Row]] = {name: [] for name in VIEWS}
+    of_run: dict[str, list[str]] = {name: [] for name in files}
+    _collect_run(directory, rows, of_run, warnings)
+    try:
+        converted = {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in _SCHEMAS.items()}
+    except (pa.ArrowException, OverflowError) as error:
+        raise RunUnreadable(
+            "the run has a number that no measurement gives", where=str(directory.path), evidence=str(error)[:200]
+        ) from error
+    for name, table in converted.items():
+        tables[name].append(table)
+    for name, paths in of_run.items():
+        files[name] += paths
 
 
 def _collect_run(
@@ -240,6 +260,7 @@ def _collect_cell(
     result = directory.result(cell_id)
     if result is None:
         return 0
+    check_result(run, result, directory.cell_dir(cell_id) / RESULT_FILE)
     planned = next(cell for cell in run.cells if cell.cell_id == cell_id)
     shared = {
         "run_id": directory.path.name, "cell_id": cell_id, "volume": planned.volume, "repeat": planned.repeat,

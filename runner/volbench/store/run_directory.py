@@ -18,6 +18,7 @@ from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSp
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
 from volbench.store.files import CELLS, open_file, read_record, write_record
 from volbench.store.journal import Journal
+from volbench.store.references import check_run
 from volbench.volume.marker import owner_fault
 
 RUN_FILE = "run.json"
@@ -93,8 +94,10 @@ class RunDirectory:
 
     @property
     def run(self) -> RunRecord:
-        """run.json."""
-        return read_record(self.path / RUN_FILE, RunRecord, schema=RUN_SCHEMA)
+        """run.json. Raises RunUnreadable, also for names that it has twice or does not have."""
+        run = read_record(self.path / RUN_FILE, RunRecord, schema=RUN_SCHEMA)
+        check_run(run, self.path / RUN_FILE)
+        return run
 
     def events(self) -> list[JournalEvent]:
         """The journal's events in order."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from volbench.records.parse import NUMBER_MAX
 from volbench.records.series import SeriesRow
 from volbench.store.tables import (
     Columns,
@@ -238,7 +239,7 @@ def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]
     if column.null_count:
         raise damaged_values(path, name)
     values: Floats = column.to_numpy()[rows]
-    if not np.isfinite(values).all():
+    if not (np.abs(values) <= NUMBER_MAX).all():
         raise damaged_values(path, name)
     return values
 

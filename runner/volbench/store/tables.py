@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
+from volbench.records.parse import NUMBER_MAX
 from volbench.store.files import open_file
 from volbench.store.footer import FOOTER_BYTES_MAX, PAGES_MAX, BadFooter, Chunk, footer_bytes, pages, read_footer
 
@@ -239,16 +240,19 @@ def _check_values(batch: pa.RecordBatch, path: Path) -> None:
     for name in batch.schema.names:
         column = batch.column(name)
         flat = column.flatten() if pa.types.is_list(column.type) else column
-        finite = not pa.types.is_floating(flat.type) or pc.all(pc.is_finite(flat)).as_py() is not False
-        if column.null_count or flat.null_count or not finite:
+        if column.null_count or flat.null_count or (pa.types.is_floating(flat.type) and not _are_measured(flat)):
             raise damaged_values(path, name)
         if pa.types.is_string(flat.type):
             longest = pc.max(pc.binary_length(flat)).as_py() or 0
             _check_limit(path, f"bytes of a name in the column {name}", longest, NAME_BYTES_MAX)
 
 
+def _are_measured(values: pa.Array) -> bool:
+    """Return whether all are numbers of at most NUMBER_MAX."""
+    return pc.all(pc.less_equal(pc.abs(values), NUMBER_MAX)).as_py() is not False  # NaN is less than nothing
+
+
 def damaged_values(path: Path, name: str) -> RunUnreadable:
     """What to raise for a column with values that volbench does not write."""
-    return RunUnreadable(
-        "the file is damaged", where=str(path), evidence=f"the column {name} holds values that are no numbers"
-    )
+    evidence = f"the column {name} holds values that are no numbers, or too large to be measured"
+    return RunUnreadable("the file is damaged", where=str(path), evidence=evidence)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from volbench.records.base import Fraction, Record, Scalar
+from volbench.records.base import Fraction, Plain, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec
 from volbench.records.goals.pricing import PricingSpec
@@ -77,7 +77,7 @@ class SuiteFile(Record):
         default=FULL_SCALE,
         description="`full`: unscaled; else a name in `scales`, such as `--set scale=ci`.",
     )
-    scales: dict[ScaleName, dict[str, Any]] = Field(
+    scales: dict[ScaleName, dict[str, Plain]] = Field(
         default_factory=dict,
         description="Other sizes of the suite: the keys that each changes, written as for `--set`.",
     )

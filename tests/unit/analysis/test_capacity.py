@@ -13,6 +13,7 @@ from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
 
+NOON = "2026-03-02T12:00:00Z"
 OBJECTIVE = Objective.model_validate({"limit": "20ms"})
 
 
@@ -33,7 +34,7 @@ def cell(
 
 def report(cells: Sequence[CellRow], findings: Sequence[FindingRow] = (), *, run_id: str = "r") -> Report:
     return Report(
-        run_id=run_id, suite="s", started_at="t", finished_at="t", complete=True, volbench_version="0",
+        run_id=run_id, suite="s", started_at=NOON, finished_at=NOON, complete=True, volbench_version="0",
         summary=Summary(verdict="mixed", sentence=""), server=None, host={}, timing=Timing(wall_s=1, measured_s=1),
         comparisons=(), cells=tuple(cells), volumes=(VolumeRow(name="gp3", kind="path", spec="path:/x"),),
         findings=tuple(findings),

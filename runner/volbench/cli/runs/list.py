@@ -31,11 +31,14 @@ class ListedRun:
 def list_runs(results: options.Results = Path("results"), json: options.Json = False) -> None:
     """List the runs below results/, oldest first: suite, target, volumes, cells, verdict."""
     listed = []
-    for directory in find_runs(results):
+    directories = find_runs(results)
+    for directory in directories:
         try:
             listed.append(_listed(directory))
         except RunUnreadable as error:
             console.say(f"skipped: {error.where}: {error.what}")
+    if len(listed) < len(directories):
+        console.say(f"{len(directories) - len(listed)} of {len(directories)} runs cannot be read")
     if json:
         console.show_json([asdict(run) for run in listed])
         return

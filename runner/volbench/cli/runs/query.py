@@ -33,6 +33,8 @@ def query(
     outcome = run_query(results, sql)
     for warning in outcome.warnings:
         console.say(f"skipped: {warning}")
+    if outcome.warnings:
+        console.say(f"{len(outcome.warnings)} parts of runs cannot be read; the answer is of the others")
     if next(iter(find_runs(results)), None) is None:
         console.say(f"note: there is no run below {results}; --out names another directory of results")
     elif not outcome.rows and re.search(r"\bmetrics\b", sql):

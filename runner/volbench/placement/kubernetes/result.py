@@ -11,10 +11,9 @@ from typing import Any
 from volbench.placement.kubernetes.manifests import AGENT, SERVER
 from volbench.placement.kubernetes.pods import Trouble, status_of
 from volbench.records.cell import CellResult, Failure, StepResult
-from volbench.records.metrics import metric
+from volbench.records.metrics import PLACEMENT_STEP, metric
 
 Object = dict[str, Any]
-PLACEMENT_STEP = "placement"
 _LIMIT_RANGER = "kubernetes.io/limit-ranger"
 """Annotation by which the namespace's LimitRange tells which requests and limits it has set."""
 _PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")

@@ -5,11 +5,11 @@ Keys may be added within a version of the format. A key that is renamed or remov
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from volbench.records.base import Record
+from volbench.records.base import Moment, Plain, Record
 from volbench.records.goals.pricing import StorageClassRow
 from volbench.records.report.cells import CellRow, CurvePointRow, CurveRow, VolumeRow
 from volbench.records.report.comparisons import ComparisonRow, EffectRow, SweepRow, Verdict
@@ -94,14 +94,14 @@ class Report(Record):
     schema_: int = Field(default=REPORT_SCHEMA, alias="schema")
     run_id: str
     suite: str
-    started_at: str
-    finished_at: str | None
+    started_at: Moment
+    finished_at: Moment | None
     complete: bool
     volbench_version: str
     summary: Summary
     server: ServerRow | None
     data: DataRow | None = None
-    host: dict[str, Any]
+    host: dict[str, Plain]
     timing: Timing
     volumes: tuple[VolumeRow, ...]
     cells: tuple[CellRow, ...]
@@ -122,7 +122,7 @@ class Report(Record):
     time_differences: tuple[TimeDifferenceRow, ...] = ()
     associations: tuple[AssociationRow, ...] = ()
     what_if: tuple[WhatIfRow, ...] = ()
-    failures: tuple[dict[str, Any], ...] = ()
+    failures: tuple[dict[str, Plain], ...] = ()
     differing_settings: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
-from volbench.records.base import Record, Scalar
+from volbench.records.base import Moment, Plain, Record, Scalar
 from volbench.records.cell import Disturbance
 from volbench.records.metrics import MetricValue
 
@@ -22,7 +20,7 @@ class VolumeRow(Record):
     mount_options: tuple[str, ...] = ()
     device: str | None = None
     emulated: bool = False
-    facts: dict[str, Any] = Field(default_factory=dict)
+    facts: dict[str, Plain] = Field(default_factory=dict)
 
 
 class CellRow(Record):
@@ -39,7 +37,7 @@ class CellRow(Record):
     invalid_reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     window_s: tuple[float, float] | None = None
-    started_at: str | None = None
+    started_at: Moment | None = None
     metrics: dict[str, MetricValue] = Field(default_factory=dict)
     disturbances: tuple[Disturbance, ...] = Field(
         default=(), description="What delayed the step from outside, with a bound on what each can have done."

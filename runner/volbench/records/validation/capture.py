@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from volbench.records.base import Record
+from volbench.records.base import Moment, Record
 from volbench.records.parse import NUMBER_MAX, WHOLE_MAX
 
 
@@ -30,7 +30,7 @@ class Capture(Record):
     kind: Literal["capture"] = "capture"
     flavor: str
     version: str
-    started_at: str
+    started_at: Moment
     seconds: float = Field(gt=0, le=NUMBER_MAX)
     statements_per_s: float = Field(ge=0, le=NUMBER_MAX)
     threads_running_max: int | None = Field(description="Sampled once a second, this session left out.")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from volbench.records.base import Record
+from volbench.records.base import Moment, Record
 from volbench.records.goals.capacity import CapacityRow
 from volbench.records.goals.gate import ConditionRow, Decision
 
@@ -186,8 +186,8 @@ class Validation(Record):
     name: str
     plan_sha256: str
     plan: str = Field(default="", description="Its text: what was asked, with its limits.")
-    started_at: str
-    finished_at: str
+    started_at: Moment
+    finished_at: Moment
     volbench_version: str
     source: ServerSide
     candidate: ServerSide

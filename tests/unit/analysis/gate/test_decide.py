@@ -20,6 +20,7 @@ from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
 from volbench.suite.policy import check_policy
 
+NOON = "2026-03-02T12:00:00Z"
 Values = Mapping[str, Sequence[float | None]]
 
 
@@ -35,7 +36,7 @@ def report(values: Values, *, name: str = "latency_ms_p95", complete: bool = Tru
         for repeat, value in enumerate(row, 1)
     ]  # fmt: skip
     fields: dict[str, object] = {
-        "run_id": "r", "suite": "s", "started_at": "t", "finished_at": "t", "complete": complete,
+        "run_id": "r", "suite": "s", "started_at": NOON, "finished_at": NOON, "complete": complete,
         "volbench_version": "0", "summary": Summary(verdict="mixed", sentence=""), "server": None, "host": {},
         "timing": Timing(wall_s=1, measured_s=1), "comparisons": (), "cells": tuple(cells),
         "volumes": tuple(VolumeRow(name=v, kind="path", spec="path:/x") for v in values),
