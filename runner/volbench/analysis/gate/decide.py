@@ -172,16 +172,39 @@ def _judge(scope: Scope, condition: Condition, declared: PolicyCondition, where:
                 for row in _on_volume(scope, condition, volume, declared.step)
             ]
     yield from rows
-    yield from _passed_over(scope.volumes(role, where), rows)
+    yield from _without_cells(scope, condition, scope.volumes(role, where), declared.step)
 
 
-def _passed_over(volumes: Iterable[str], rows: Sequence[GroupRow]) -> Iterator[GroupRow]:
-    """Volumes without a cell of a step that decides on others: these must not speak for them."""
-    judged = {(row.volume, row.step) for row in rows}
+def _without_cells(scope: Scope, condition: Condition, volumes: Iterable[str], step: str) -> Iterator[GroupRow]:
+    """Yield the volumes without a cell of a step and its parameters that other volumes have.
+
+    The cells of the others, and the volume's own of other steps, must not speak for them.
+    """
+    names = [row.name for row in scope.report.volumes]
+    groups = {volume: scope.groups(volume, step) for volume in names}
+    everywhere: dict[tuple[str, str], list[CellRow]] = {}
+    for of_volume in groups.values():
+        for key, cells in of_volume.items():
+            everywhere.setdefault(key, []).extend(cells)
     for volume in volumes:
-        for step in dict.fromkeys(row.step for row in rows):
-            if (volume, step) not in judged:
-                yield GroupRow(volume=volume, step=step, decision="undecided", text="it has no cell here", cells=0)
+        for key, cells in everywhere.items():
+            if key not in groups[volume] and _decides(scope, condition, cells):
+                yield GroupRow(
+                    volume=volume, step=cells[0].step, parameters=cells[0].parameters, decision="undecided",
+                    text="it has no cell here", cells=0,
+                )  # fmt: skip
+
+
+def _decides(scope: Scope, condition: Condition, cells: Sequence[CellRow]) -> bool:
+    """Return whether a condition is about cells of this step and these parameters."""
+    match condition:
+        case MetricLimit(metric=name):
+            return scope.measured(cells, name)
+        case NotWorse(metric=name):
+            metrics = [name] if name else PRIMARY_METRICS.get(cells[0].kind, ())
+            return any(scope.measured(cells, metric) for metric in metrics)
+        case _:
+            return True
 
 
 def _on_volume(
@@ -220,6 +243,7 @@ def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iter
     for name in dict.fromkeys(cell.step for cell in cells):
         valid = [cell.cell_id for cell in cells if cell.step == name and cell.valid]
         findings = [row for row in scope.report.findings if (row.volume, row.step) == (volume, name)]
+        explained = [row for row in findings if set(row.cell_ids) & set(valid)]
         sure = [row for row in findings if (row.confidence or 0.0) >= scope.policy.findings_from]
         named = [row for row in sure if row.cause == condition.cause and set(row.cell_ids) & set(valid)]
         doubtful = [row for row in findings if row not in sure and row.cause == condition.cause]
@@ -232,9 +256,9 @@ def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iter
             text = (
                 f"{condition.cause} was named, below the confidence of {scope.policy.findings_from:.0%} asked for"
             )
-        elif findings and valid:
+        elif explained:
             decision = "no-go" if condition.present else "go"
-            text = f"not named; what was: {', '.join(row.cause for row in findings)}"
+            text = f"not named; what was: {', '.join(row.cause for row in explained)}"
         else:
             decision, text = "undecided", "the evidence carried no cause here, so nothing is known to be absent"
         yield GroupRow(volume=volume, step=name, decision=decision, text=text, cells=len(valid))

@@ -271,6 +271,34 @@ def test_a_volume_whose_cells_failed_or_are_not_there_is_never_passed_over(condi
         assert [group.volume for group in row.groups if group.decision == "undecided"] == ["c"]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ["latency_ms_p95 <= 20", "candidate not worse than current by > 10 %", "valid cells >= 1",
+     "finding storage.stall absent"],
+)  # fmt: skip
+@pytest.mark.parametrize("changed", [{"step": "restore"}, {"parameters": {"threads": 64}}])
+def test_a_step_that_the_candidate_has_no_cell_of_is_never_passed_over(
+    condition: str, changed: dict[str, object]
+) -> None:
+    """Cells whose server never started have no row: what the volume did elsewhere must not decide for them."""
+    about = report({"a": [10, 10.1, 10.2, 10.3, 10.4], "b": [9, 9.1, 9.2, 9.3, 9.4]}, findings=(found("none"),))
+    assert gate(about, condition).decision == "go"
+    baseline = tuple(
+        cell.model_copy(update={**changed, "cell_id": f"{cell.cell_id}-more"})
+        for cell in about.cells
+        if cell.volume == "a"
+    )
+    row = gate(about.model_copy(update={"cells": (*about.cells, *baseline)}), condition).conditions[0]
+    assert (row.decision, row.groups[-1].volume, row.groups[-1].cells) == ("undecided", "b", 0)
+
+
+def test_a_finding_of_invalid_cells_explains_no_valid_one() -> None:
+    about = report({"a": [1.0] * 5, "b": [1.0] * 5 + [None]})
+    of_invalid = found("none").model_copy(update={"cell_ids": ("06-b",), "valid": False})
+    decided = gate(about.model_copy(update={"findings": (of_invalid,)}), "finding storage.stall absent")
+    assert decided.decision == "undecided"
+
+
 def test_a_metric_that_other_parameters_do_not_measure_is_not_missing_there() -> None:
     """A step of reads and of writes: each has its own metric, and a limit is about the cells that have it."""
     reads = report({"a": [900.0] * 5, "b": [900.0] * 5}, name="iops_read")
