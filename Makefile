@@ -30,7 +30,7 @@ UNSEEN ?= 14
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -80,7 +80,7 @@ posix-suites: ## fsx and pjdfstest, built by cargo, for the tests of emulated vo
 
 volume-image: setup ## the image of docker/volumes: an emulated volume as a container
 	@tar -c -C docker/volumes Dockerfile serve.sh -C "$(CURDIR)/$(BIN)" volbench-volume | \
-	  docker build -q --network=host -t volbench/volume:0.1.0 --build-arg TOOLS=volbench/tools:0.1.0 -
+	  docker build -q --network=host -t volbench/volume:0.2.0 --build-arg TOOLS=volbench/tools:0.2.0 -
 
 check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
 	@$(TESTS) -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
@@ -105,6 +105,10 @@ docs: ## every generated file (schemas, suites/README.md, pages of the examples;
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
+
+changelog: ## what the next release says, from the news fragments of docs/changes
+	@$(BOOTSTRAP) python
+	@$(BIN)/towncrier build --draft --version next
 
 lock: ## resolve the lock files anew
 	@$(BOOTSTRAP) lock

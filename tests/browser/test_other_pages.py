@@ -30,7 +30,7 @@ def gate_page() -> str:
         decision="no-go", reason="one condition does not hold", policy="move", policy_sha256="0" * 64,
         run_id="20260302T093000Z-compare-0a1b2c", suite="compare", report_sha256="1" * 64, current="a",
         candidates=("b",), emulated=(), complete=True, confidence=0.95, conditions=(condition,),
-        volbench_version="0.1.0",
+        volbench_version="0.2.0",
     )  # fmt: skip
     return render_gate(gate, "html")
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "tests/fixtures/extension"
 STEP_FILES_MAX, SAMPLER_FILES_MAX, CAUSE_FILES_MAX = 5, 4, 4
 CHANGELOG = 1
-"""A line of CHANGELOG.md belongs to each extension."""
+"""A news fragment belongs to each extension."""
 LAB_CONDITION = 1
 """tests/lab/explain/conditions.yaml makes each cause on purpose."""
 COPIED = ("runner/volbench", "suites", "results/schema", "tests/contract", "tests/fixtures/sample", "tests/support")

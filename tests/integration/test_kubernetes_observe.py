@@ -150,7 +150,7 @@ def test_the_sidecar_sees_statements_volume_and_server_and_serves_its_figures(
     option_file.write_text(f"[client]\npassword={PASSWORD}\n", encoding="utf-8")
     patch = tmp_path / "sidecar.yaml"
     patch.write_text(
-        (OBSERVE / "sidecar.yaml").read_text().replace("volbench.invalid/tools:0.1.0", tools_image()),
+        (OBSERVE / "sidecar.yaml").read_text().replace("volbench.invalid/tools:0.2.0", tools_image()),
         encoding="utf-8",
     )
     named = ["-n", cluster.namespace]

@@ -37,7 +37,7 @@ def manifests(tmp_path: Path) -> Iterator[Path]:
     kustomization = directory / "runner" / "kustomization.yaml"
     name, tag = tools_image().split(":")
     image = f"newName: {name}, newTag: {tag}"
-    replace(kustomization, "newName: volbench.invalid/tools, newTag: 0.1.0", image)
+    replace(kustomization, "newName: volbench.invalid/tools, newTag: 0.2.0", image)
     write_suite(directory / "runner" / "suite.yaml")
     replace(directory / "runner" / "runner.yaml", "args: []", f"args: {json.dumps(settings())}")
     claim = directory / "runner" / "setup" / "results.yaml"

@@ -162,7 +162,7 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
     )
     flags = [part for spec in specs for part in ("--volume", spec.text)]
     return RunRecord(
-        run_id=run_id, started_at=_iso(STARTED), volbench_version="0.1.0",
+        run_id=run_id, started_at=_iso(STARTED), volbench_version="0.2.0",
         command=("volbench", "run", f"suites/{wanted.suite}.yaml", *flags, "--target", "docker"),
         target="docker", suite=suite, suite_source=f"name: {wanted.suite}\n", volumes=specs, cells=tuple(cells),
         host=HOST,

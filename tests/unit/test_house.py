@@ -6,8 +6,11 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
+
+import volbench
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES_MAX = 400
@@ -30,10 +33,60 @@ def test_the_licence_is_that_of_the_manifests() -> None:
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert versions[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\]( - \d{4}-\d\d-\d\d)?", version) for version in versions[1:])
-    groups = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert versions
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\]( - \d{4}-\d\d-\d\d)?", version) for version in versions)
+    assert versions == sorted(versions, key=_numbers, reverse=True)
+    assert text.count("<!-- towncrier release notes start -->") == 1
+    since = text[: text.index("## [0.2.0]")]
+    groups = set(re.findall(r"^### (.*)$", since, re.MULTILINE))
     assert groups <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def test_each_change_that_is_not_released_has_a_kind_and_a_short_text() -> None:
+    """The program that assembles them passes over a file whose name has another form."""
+    kinds = {kind["directory"] for kind in _pyproject()["tool"]["towncrier"]["type"]}
+    for path in (ROOT / "docs/changes").iterdir():
+        if path.name in {"README.md", "template.md.jinja"}:
+            continue
+        fragment = re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\.([a-z]+)\.md", path.name)
+        assert fragment is not None, path.name
+        assert fragment[2] in kinds, path.name
+        assert 10 < len(path.read_text().strip()) <= 400, path.name
+
+
+def test_every_file_names_the_version_of_the_package() -> None:
+    """Images, the chart, the plugin and the emulator are of one release."""
+    version = volbench.__version__
+    assert _pyproject()["tool"]["hatch"]["version"]["path"] == "runner/volbench/__init__.py"
+    pattern = re.compile(
+        r"(?:volbench(?:\.invalid)?[/-](?:tools|server|volume):|newTag: |^(?:appVersion|version): |^  tag: "
+        r"|version: v|^version = \")(\d+\.\d+\.\d+)",
+        re.MULTILINE,
+    )
+    files = [*_tracked("k8s", "docker", "docs", "Makefile", "README.md"), ROOT / "runner/emulator/Cargo.toml"]
+    named = {
+        str(path.relative_to(ROOT)): set(pattern.findall(path.read_text()))
+        for path in files
+        if path.suffix in {".md", ".yaml", ".toml", ""} and path.is_file()
+    }
+    others = {name: versions - {version} for name, versions in named.items() if versions - {version}}
+    assert others == {}
+    assert {"k8s/chart/Chart.yaml", "docker/compose.yaml", "runner/emulator/Cargo.toml", "Makefile"} <= {
+        name for name, versions in named.items() if versions
+    }
+
+
+def _tracked(*paths: str) -> list[Path]:
+    names = subprocess.run(["git", "ls-files", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in names.stdout.splitlines()]
+
+
+def _pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def test_hooks_are_local_and_their_programs_are_installed_with_the_project() -> None:

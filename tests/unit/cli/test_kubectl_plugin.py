@@ -100,7 +100,7 @@ def test_the_archive_is_what_the_manifest_says(tmp_path: Path) -> None:
     archive = tmp_path / "dist" / "kubectl-volbench.tar.gz"
     assert manifest["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("Plugin", "volbench")
-    assert manifest["spec"]["version"] == "v0.1.0"
+    assert manifest["spec"]["version"] == "v0.2.0"
     assert len(manifest["spec"]["shortDescription"]) <= 50
     (platform,) = manifest["spec"]["platforms"]
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()

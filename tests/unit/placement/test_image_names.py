@@ -17,7 +17,7 @@ HERE = (
     "mysql:8.4",
     "mysql:8.0.40-debian",
     "mariadb:11.8",
-    "volbench/tools:0.1.0",
+    "volbench/tools:0.2.0",
     "mysql:latest",
     "<none>:<none>",
 )

@@ -19,7 +19,7 @@ from volbench.placement.kubernetes.runner import fetch_job, results_claim, runne
 from volbench.suite.load import load_suite
 
 ROOT = Path(__file__).parents[3]
-IMAGE = "volbench.invalid/tools:0.1.0"
+IMAGE = "volbench.invalid/tools:0.2.0"
 
 
 def document(file: Path) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_the_image_is_set_in_one_place(tmp_path: Path) -> None:
     documents = list(YAML(typ="safe").load_all(built))
     (job,) = [one for one in documents if one["kind"] == "Job"]
     (files,) = [one for one in documents if one["kind"] == "ConfigMap"]
-    expected = runner_job(image="reg.example/v:0.1.0")
+    expected = runner_job(image="reg.example/v:0.2.0")
     assert json.loads(json.dumps(job["spec"])) == expected["spec"]
     assert files["metadata"]["name"] == job["metadata"]["name"]
     assert files["data"] == {"suite.yaml": (ROOT / "k8s/runner/suite.yaml").read_text()}

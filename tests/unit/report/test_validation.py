@@ -26,7 +26,7 @@ def outcome(said: str = "orders") -> Validation:
     return Validation(
         decision="no-go", reason="1 of 3 checks fail: objects; all 1 conditions hold", name=f"shop, {said}",
         plan_sha256="0" * 64, started_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:20:00Z",
-        volbench_version="0.1.0", schemas=("shop",), source_changed=False,
+        volbench_version="0.2.0", schemas=("shop",), source_changed=False,
         source=side, candidate=side.model_copy(update={"address": "/run/s", "flavor": "mysql", "version": "9.7.0"}),
         checks=(
             CheckRow(check="objects", decision="no-go", text="2 differ, of 66",

@@ -55,7 +55,7 @@ def _values_of(counters: dict[str, Any]) -> Values:
             values[f"op_{counter}", name] = operation.get(counter, 0)
     for balance in counters["balances"]:
         values["balance_percent", balance["limit"]] = balance["percent"]
-    for disk in counters.get("disks", ()):  # daemons of volbench 0.1.0 did not count disks
+    for disk in counters.get("disks", ()):  # volumes without disks have none
         for counter in (name for name in ("reads", "writes", "limit_per_s") if disk[name] is not None):
             values[f"disk_{counter}", f"disk {disk['disk']}"] = disk[counter]
     return values
