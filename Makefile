@@ -30,7 +30,7 @@ UNSEEN ?= 14
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew release-check verify-release images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -123,6 +123,16 @@ krew: ## the kubectl plugin for krew: dist/kubectl-volbench.tar.gz, and its mani
 	@sum=$$(sha256sum dist/kubectl-volbench.tar.gz | cut -d' ' -f1); \
 	  sed "s/sha256: .*/sha256: \"$$sum\"/" k8s/krew/volbench.yaml >dist/volbench.yaml
 	@echo "dist/volbench.yaml: kubectl krew install --manifest=dist/volbench.yaml --archive=dist/kubectl-volbench.tar.gz"
+
+release-check: ## files of a release in dist/release, built twice from HEAD and compared; bill of materials, checksums
+	@$(BOOTSTRAP) python
+	@rm -rf dist/release
+	@PYTHONPATH=runner $(BIN)/python -P -m release check dist/release
+
+verify-release: ## DIR=...: compare the files of a release with its SHA256SUMS, and say how to check its signature
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner $(BIN)/python -P -m release verify "$(DIR)"
+	@echo "signature: gh attestation verify FILE --repo OWNER/volbench --bundle $(DIR)/provenance.sigstore.json"
 
 images: ## the tools image of this code, MySQL and MariaDB
 	@$(BOOTSTRAP) images

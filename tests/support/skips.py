@@ -114,6 +114,12 @@ LACKS = (
         remedy="make local",
     ),
     Lack(
+        means="a Go compiler",
+        pattern=r"no Go \d",
+        why="workflows are checked by actionlint, which is built from its Go module",
+        remedy="Go 1.25 or later on PATH",
+    ),
+    Lack(
         means="a program",
         pattern=r"is not installed|^needs [a-z][\w.-]*\b(?!:)|^no [\w.-]+( here)?$|no Chromium|when we are killed",
         why="the test runs it",

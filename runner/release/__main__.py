@@ -1,0 +1,80 @@
+"""`python -m release build|check|verify DIRECTORY`, behind the Makefile."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from release import artifacts, materials
+from volbench import __version__
+from volbench.errors import StepFailed, UsageError, VolbenchError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build, check or verify a release; return the exit code."""
+    parser = argparse.ArgumentParser(prog="release", description=__doc__)
+    parser.add_argument("verb", choices=("build", "check", "verify"))
+    parser.add_argument("directory", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        {"build": build, "check": check, "verify": verify}[given.verb](given.directory)
+    except VolbenchError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def build(directory: Path) -> None:
+    """Write a release's files into an empty or new directory. Raise UsageError, StepFailed, EnvironmentLacks."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise UsageError(
+            "a release is built into an empty directory",
+            where=str(directory),
+            next_step="name another, or empty it",
+        )
+    text = os.environ.get(artifacts.EPOCH, "")
+    with artifacts.exported(ROOT, int(text) if text.isdecimal() else None) as (source, epoch):
+        artifacts.build(source, epoch, directory)
+        bill = materials.bill_of_materials(source, __version__, epoch)
+    (directory / f"volbench-{__version__}.cdx.json").write_text(bill, encoding="utf-8")
+    artifacts.write_checksums(directory)
+    changes = artifacts.uncommitted(ROOT)
+    if changes:
+        print(f"left out: {len(changes)} changes that are not committed (git status)")
+    for name in artifacts.verify(directory):
+        print(directory / name)
+
+
+def check(directory: Path) -> None:
+    """Build a release a second time and compare; the bill of materials must fit its schema. Raise StepFailed."""
+    build(directory)
+    with tempfile.TemporaryDirectory(prefix="volbench-release-") as again:
+        build(Path(again))
+        sums = [(place / artifacts.CHECKSUMS).read_text(encoding="ascii") for place in (directory, Path(again))]
+    if sums[0] != sums[1]:
+        raise StepFailed("two builds of the same commit differ", where=str(directory), evidence="\n".join(sums))
+    for bill in directory.glob("*.cdx.json"):
+        fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill.read_text(encoding="utf-8"))
+        if fault is not None:
+            raise StepFailed("the bill of materials does not fit its schema", where=str(bill), evidence=str(fault))
+    print("two builds are equal, byte for byte; the bill of materials fits CycloneDX 1.6")
+
+
+def verify(directory: Path) -> None:
+    """Compare a release's files with SHA256SUMS. Raise UsageError, Refused."""
+    for name in artifacts.verify(directory):
+        print(f"{name}: OK")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

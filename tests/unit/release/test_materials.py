@@ -1,0 +1,67 @@
+"""The bill of materials: complete, valid, and the same text for the same tree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from release.materials import PAGE_LIBRARY, PYTHON_LOCK, RUST_LOCK, bill_of_materials, read_python_lock
+
+ROOT = Path(__file__).parents[3]
+EPOCH = 1_700_000_000
+
+
+@pytest.fixture(scope="module")
+def bill() -> str:
+    return bill_of_materials(ROOT, "0.1.0", EPOCH)
+
+
+def test_it_fits_its_schema_and_is_always_the_same(bill: str) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    assert bill == bill_of_materials(ROOT, "0.1.0", EPOCH)
+    assert json.loads(bill)["metadata"]["timestamp"] == "2023-11-14T22:13:20+00:00"
+
+
+def test_it_has_every_package_of_the_lock_files(bill: str) -> None:
+    listed = {(part["purl"].partition("/")[0], part["name"], part["version"]) for part in parts(bill)}
+    pins = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / PYTHON_LOCK).read_text(), re.MULTILINE)
+    crates = tomllib.loads((ROOT / RUST_LOCK).read_text())["package"]
+    expected = {("pkg:pypi", re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in pins}
+    expected |= {
+        ("pkg:cargo", crate["name"], crate["version"]) for crate in crates if crate["name"] != "volbench-emulator"
+    }
+    assert {entry for entry in listed if entry[0] != "pkg:npm"} == expected
+
+
+def parts(bill: str) -> list[dict[str, str]]:
+    return [part for part in json.loads(bill)["components"] if "purl" in part]
+
+
+def test_it_tells_what_is_needed_by_what_and_always(bill: str) -> None:
+    content = json.loads(bill)
+    scope = {part["name"]: part.get("scope") for part in content["components"]}
+    assert (scope["pydantic-core"], scope["duckdb"], scope["hatchling"]) == ("required", "optional", "excluded")
+    needs = {entry["ref"]: entry.get("dependsOn", []) for entry in content["dependencies"]}
+    assert "volbench-emulator" in needs["volbench"]
+    assert any(ref.startswith("cargo:fuser@") for ref in needs["volbench-emulator"])
+    (rich,) = [ref for ref in needs if ref.startswith("pypi:rich@")]
+    assert any(ref.startswith("pypi:pygments@") for ref in needs[rich])
+
+
+def test_the_library_in_the_pages_has_its_version_and_hash(bill: str) -> None:
+    (library,) = [part for part in json.loads(bill)["components"] if part["name"] == "bokehjs"]
+    assert library["hashes"][0]["content"] == hashlib.sha256((ROOT / PAGE_LIBRARY).read_bytes()).hexdigest()
+    assert f"bokeh=={library['version']}" in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("line", ["x>=1", "x==1"])
+def test_a_package_without_pin_and_hash_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="not pinned"):
+        read_python_lock(f"{line} \\\n    # via volbench (pyproject.toml)\n")
