@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from volbench.base.extras import require
 from volbench.base.nearest import suggestion
-from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.execute.volumes import volume_key
 from volbench.placement import capabilities
@@ -27,8 +26,13 @@ _log = logging.getLogger(__name__)
 NAMES: tuple[TargetName, ...] = ("local", "docker", "kubernetes", "attach")
 
 
-def choose_target(requested: str, *, tools: str = "") -> TargetName:
+def choose_target(requested: str, *, say: Callable[[str], None], tools: str = "") -> TargetName:
     """Return the named target; for `auto` docker where the engine and the images are available, else local.
+
+    Args:
+        requested: a target's name, or `auto`.
+        say: is called with the reason for the choice.
+        tools: image with volbench and the tools; empty: that of this version.
 
     Raises UsageError for an unknown name.
     """
@@ -38,9 +42,9 @@ def choose_target(requested: str, *, tools: str = "") -> TargetName:
         try:
             DockerTarget(Workspace(run_id="none-000000", cache=default_cache()), tools=tools).check()
         except VolbenchError as error:
-            console.say(f"target local: Docker is not available ({error.what}: {error.evidence or error.where})")
+            say(f"target local: Docker is not available ({error.what}: {error.evidence or error.where})")
             return "local"
-        console.say("target docker: the engine and the tools image are available")
+        say("target docker: the engine and the tools image are available")
         return "docker"
     for name in NAMES:
         if requested == name:

@@ -19,7 +19,8 @@ from volbench.report.build import build_report
 from volbench.report.formats.markdown import markdown
 from volbench.report.render import render
 from volbench.report.rows.differences import differing_settings
-from volbench.report.views.causes import cause_groups, cause_title, cause_view, certainty
+from volbench.report.rows.verdict.lead import cause_title, certainty
+from volbench.report.views.causes import cause_groups, cause_view
 from volbench.report.views.geometry import log_ticks
 from volbench.report.views.panels import PANELS
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from volbench.base.extras import require
-from volbench.cli import console
 from volbench.errors import UsageError
 from volbench.placement.workspace import default_cache
 from volbench.records.cell import DatasetSpec
@@ -35,14 +35,14 @@ def with_download(suite: SuiteFile) -> SuiteFile:
     return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": path})})
 
 
-def download_dataset(dataset: DatasetSpec) -> None:
-    """Bring a dump from its address, if it has one. Raises what `download` raises."""
+def download_dataset(dataset: DatasetSpec, say: Callable[[str], None]) -> None:
+    """Bring a dump from its address, if it has one; `say` gets its progress. Raises what `download` raises."""
     if not dataset.url:
         return
     # A dump is as secret as its server: other users cannot enter; containers have the directory in it mounted.
     download_directory(default_cache()).mkdir(mode=0o700, parents=True, exist_ok=True)
-    if download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=console.say):
-        console.say(f"downloaded {dataset.url} to {dataset.path}")
+    if download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=say):
+        say(f"downloaded {dataset.url} to {dataset.path}")
 
 
 def check(suite: SuiteFile, path: Path, target: TargetName) -> None:

@@ -35,6 +35,7 @@ from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
 from volbench.plan.variants import expand_variants
 from volbench.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
@@ -48,7 +49,6 @@ from volbench.suite.sweep import with_parameters
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import host_facts
-from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ def make_plan(
     """Return the planned run of a suite on volumes. Raises UsageError, EnvironmentLacks."""
     more_faults = forecast_faults if volumes else suite_volume_faults
     suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
-    target_name = choose_target("attach" if servers and target == "auto" else target, tools=tools)
+    target_name = choose_target("attach" if servers and target == "auto" else target, say=console.say, tools=tools)
     suite_file = own_data.with_download(suite_file)
     own_data.check(suite_file, suite_path, target_name)
     attached = _attached(target_name, servers, option_files)

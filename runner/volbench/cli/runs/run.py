@@ -156,7 +156,7 @@ def resume(
     console.say(f"resuming {directory.path}")
     dataset = directory.run.suite.dataset
     if dataset.url and not Path(dataset.path).exists():
-        download_dataset(dataset)
+        download_dataset(dataset, console.say)
     with copied(directory, bucket):
         attached = attach_of(directory.run, option_file)
         report = execute(directory, attached=attached, json=json, bucket=bucket, target_options=changed)
@@ -221,7 +221,7 @@ def _copy(directory: RunDirectory, bucket: Bucket) -> None:
 
 def create(planned: Planned, out: Path) -> RunDirectory:
     """Download what the run needs, and return its new directory."""
-    download_dataset(planned.run.suite.dataset)
+    download_dataset(planned.run.suite.dataset, console.say)
     out.mkdir(parents=True, exist_ok=True)
     return RunDirectory.create(out.resolve(), planned.run)
 

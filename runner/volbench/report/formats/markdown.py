@@ -21,7 +21,8 @@ from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import mark_text, subject, value_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
-from volbench.report.views.causes import cause_groups, cause_title, certainty
+from volbench.report.rows.verdict.lead import cause_title, certainty
+from volbench.report.views.causes import cause_groups
 from volbench.report.views.contrast import markdown_lines
 from volbench.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.report.views.effects_tables import effect_tables

@@ -12,7 +12,8 @@ from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import prediction_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.rows.storage_classes import class_lines
-from volbench.report.views.causes import cause_groups, cause_title, certainty
+from volbench.report.rows.verdict.lead import cause_title, certainty
+from volbench.report.views.causes import cause_groups
 from volbench.report.views.cost_tables import correlation_sentences
 from volbench.report.views.time_budget import budget_lines
 from volbench.report.wording import why_invalid

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from volbench.analysis.comparison_summary import PairSummary
 from volbench.analysis.settings import server_differences
 from volbench.base.text import percent
+from volbench.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, ServerRow, VolumeRow
 from volbench.records.run import JournalEvent, RunRecord
-from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {

@@ -10,7 +10,7 @@ from volbench.base.text import number, percent, quantity
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow, FindingRow, Summary
 from volbench.report.rows.verdict.comparisons import comparison_rows
-from volbench.report.views.causes import lead
+from volbench.report.rows.verdict.lead import lead
 from volbench.report.wording import comparison_text, label
 
 SHOWN_MAX = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from volbench.profile.shared_storage import below_mount_point, not_mounted_text, shared_storage
 from volbench.records.facts import VolumeFacts
-from volbench.volume.facts.shared_storage import below_mount_point, not_mounted_text, shared_storage
 
 ROOT = {"filesystem": "ext4", "mount_point": "/", "device_number": "254:1", "device": "vda1", "disk": "vda"}
 DISK = {
