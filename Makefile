@@ -30,7 +30,7 @@ UNSEEN ?= 14
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew release-check verify-release images local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -136,6 +136,9 @@ verify-release: ## DIR=...: compare the files of a release with its SHA256SUMS, 
 
 images: ## the tools image of this code, MySQL and MariaDB
 	@$(BOOTSTRAP) images
+
+lexer: ## the SQL lexer, compiled from runner/lexer into the package
+	@$(BOOTSTRAP) python
 
 local: ## server and tools for the local target, without containers
 	@$(BOOTSTRAP) local

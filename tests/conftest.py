@@ -6,9 +6,15 @@ import gc
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
+
+from bootstrap import lexer
+from bootstrap.console import open_console
+from bootstrap.directories import find_directories
+from volbench.errors import EnvironmentLacks
 
 pytest.register_assert_rewrite("cluster_run", "live_run")  # their assertions tell what they compared
 import machine  # noqa: E402 - it imports them
@@ -27,10 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:  # by nohup or a shell's `&`: commands under test inherit it
             signal.signal(number, usual)
+    if not hasattr(config, "workerinput"):
+        _build_lexer()
     try:
         config.stash[REQUIRED] = machine.parse_require(os.environ.get("REQUIRE", ""))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def _build_lexer() -> None:
+    """Compile the SQL lexer of these sources where that was not done; without a compiler, what needs it fails."""
+    with suppress(EnvironmentLacks):
+        lexer.ensure_lexer(find_directories(), open_console())
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -16,7 +16,7 @@ from volbench.placement.docker.image_names import images_ready
 COMMANDS = {
     "demo": "prerequisites of a run: Python environment, Docker engine and images, or the local target's programs",
     "test": "the same with development packages, MariaDB, a local server and a browser, for the tests",
-    "python": "the Python environment only, with development packages",
+    "python": "the Python environment only, with development packages, and the SQL lexer",
     "engine": "a Docker engine that answers",
     "images": "the images, MySQL and MariaDB",
     "local": "server and tools for the local target",
@@ -69,10 +69,12 @@ def _do(command: str, directories: Directories, console: Console) -> None:
         case "python":
             install(environment.VENV_NEEDS, directories, console)
             environment.ensure_environment(directories, console, development=True)
+            extras.try_lexer(directories, console)
         case "engine":
             console.say(engine.ensure_engine(directories, console).evidence)
         case "images":
             install(environment.VENV_NEEDS, directories, console)
+            extras.try_lexer(directories, console)
             engine.ensure_engine(directories, console)
             console.say("images: " + ", ".join(images.ensure_images(directories, console, ["mysql", "mariadb"])))
         case "cluster":
@@ -92,6 +94,7 @@ def set_up(directories: Directories, console: Console, *, flavors: list[str], de
     """Set up environment and containers; without containers, print the reason and prepare the local target."""
     install(environment.VENV_NEEDS, directories, console)
     extras.try_compiler(directories, console)
+    extras.try_lexer(directories, console)  # before the tools image, which has it
     with ThreadPoolExecutor(max_workers=2) as pool:
         packages = pool.submit(environment.ensure_environment, directories, console, development=development)
         daemon = pool.submit(extras.try_emulator, directories, console)

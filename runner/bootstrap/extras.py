@@ -1,4 +1,4 @@
-"""Optional parts: the emulator, and for the tests a browser, a second shell, a filesystem."""
+"""Optional parts: the emulator, the SQL lexer, and for the tests a browser, a second shell, a filesystem."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bootstrap import emulator, posix_suites
+from bootstrap import emulator, lexer, posix_suites
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.local import LOCAL_NEEDS
@@ -26,9 +26,11 @@ SMALL_TOOLS = (
     program("losetup", "mount", reason="volumes on loop devices are tried too"),
 )
 COMPILER = (
-    program("cargo", "cargo-web", "cargo", reason="builds the emulator"),  # cargo-web: a stable Debian's newest
-    program("cc", "gcc", reason="links the emulator"),
-    Need(met=Path("/usr/include/stdio.h").exists, packages=("libc6-dev",), reason="links the emulator"),
+    program(
+        "cargo", "cargo-web", "cargo", reason="builds the emulator and the SQL lexer"
+    ),  # cargo-web: a stable Debian's newest
+    program("cc", "gcc", reason="links them"),
+    Need(met=Path("/usr/include/stdio.h").exists, packages=("libc6-dev",), reason="links them"),
 )
 #: Programs that only tests need; each group is installed completely or not at all.
 TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
@@ -90,6 +92,17 @@ def try_compiler(directories: Directories, console: Console) -> None:
 def try_emulator(directories: Directories, console: Console) -> None:
     """Build the emulator's daemon; print a failure and continue."""
     _try(partial(emulator.ensure_emulator, directories, console), console, "no emulated volumes")
+
+
+def try_lexer(directories: Directories, console: Console) -> None:
+    """Build the SQL lexer, with a compiler where one is needed; print a failure and continue."""
+
+    def build() -> None:
+        if not lexer.cached_library(directories).exists():
+            install(COMPILER, directories, console)
+        lexer.ensure_lexer(directories, console)
+
+    _try(build, console, "no observation, validation or replay of logs")
 
 
 def second_demo_volume(directories: Directories) -> str:
