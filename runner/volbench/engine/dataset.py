@@ -146,7 +146,7 @@ def _run_sysbench(
     progress("making tables", 0.0)
     process = programs.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True, cwd=files.directory, env={**os.environ, **files.environment},
+        start_new_session=True, cwd=files.directory, env=programs.environment(**files.environment),
     )  # fmt: skip
     output = b""
     try:

@@ -6,13 +6,13 @@ Standard library only, because the set-up runs these tests before any dependency
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.base import programs
+from volbench.base.environment import CONTAINERS
 
 ASK_TIMEOUT_S = 15.0
 SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
@@ -53,7 +53,8 @@ def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
             errors="replace",
             timeout=timeout_s,
             check=False,
-            stdin=subprocess.DEVNULL,
+            env=programs.environment("KUBECONFIG", *CONTAINERS),
+            gains_privileges=True,  # a snap of docker or kubectl starts by a setuid program
         )
     except subprocess.TimeoutExpired:
         return Answer(code=None, output=f"{argv[0]} gave no answer within {timeout_s:g} s")
@@ -65,7 +66,7 @@ def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
 def find_program(*names: str, package: str = "", path: str | None = None) -> Means:
     """Find the first of several names of a program on `path`, else on SEARCH_PATH; `package` is Debian's."""
     for name in names:
-        program_path = shutil.which(name, path=SEARCH_PATH if path is None else path)
+        program_path = programs.find_program(name, path=SEARCH_PATH if path is None else path)
         if program_path:
             return Means(name=names[0], present=True, evidence=program_path)
     mend = f"apt-get install --no-install-recommends {package or names[0]}"
@@ -74,7 +75,7 @@ def find_program(*names: str, package: str = "", path: str | None = None) -> Mea
 
 def docker_engine(*, timeout_s: float = ASK_TIMEOUT_S) -> Means:
     """Test whether a Docker engine answers; evidence is its version, or the error."""
-    if shutil.which("docker", path=SEARCH_PATH) is None:
+    if programs.find_program("docker", path=SEARCH_PATH) is None:
         return Means(name="docker", present=False, evidence="no docker command on PATH", mend="make engine")
     answer = ask(["docker", "version", "--format", "{{.Server.Version}}"], timeout_s=timeout_s)
     if answer.code == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
+import signal
 import subprocess
 import tarfile
 import threading
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from volbench.base import programs
+from volbench.base.environment import CONTAINERS
 from volbench.placement import capabilities
 from volbench.placement.docker import image_names
 
@@ -62,7 +63,7 @@ class Toolkit(Protocol):
 
 def find_toolkit(name: ToolName) -> Toolkit | None:
     """Return the installed program, else that of a local tools image; None without both."""
-    installed = shutil.which(name)
+    installed = programs.find_program(name)
     if installed is not None:
         return InstalledProgram(path=installed)
     image = local_tools_image()
@@ -107,16 +108,15 @@ class InstalledProgram:
         accounts: Sequence[Account] = (),  # noqa: ARG002 - it reaches what this process reaches
     ) -> subprocess.CompletedProcess[str]:
         """Run it; it ends with this process where setpriv is installed."""
-        guard = shutil.which("setpriv")
         with ExitStack() as stack:
             descriptors = {name: _in_memory(text) for name, text in files.items()}
             for number in descriptors.values():
                 stack.callback(os.close, number)
             paths = {name: f"/dev/fd/{number}" for name, number in descriptors.items()}
             return programs.run(
-                [*([guard, "--pdeathsig", "KILL", "--"] if guard else []), self.path, *arguments(paths)],
+                [self.path, *arguments(paths)], parent_death_signal=signal.SIGKILL,
                 capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
-                stdin=subprocess.DEVNULL, pass_fds=tuple(descriptors.values()), env=_environment(),
+                pass_fds=tuple(descriptors.values()), env=programs.environment(LC_ALL="C"),
             )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ class ContainerProgram:
         try:
             return programs.run(
                 argv, capture_output=True, text=True, errors="replace", timeout=timeout_s + _START_S, check=False,
-                stdin=reader, env=_environment(),
+                stdin=reader, env=programs.environment(*CONTAINERS), gains_privileges=True,  # Docker of a snap
             )  # fmt: skip
         finally:
             os.close(reader)  # first: a writer that still waits has no reader then
@@ -195,8 +195,3 @@ def _in_memory(text: str) -> int:
     with os.fdopen(os.dup(number), "wb") as file:
         file.write(text.encode("utf-8", "surrogateescape"))
     return number
-
-
-def _environment() -> dict[str, str]:
-    """Return this environment without PTDEBUG, which prints passwords."""
-    return {**{name: value for name, value in os.environ.items() if name != "PTDEBUG"}, "LC_ALL": "C"}

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
-import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -177,23 +177,22 @@ def run_tool(
     Args:
         stdin: a file to read from; default: /dev/null.
         stdout: a file to write to; default: a pipe for `Tool.lines`.
-        env: variables added to those of this process.
+        env: variables added to those that every program gets.
         records_prefix: prefix of stdout's lines that are records, not messages.
 
     Raises EnvironmentLacks if the tool is not installed.
     """
     name = Path(argv[0]).name
-    guard = shutil.which("setpriv")
-    command = [guard, "--pdeathsig", "TERM", "--", *argv] if guard else list(argv)
     require_tool(argv[0])
     with tempfile.TemporaryFile() as stderr:
         process = programs.Popen(
-            command,
+            argv,
             stdin=stdin if stdin is not None else subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env={**os.environ, "LC_ALL": "C", **(env or {})},
+            env=programs.environment(**{"LC_ALL": "C", **(env or {})}),
+            parent_death_signal=signal.SIGTERM,
         )
         try:
             yield Tool(
@@ -223,7 +222,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def require_tool(name: str) -> str:
     """Return the path of a tool. Raise EnvironmentLacks if it is not installed."""
-    path = shutil.which(name)
+    path = programs.find_program(name)
     if path is None:
         raise EnvironmentLacks(
             f"{name} is not installed", next_step=f"install the package that brings {name}; see volbench doctor"

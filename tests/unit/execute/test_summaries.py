@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from volbench.base.environment import find_program
 from volbench.execute.cell import summaries
 from volbench.execute.cell.summaries import SUMMARIES, write_summaries
 
@@ -22,7 +23,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "programs"
     directory.mkdir()
     monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
-    monkeypatch.setattr("shutil.which", lambda name: str(found) if (found := directory / name).exists() else None)
+    monkeypatch.setattr(summaries, "find_program", lambda name: find_program(name, path=str(directory)))
     return directory
 
 

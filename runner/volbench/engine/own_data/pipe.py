@@ -77,7 +77,7 @@ def run_pipe(
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Run commands as a pipe; return the end of the last one's output. Raise StepFailed with what one printed."""
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[programs.Popen] = []
     with ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
         try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from volbench.base.environment import find_program
 from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.sysbench.tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
 from volbench.errors import EnvironmentLacks
@@ -71,7 +71,7 @@ def _with_token_apart(account: Account) -> tuple[Account, dict[str, str]]:
 
 def sysbench_program() -> str:
     """Return the path of sysbench. Raise EnvironmentLacks if it is not installed."""
-    path = shutil.which("sysbench")
+    path = find_program("sysbench")
     if path is None:
         raise EnvironmentLacks(
             "sysbench is not installed",

@@ -8,7 +8,6 @@ with MySQL's client library (src/drivers/mysql/drv_mysql.c of both).
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +92,7 @@ def place_files(tls: TlsOptions, build: SysbenchTls, directory: Path) -> None:
 
 
 def _make_unused_certificate(directory: Path) -> None:
-    openssl = shutil.which("openssl")
+    openssl = programs.find_program("openssl")
     if openssl is None:
         raise EnvironmentLacks(
             "this sysbench needs a client certificate for TLS, and openssl is not installed to make one",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from volbench.base.programs import Popen
+from volbench.base.programs import Popen, environment, find_program
 from volbench.base.redact import redact
 
 _log = logging.getLogger(__name__)
@@ -40,17 +39,17 @@ def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) ->
         scratch_dir: for the tools' temporary files.
     """
     options = {"pt-summary": [], "pt-mysql-summary": ["--defaults-file", str(option_file)]}
-    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(scratch_dir)}
+    variables = environment(LC_ALL="C", TMPDIR=str(scratch_dir))
     until_s = time.monotonic() + TIMEOUT_S
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as running:
             pages = {
                 name: running.enter_context(
-                    _started([path, *options[name], "--sleep", str(SLEEP_S)], environment, scratch_dir)
+                    _started([path, *options[name], "--sleep", str(SLEEP_S)], variables, scratch_dir)
                 )
                 for name in SUMMARIES
-                if (path := shutil.which(name))
+                if (path := find_program(name))
             }
             for name, (process, output) in pages.items():
                 if page := _page(process, output, until_s - time.monotonic()):
@@ -64,7 +63,7 @@ def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) ->
 @contextmanager
 def _started(
     command: Sequence[str], environment: Mapping[str, str], scratch_dir: Path
-) -> Iterator[tuple[Popen[bytes], IO[bytes]]]:
+) -> Iterator[tuple[Popen, IO[bytes]]]:
     """Yield the running tool, a shell script, and the file that it prints to; its children end with the block."""
     with tempfile.TemporaryFile(dir=scratch_dir) as output:
         process = Popen(
@@ -81,7 +80,7 @@ def _started(
                 process.wait(KILL_TIMEOUT_S)
 
 
-def _page(process: Popen[bytes], output: IO[bytes], timeout_s: float) -> str:
+def _page(process: Popen, output: IO[bytes], timeout_s: float) -> str:
     """Return what a tool printed; empty if it failed or took longer."""
     try:
         process.wait(max(timeout_s, 0.0))

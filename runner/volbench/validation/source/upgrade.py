@@ -6,9 +6,7 @@ an installed `mysqlsh` of a release that is not older than the candidate, and su
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -29,7 +27,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
     """Return no-go for an error of the checker, undecided where it cannot run; warnings are details."""
     if "mariadb" in {source.flavor, candidate.flavor}:
         return _undecided("the upgrade checker of MySQL Shell supports MySQL only")
-    tool = shutil.which("mysqlsh")
+    tool = programs.find_program("mysqlsh")
     if tool is None:
         return _undecided("mysqlsh is not installed here, so its upgrade checker did not run")
     with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
@@ -37,7 +35,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
             completed = programs.run(
                 _argv(tool, account, candidate.version), input=f"{account.secret}\n", capture_output=True,
                 text=True, errors="replace", timeout=BOUND_S, check=False,
-                env={**os.environ, "MYSQLSH_USER_CONFIG_HOME": home},
+                env=programs.environment(MYSQLSH_USER_CONFIG_HOME=home),
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return _undecided("mysqlsh did not finish", str(error)[:200])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
+from volbench.base.environment import find_program
 from volbench.errors import EnvironmentLacks
 from volbench.profile.resolve import ResolvedVolume
 from volbench.volume.emulated.attachments import DAEMON
@@ -19,7 +19,7 @@ def find_daemon() -> Path | None:
     bundled = Path(sys.executable).parent / DAEMON
     if bundled.is_file():
         return bundled
-    program = shutil.which(DAEMON)
+    program = find_program(DAEMON)
     return Path(program) if program else None
 
 
@@ -33,7 +33,7 @@ def check_environment(resolved: ResolvedVolume) -> Path:
     if resolved.mode == "block":
         missing += [device for device in ("/dev/loop-control",) if not Path(device).exists()]
         programs += ["losetup", MKFS[resolved.filesystem or "xfs"][0]]
-    missing += [program for program in programs if shutil.which(program) is None]
+    missing += [program for program in programs if find_program(program) is None]
     daemon = find_daemon()
     if daemon is None:
         missing.append(DAEMON)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ class InstalledTool:
 def installed(tool: str) -> InstalledTool:
     """The tool, or what MariaDB now calls it. Raises EnvironmentLacks."""
     names = _ALTERNATIVES.get(tool, (tool,))
-    name = next((name for name in names if shutil.which(name)), names[0])
+    name = next((name for name in names if programs.find_program(name)), names[0])
     return InstalledTool(path=require_tool(name), version=tool_version(name))
 
 

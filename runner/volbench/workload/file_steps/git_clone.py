@@ -65,7 +65,6 @@ def _git(
     arguments: Sequence[str], ctx: StepContext, *, stdin: object = None, timeout_s: float = _MAKE_TIMEOUT_S
 ) -> None:
     environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(ctx.scratch_dir),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
