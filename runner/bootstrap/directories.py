@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks
+from volbench.base import safe_files
+from volbench.errors import EnvironmentLacks, Refused
 
 LOCK_LIMIT_S = 1800.0
 
@@ -38,10 +39,13 @@ class Directories:
     def locked(self, *, on_wait: Callable[[str], None]) -> Iterator[None]:
         """Lock the set-up of this machine for one process; a second process calls `on_wait` and waits.
 
-        Raises EnvironmentLacks if the other set-up has the lock for too long.
+        Raises EnvironmentLacks if the other set-up has the lock for too long, Refused if another user made one of
+        the directories.
         """
+        self._refuse_planted()
         self.state.mkdir(parents=True, exist_ok=True)
-        with (self.state / "set-up.lock").open("w", encoding="ascii") as lock:
+        path = self.state / "set-up.lock"
+        with os.fdopen(safe_files.open_own(path, os.O_RDWR | os.O_CREAT), "r+", encoding="ascii") as lock:
             limit = time.monotonic() + LOCK_LIMIT_S
             reported = False
             while not _try_lock(lock.fileno()):
@@ -50,10 +54,22 @@ class Directories:
                     reported = True
                 if time.monotonic() > limit:
                     raise EnvironmentLacks(
-                        what="another set-up does not end", where="set-up", evidence=f"{lock.name} is locked"
+                        what="another set-up does not end", where="set-up", evidence=f"{path} is locked"
                     )
                 time.sleep(0.2)
             yield
+
+    def _refuse_planted(self) -> None:
+        """Raise Refused where another user could put a program or a download into one of the directories."""
+        for directory in (self.root, self.state, self.cache):
+            reason = safe_files.planted_entry(directory)
+            if reason is not None:
+                raise Refused(
+                    what="another user has made a directory that the set-up works in",
+                    where=str(directory),
+                    evidence=reason,
+                    next_step="use a checkout and a home of your own (HOME, XDG_CACHE_HOME, XDG_STATE_HOME)",
+                )
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -219,6 +219,50 @@ def untrusted_parent(path: Path, *, owners: frozenset[int] | None = None) -> str
     return None
 
 
+def trusted_users() -> frozenset[int]:
+    """Return the users whose files are as good as this process's own: itself, root, and who became root by sudo."""
+    sudo_user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return frozenset({0, os.geteuid(), *([int(sudo_user)] if sudo_user.isdecimal() else [])})
+
+
+def planted_entry(path: Path) -> str | None:
+    """Return which entry of a path another user has put where everybody may make files, as in /tmp; else None.
+
+    Who made it may exchange what is in it, or where it leads, at any moment. Looks at the path as it is named, and
+    at the one to which its links lead.
+    """
+    trusted = trusted_users()
+    named = path.absolute()
+    real = Path(os.path.realpath(named))
+    for entry in dict.fromkeys((named, *named.parents, real, *real.parents)):
+        try:
+            mode, owner = entry.parent.stat().st_mode, entry.lstat().st_uid
+        except OSError:
+            continue
+        if mode & stat.S_IWOTH and owner not in trusted:
+            return f"{entry} belongs to user {owner}, and every user may make files in {entry.parent}"
+    return None
+
+
+def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a file of this user by its path, to write to it or to lock it, and return the descriptor.
+
+    Where other users may make files, a name can be theirs: a link, a pipe, a file with other names, or a file of
+    another user is not opened. `flags` must not truncate. Raises OSError: ELOOP, EINVAL, EMLINK, EPERM.
+    """
+    with held_directory(path.absolute().parent.resolve()) as directory:
+        descriptor = open_regular(directory, path.name, flags, mode)
+        try:
+            owner = os.fstat(descriptor).st_uid
+            is_shared = os.fstat(directory).st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+            if is_shared and owner not in trusted_users():
+                raise PermissionError(errno.EPERM, f"the file belongs to user {owner}", str(path))
+        except OSError:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
 def kind_of(mode: int) -> str:
     """Name what a file is, by its mode."""
     kinds = {

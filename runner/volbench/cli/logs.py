@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from volbench import __version__
+from volbench.base import safe_files
 from volbench.base.redact import redact
 from volbench.cli.console import escape_controls
 from volbench.errors import UsageError
@@ -67,13 +68,13 @@ def global_options_first(arguments: list[str]) -> list[str]:
 
 def _add_file(path: Path) -> None:
     try:
-        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+        descriptor = safe_files.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         raise UsageError(
             "the log cannot be written", where=f"{VARIABLE}={path}", evidence=f"{type(error).__name__}: {error}",
-            next_step="name a file in an existing, writable directory",
+            next_step="name a file of your own in an existing, writable directory",
         ) from error  # fmt: skip
-    _add(handler)
+    _add(logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")))
 
 
 def _add(handler: logging.Handler) -> None:

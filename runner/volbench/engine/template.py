@@ -308,7 +308,7 @@ def _publish(partial: Path, path: Path, record: TemplateRecord) -> None:
 @contextmanager
 def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progress: Progress) -> Iterator[None]:
     until = time.monotonic() + timeout_s
-    with lock_file.open("a") as lock:
+    with os.fdopen(safe_files.open_own(lock_file, os.O_RDWR | os.O_CREAT)) as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

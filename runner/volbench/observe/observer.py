@@ -37,6 +37,7 @@ from volbench.sample.controller import SamplingProcess
 from volbench.sample.interface import Reading
 from volbench.sample.raw import SourcePresence, Tick
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
+from volbench.volume.ownership import refuse_planted
 
 MODULE = "volbench.observe.process"
 EXPLAIN_EVERY_S = 30.0
@@ -343,6 +344,7 @@ def _sampling(
 
 
 def _make_directory(options: ObserveOptions, observation: Observation) -> None:
+    refuse_planted(options.directory)
     try:
         options.directory.mkdir(parents=True)
         (options.directory / INCIDENTS).mkdir()

@@ -22,6 +22,7 @@ from volbench.site.junit import junit, regression_text
 from volbench.site.pair import markdown, side_by_side
 from volbench.site.summary import RunSummary
 from volbench.store.files import read_file
+from volbench.volume.ownership import refuse_planted
 
 INDEX_FILE = ".volbench-site.json"
 """In the site's directory: what it was made from; also the sign that volbench may write there."""
@@ -68,6 +69,7 @@ def build_site(
     Raises UsageError for a directory without runs and an unknown run, Refused for a directory that is not ours,
     EnvironmentLacks where it cannot be written.
     """
+    refuse_planted(out)
     previous = _previous(out)
     index, read = read_index(results, previous)
     summaries = {run.name: run.summary for run in index.runs if run.summary is not None}

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
+from volbench.base import safe_files
 from volbench.base.text import size
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.base import Record
 from volbench.records.parse import parse_json
 from volbench.store.files import write_atomically
+from volbench.volume.ownership import refuse_planted
 from volbench.volume.space import require_space
 
 FAILED = "download_failed"
@@ -83,10 +85,11 @@ def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> b
         progress: is called with a sentence every few seconds.
 
     Returns whether anything was downloaded. Raises EnvironmentLacks (cause `download_failed`), StepFailed for other
-    bytes than announced, UsageError where `path` is not volbench's.
+    bytes than announced, UsageError where `path` is not volbench's, Refused where it is another user's.
     """
+    refuse_planted(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path), _errors(url):
+    with _errors(url), _locked(path):
         record = _record_of(path)
         if record is not None and sha256 and (record.url, record.sha256) == (url, sha256):
             return False
@@ -155,9 +158,13 @@ def _write_record(path: Path, record: DownloadRecord) -> None:
 
 
 def _record_of(path: Path) -> DownloadRecord | None:
-    """Return what is known of an older download, None without one. Raise UsageError for the user's own data."""
+    """Return what is known of an older download, None without one.
+
+    Raises UsageError for the user's own data, OSError for a record of another user: it would vouch for any bytes.
+    """
     try:
-        record = DownloadRecord.model_validate(parse_json(_record_path(path).read_bytes()))
+        with os.fdopen(safe_files.open_own(_record_path(path), os.O_RDONLY), "rb") as file:
+            record = DownloadRecord.model_validate(parse_json(file.read(safe_files.DOCUMENT_BYTES_MAX)))
     except (FileNotFoundError, ValueError):
         record = None
     if record is None and os.path.lexists(path):
@@ -178,7 +185,7 @@ def _remove(path: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a download's path. Raise EnvironmentLacks while another process downloads to it."""
-    with path.with_name(f".{path.name}.lock").open("ab") as lock:
+    with os.fdopen(safe_files.open_own(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -20,6 +20,7 @@ from volbench.store.files import CELLS, open_file, read_record, write_record
 from volbench.store.journal import Journal
 from volbench.store.references import check_run
 from volbench.volume.marker import owner_fault
+from volbench.volume.ownership import refuse_planted
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -57,9 +58,11 @@ class RunDirectory:
     def create(cls, results: Path, run: RunRecord) -> RunDirectory:
         """Make `results/<run_id>` and write run.json.
 
-        Raises Refused if it is there already, EnvironmentLacks where it cannot be made.
+        Raises Refused if it is there already or another user made a directory above it, see `refuse_planted`;
+        EnvironmentLacks where it cannot be made.
         """
         path = results / run.run_id
+        refuse_planted(results)
         try:
             path.mkdir(parents=True, exist_ok=False)
             (path / CELLS).mkdir()
@@ -208,6 +211,7 @@ class RunDirectory:
             os.close(descriptor)
 
     def _refuse_foreign(self) -> None:
+        refuse_planted(self.path)
         for directory in (self.path, self.path / CELLS):
             try:
                 with safe_files.held_directory(directory) as descriptor:

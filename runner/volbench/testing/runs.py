@@ -17,7 +17,7 @@ from pathlib import Path
 from volbench.analysis.gate.gate import gate_report
 from volbench.analysis.gate.sign import tail
 from volbench.api import Run
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.errors import (
     EXIT_ENVIRONMENT,
     EXIT_OK,
@@ -35,14 +35,15 @@ from volbench.records.goals.policy import POLICY_SCHEMA
 from volbench.report.formats.gate import render_gate
 from volbench.store.run_directory import RunDirectory, find_runs
 from volbench.suite.policy import check_policy
-from volbench.testing.leftovers import DISK_DIRECTORY, private_directory
+from volbench.testing.leftovers import private_directory
 from volbench.testing.volumes import MountedVolume
 
 RUN_S_MAX = 3600.0
 CI_LEVEL = 0.95
 _END_S_MAX = 120.0
 _OUTPUT_CHARACTERS = 3000
-_LOCK = DISK_DIRECTORY / f"volbench-runs-{os.geteuid()}.lock"
+_LOCK = "testing-runs.lock"
+"""In this user's cache, whatever VOLBENCH_CACHE a session has; nobody else can hold it."""
 VolumeOfRun = str | Path | MountedVolume
 
 
@@ -212,7 +213,9 @@ def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
 @contextlib.contextmanager
 def _alone_on_this_machine() -> Iterator[None]:
     """Wait for the runs of other test processes, which would disturb this one's figures."""
-    descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volbench"
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = safe_files.open_own(cache / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -158,7 +158,7 @@ def make_private_root(directory: Path, *, mode: int = 0o711) -> bool:
     Returns whether it was created. Raises Refused if other users than this one, root and sudo's caller own it or a
     directory above it, or may write to one of them; OSError.
     """
-    trusted = frozenset({0, os.geteuid(), int(os.environ.get("SUDO_UID") or 0)})
+    trusted = safe_files.trusted_users()
     refuse_exchangeable(directory, owners=trusted)
     try:
         directory.mkdir(mode=mode)
@@ -180,8 +180,10 @@ def refuse_exchangeable(directory: Path, *, owners: frozenset[int] | None = None
     """Raise Refused if other users could replace a directory in which root works.
 
     Args:
-        owners: as in `safe_files.untrusted_parent`; None: the owner of a directory on the way is trusted.
+        owners: as in `safe_files.untrusted_parent`; None: the owner of a directory on the way is trusted, unless it
+            is in one where everybody may make files.
     """
+    refuse_planted(directory.parent)
     if os.geteuid() != 0:
         return
     reason = safe_files.untrusted_parent(Path(os.path.realpath(directory.parent)) / directory.name, owners=owners)
@@ -191,6 +193,18 @@ def refuse_exchangeable(directory: Path, *, owners: frozenset[int] | None = None
             where=str(directory),
             evidence=reason,
             next_step="make that directory sticky (chmod +t) or writable for its owner only, or name another one",
+        )
+
+
+def refuse_planted(path: Path) -> None:
+    """Raise Refused if another user has made a part of a path where everybody may, see `planted_entry`."""
+    reason = safe_files.planted_entry(path)
+    if reason is not None:
+        raise Refused(
+            "another user has made this directory, and may exchange it while volbench works in it",
+            where=str(path),
+            evidence=reason,
+            next_step="work in a directory of your own, or name one with the option for it",
         )
 
 

@@ -12,6 +12,7 @@ from volbench.analysis.credits.forecast import Forecast
 from volbench.analysis.credits.limits import Floats
 from volbench.base.text import duration
 from volbench.cli.credits.data import time_text
+from volbench.store.files import write_atomically
 
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -85,7 +86,7 @@ def write_html(path: Path, answer: Answer, sentences: Sequence[str]) -> None:
             chart.line(x, y, legend_label=name, line_dash=dash, line_width=2)
     texts = [Div(text=sentence, disable_math=True, render_as_text=True) for sentence in sentences]
     page = file_html(column(chart, *texts, sizing_mode="stretch_width"), INLINE, title)
-    path.write_text(page.replace("</head>", f"{_DARK}</head>", 1), encoding="utf-8")
+    write_atomically(path, page.replace("</head>", f"{_DARK}</head>", 1))
 
 
 def _shares(forecast: Forecast, at_s: Floats) -> Floats:

@@ -17,6 +17,7 @@ from volbench.placement.capabilities import find_program
 from volbench.profile.files import INSTANCES, load_profile, profile_names, whole_profile
 from volbench.profile.resolve import resolve
 from volbench.profile.spec import parse_volume
+from volbench.store.files import write_atomically
 from volbench.volume import ownership
 from volbench.volume.emulated.control import ask
 from volbench.volume.emulated.discovery import (
@@ -228,9 +229,7 @@ def probe(
             console.out.print(line)
     if fit is None:
         return
-    fit.write_text(
-        fitted_profile(measured, fit.stem, on=datetime.datetime.now(datetime.UTC).date()), encoding="utf-8"
-    )
+    write_atomically(fit, fitted_profile(measured, fit.stem, on=datetime.datetime.now(datetime.UTC).date()))
     if not json:
         console.out.print(f"profile: {fit}; emulate it with --volume NAME=emulated:{fit}", markup=False)
 

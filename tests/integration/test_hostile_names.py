@@ -1,0 +1,170 @@
+"""Names where everybody may make files, as in /tmp: what another user planted there is not written or trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile_user import NOBODY, TREASURE, as_nobody, shared_place, volbench
+from synthetic_observation import observation
+from synthetic_run import build_run, two_volumes
+
+from bootstrap.directories import Directories
+from volbench.base import safe_files
+from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused
+from volbench.observe.observer import ObserveOptions, _make_directory
+from volbench.records.cell import AttachSpec
+from volbench.store.downloads import download
+from volbench.store.run_directory import RunDirectory
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked by an unprivileged user")
+SYNTHETIC = two_volumes(repeats=1)
+PLANTS = ["link", "hard link", "pipe", "file"]
+_PLANT = """
+name, kind, victim = sys.argv[1:]
+if kind == "link":
+    os.symlink(victim, name)
+elif kind == "pipe":
+    os.mkfifo(name)
+elif kind == "file":
+    open(name, "w").close()
+    os.chmod(name, 0o666)
+elif kind == "directory":
+    os.mkdir(name)
+elif kind == "linked directory":
+    os.mkdir(name + "-own")
+    os.symlink(name + "-own", name)
+"""
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A sticky directory that everybody may write to."""
+    with shared_place() as place:
+        yield place
+
+
+@pytest.fixture
+def victim(shared: Path) -> Iterator[Path]:
+    """A file that only root may read or write, on the same file system."""
+    with shared_place(0o700) as place:
+        path = place / "victim"
+        path.write_text(TREASURE)
+        path.chmod(0o600)
+        yield path
+        assert path.read_text() == TREASURE
+        assert sorted(place.iterdir()) == [path]
+
+
+def plant(name: Path, kind: str, victim: Path) -> None:
+    if kind == "hard link":  # where fs.protected_hardlinks is 0, an unprivileged user can make it
+        os.link(victim, name)
+    else:
+        as_nobody(_PLANT, name, kind, victim)
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_a_planted_log_is_not_written(shared: Path, victim: Path, kind: str) -> None:
+    log = shared / "volbench.log"
+    plant(log, kind, victim)
+    done = volbench("suite", "list", VOLBENCH_LOG=str(log))
+    assert done.returncode == EXIT_USAGE, done.stderr
+    assert "the log cannot be written" in done.stderr
+    if kind == "file":
+        assert log.read_text() == ""
+
+
+def test_an_own_log_is_appended_to(shared: Path) -> None:
+    for _ in range(2):
+        assert volbench("suite", "list", VOLBENCH_LOG=str(shared / "volbench.log")).returncode == 0
+    assert (shared / "volbench.log").read_text().count("command: volbench suite list") == 2
+
+
+@pytest.mark.parametrize("kind", ["directory", "linked directory"])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_no_run_is_made_in_a_planted_directory(shared: Path, victim: Path, kind: str, depth: int) -> None:
+    """`volbench run` as root in /tmp, where somebody has made `results`."""
+    plant(shared / "results", kind, victim)
+    results = shared / "results" / ("below" if depth else "")
+    with pytest.raises(Refused, match="another user has made this directory") as caught:
+        build_run(results, SYNTHETIC)
+    assert f"belongs to user {NOBODY}" in str(caught.value)
+    assert list((shared / "results").iterdir()) == []
+
+
+def test_a_run_in_a_planted_directory_is_not_worked_on(shared: Path, victim: Path) -> None:
+    """The run is root's, but who owns the directory above can put another one in its place."""
+    made = build_run(shared / "results", SYNTHETIC)
+    os.chown(shared / "results", NOBODY, NOBODY)
+    with pytest.raises(Refused, match="another user has made this directory"), RunDirectory(made.path).lock():
+        pass
+
+
+def test_other_outputs_are_not_put_into_planted_directories(shared: Path, victim: Path) -> None:
+    build_run(shared / "mine", SYNTHETIC)
+    plant(shared / "site", "directory", victim)
+    plant(shared / "observed", "directory", victim)
+    site = volbench("site", str(shared / "mine"), "--out", str(shared / "site"))
+    assert site.returncode == EXIT_REFUSED, site.stderr
+    assert list((shared / "site").iterdir()) == []
+    options = ObserveOptions(attach=AttachSpec(), directory=shared / "observed" / "one")
+    with pytest.raises(Refused, match="another user has made this directory"):
+        _make_directory(options, observation())
+    assert list((shared / "observed").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_a_planted_lock_of_a_download_is_not_opened(shared: Path, victim: Path, kind: str) -> None:
+    plant(shared / ".dump.sql.lock", kind, victim)
+    with pytest.raises(EnvironmentLacks, match="could not be downloaded"):
+        download("http://127.0.0.1:9/dump.sql", shared / "dump.sql", progress=lambda _: None)
+    assert not (shared / "dump.sql").exists()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_planted_download_is_not_taken_for_one_that_was_checked(shared: Path, victim: Path, whole: bool) -> None:
+    """Its record would say that the bytes have the SHA-256 of the suite."""
+    url, sha256 = "http://127.0.0.1:9/dump.sql", "ab" * 32
+    code = "open(sys.argv[1], 'w').write(sys.argv[2])"
+    record = json.dumps({"url": url, "files": {}, "sha256": sha256})
+    if whole:
+        as_nobody(code, shared / "dump.sql", "DROP DATABASE production;")
+    else:
+        (shared / "dump.sql").write_text("root's")
+    as_nobody(code, shared / "dump.sql.download.json", record)
+    with pytest.raises((Refused, EnvironmentLacks), match=f"belongs to user {NOBODY}"):
+        download(url, shared / "dump.sql", sha256=sha256, progress=lambda _: None)
+
+
+@pytest.mark.parametrize("name", ["state", "cache", "root"])
+def test_the_set_up_does_not_work_in_planted_directories(shared: Path, victim: Path, name: str) -> None:
+    """It would take the emulator's daemon from there."""
+    plant(shared / name, "directory", victim)
+    places = {part: shared / "own" / part for part in ("root", "state", "cache")}
+    places[name] = shared / name / "volbench"
+    locked = Directories(**places).locked(on_wait=lambda _: None)
+    with pytest.raises(Refused, match="another user has made"), locked:
+        pass
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_only_an_own_file_is_opened(shared: Path, victim: Path, kind: str) -> None:
+    plant(shared / "name", kind, victim)
+    with pytest.raises(OSError, match="name"):
+        safe_files.open_own(shared / "name", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def test_directories_of_root_and_of_who_became_root_are_no_plants(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared / "own").mkdir()
+    assert safe_files.planted_entry(shared / "own" / "run") is None
+    os.chown(shared / "own", NOBODY, NOBODY)
+    assert safe_files.planted_entry(shared / "own" / "run") is not None
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    assert safe_files.planted_entry(shared / "own" / "run") is None
+    assert safe_files.planted_entry(Path(sys.executable)) is None
