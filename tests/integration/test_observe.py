@@ -28,11 +28,11 @@ from volbench.observe.report import report_of
 from volbench.observe.ring import segments_in
 from volbench.profile.resolve import resolve
 from volbench.sample.raw import Tick
+from volbench.sql.guard import refuse_writes
 from volbench.validation.capture.digests import capture
 from volbench.validation.source.server import CONNECTING, read_only
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.workload.replay.only_reads import refuse_writes
 
 WATCH, PASSWORD = "watch", "open, sesame#2"
 BOUND_S = 90.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from volbench.workload.replay.fingerprint import fingerprint
+from volbench.sql.fingerprint import fingerprint
 from volbench.workload.replay.slowlog import slow_log
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "slowlog"

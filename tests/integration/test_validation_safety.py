@@ -20,7 +20,7 @@ from slow_log_writer import Shop, slow_log
 
 import volbench
 from volbench.engine.connection import Account, connection, write_private
-from volbench.workload.replay.fingerprint import fingerprint
+from volbench.sql.fingerprint import fingerprint
 
 pytestmark = pytest.mark.mysqld
 PASSWORD = "vault-9731"  # noqa: S105 - of a throw-away server

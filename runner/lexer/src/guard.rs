@@ -3,9 +3,9 @@
 //! No grammar: a statement passes when each of its tokens is one that a reading statement may have. What is not known
 //! does not pass.
 
-use crate::lists::builtin;
+use crate::lists::{acts, builtin};
 use crate::query::Query;
-use crate::token::{doubt, Dialect, Kind, Lexer, Token};
+use crate::token::{doubt, Charset, Dialect, Kind, Lexer, Token};
 
 /// What a statement may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Allowed {
     Query,
     /// A query, or a statement with which volbench sets up a session that reads.
     Own,
+    /// A query that two servers are sent, to compare their rows: SELECT or WITH.
+    Compared,
     /// What a replay sends to a candidate that is thrown away: data may change, nothing else.
     Replay,
 }
@@ -28,6 +30,8 @@ pub enum Answer {
     Ambiguous = 2,
     /// It is an error of syntax: nothing tells what was meant.
     Fails = 3,
+    /// It is no UTF-8.
+    NoText = 4,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,25 +46,41 @@ impl Verdict {
     }
 }
 
-/// Return the verdict on a statement in UTF-8, whatever the sql_mode of the session.
+/// Return the verdict on a statement of a client that sends UTF-8, whatever the sql_mode of the session.
+///
+/// A replay may send bytes that are no UTF-8 in literals. Its sessions may have named an 8-bit character set, of which
+/// some have a byte of white space above 0x7f.
 pub fn judge(text: &[u8], allowed: Allowed) -> Verdict {
+    let is_utf8 = std::str::from_utf8(text).is_ok();
+    if !is_utf8 && allowed != Allowed::Replay {
+        return Verdict::new(Answer::NoText, "is no UTF-8");
+    }
     let plain = judge_reading(text, allowed, Dialect::default());
     if plain.verdict.answer != Answer::Passes {
         return plain.verdict;
     }
     let (has_quote, has_escape) = (text.contains(&b'"'), text.contains(&b'\\'));
-    for (ansi_quotes, no_escapes) in [(true, false), (false, true), (true, true)] {
-        if (ansi_quotes && !has_quote) || (no_escapes && !has_escape) {
+    for bits in 1..8 {
+        let (ansi_quotes, no_escapes, is_latin1) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+        if (ansi_quotes && !has_quote) || (no_escapes && !has_escape) || (is_latin1 && is_utf8) {
             continue;
         }
-        let other = judge_reading(text, allowed, Dialect { ansi_quotes, no_escapes, ..Dialect::default() });
+        let charset = if is_latin1 { Charset::Latin1 } else { Charset::Utf8 };
+        let other = judge_reading(text, allowed, Dialect { ansi_quotes, no_escapes, charset });
         let is_same = other.verdict.answer == Answer::Passes && other.bounds == plain.bounds;
         if !is_same && other.verdict.answer != Answer::Fails {
-            let mode = if no_escapes { "NO_BACKSLASH_ESCAPES" } else { "ANSI_QUOTES" };
-            return Verdict::new(Answer::Ambiguous, format!("means something else under sql_mode {mode}"));
+            return Verdict::new(Answer::Ambiguous, format!("means something else {}", other_session(bits)));
         }
     }
     plain.verdict
+}
+
+fn other_session(bits: u32) -> &'static str {
+    match bits {
+        4.. => "to a client with another character set",
+        2.. => "under sql_mode NO_BACKSLASH_ESCAPES",
+        _ => "under sql_mode ANSI_QUOTES",
+    }
 }
 
 struct Reading {
@@ -156,9 +176,11 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Why a function may not be called; None for one that only computes.
-pub fn why_no_call(name: &str, is_quoted: bool, is_spaced: bool) -> Option<String> {
+/// Why a function may not be called; None for one that only computes, and in a replay for a stored one.
+pub fn why_no_call(name: &str, is_quoted: bool, is_spaced: bool, may_be_stored: bool) -> Option<String> {
     match builtin(name) {
+        _ if may_be_stored && !acts(name) => None,
+        None if acts(name) => Some(format!("calls {name}(), which does more than compute")),
         None => Some(format!("calls {name}(), which is not known to only compute")),
         Some(true) if is_quoted || is_spaced => {
             Some(format!("calls a stored function {name}: write {name}( for the built-in one"))

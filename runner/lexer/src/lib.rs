@@ -3,6 +3,7 @@
 //! Each function takes a text and its length. Text is returned in a buffer of the caller: the answer is its length,
 //! and when that is more than the buffer has, the caller comes again with a larger one. A fault is -1, never a panic.
 
+pub mod classes;
 pub mod fingerprint;
 pub mod guard;
 mod lists;
@@ -10,12 +11,13 @@ mod query;
 mod statements;
 pub mod token;
 
-use guard::{Allowed, Answer, Verdict};
+use classes::Classes;
+use guard::Allowed;
 use std::panic::catch_unwind;
 use token::{Charset, Dialect, Kind, Lexer};
 
 /// Changes with each change of a function below, so that a library of another version is not used.
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 const FAULT: i64 = -1;
 
 #[no_mangle]
@@ -69,7 +71,7 @@ pub unsafe extern "C" fn volbench_fingerprint(
         .map_or(FAULT, |shape| give(&shape, out, capacity))
 }
 
-/// Write the reason of a verdict; the answer is in the byte at `answer`. `allowed`: 0 query, 1 own, 2 replay.
+/// Write the reason of a verdict; the answer is in the byte at `answer`. `allowed`: 0 query, 1 own, 2 replay, 3 compared.
 ///
 /// # Safety
 /// `text` has `length` bytes, `out` room for `capacity`, `answer` for one.
@@ -86,14 +88,10 @@ pub unsafe extern "C" fn volbench_judge(
     let allowed = match allowed {
         1 => Allowed::Own,
         2 => Allowed::Replay,
+        3 => Allowed::Compared,
         _ => Allowed::Query,
     };
-    let judged = catch_unwind(|| {
-        if std::str::from_utf8(text).is_err() {
-            return Verdict::new(Answer::Ambiguous, "is no UTF-8");
-        }
-        guard::judge(text, allowed)
-    });
+    let judged = catch_unwind(|| guard::judge(text, allowed));
     judged.map_or(FAULT, |verdict| {
         *answer = verdict.answer as u8;
         give(verdict.reason.as_bytes(), out, capacity)
@@ -159,4 +157,66 @@ pub unsafe extern "C" fn volbench_is_closed(text: *const u8, length: usize, dial
         i64::from(!is_open)
     })
     .unwrap_or(FAULT)
+}
+
+/// The beginning of an empty set of classes, to be freed with `volbench_classes_free`.
+#[no_mangle]
+pub extern "C" fn volbench_classes_new() -> *mut Classes {
+    Box::into_raw(Box::default())
+}
+
+/// # Safety
+/// `classes` is of `volbench_classes_new`, and is not used again.
+#[no_mangle]
+pub unsafe extern "C" fn volbench_classes_free(classes: *mut Classes) {
+    drop(Box::from_raw(classes));
+}
+
+/// Write a number of a shape and an answer for each of `count` statements; return how many shapes there are.
+///
+/// # Safety
+/// `classes` is of `volbench_classes_new`; the statements follow each other in `text`, each up to its `ends`;
+/// `numbers` and `answers` have room for `count`.
+#[no_mangle]
+pub unsafe extern "C" fn volbench_classes_add(
+    classes: *mut Classes,
+    text: *const u8,
+    length: usize,
+    ends: *const u64,
+    count: usize,
+    numbers: *mut u32,
+    answers: *mut u8,
+) -> i64 {
+    if count == 0 {
+        return (*classes).shapes.len() as i64;
+    }
+    let text = slice(text, length);
+    let ends = std::slice::from_raw_parts(ends, count);
+    let numbers = std::slice::from_raw_parts_mut(numbers, count);
+    let answers = std::slice::from_raw_parts_mut(answers, count);
+    let classes = std::panic::AssertUnwindSafe(&mut *classes);
+    let added = catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let classes = classes;
+        let mut begin = 0;
+        for at in 0..count {
+            let end = (ends[at] as usize).clamp(begin, text.len());
+            (numbers[at], answers[at]) = classes.0.number(&text[begin..end]);
+            begin = end;
+        }
+        classes.0.shapes.len()
+    }));
+    added.map_or(FAULT, |shapes| shapes as i64)
+}
+
+/// # Safety
+/// `classes` is of `volbench_classes_new`, `out` has room for `capacity`.
+#[no_mangle]
+pub unsafe extern "C" fn volbench_classes_shape(
+    classes: *mut Classes,
+    number: u32,
+    out: *mut u8,
+    capacity: usize,
+) -> i64 {
+    let classes = &*classes;
+    classes.shapes.get(number as usize).map_or(FAULT, |shape| give(shape, out, capacity))
 }

@@ -16,3 +16,43 @@ pub fn builtin(name: &str) -> Option<bool> {
     });
     functions.binary_search_by(|(known, _)| (*known).cmp(name)).ok().map(|at| functions[at].1)
 }
+
+/// Beginnings and names of functions that wait, lock, read files, run programs or change what others see.
+const ACTING: [&str; 31] = [
+    "asynchronous_connection_failover_",
+    "audit_",
+    "benchmark",
+    "encrypt",
+    "get_lock",
+    "group_replication_",
+    "http_",
+    "is_free_lock",
+    "is_used_lock",
+    "kdf",
+    "keyring_",
+    "lib_mysqludf_",
+    "load_file",
+    "master_gtid_wait",
+    "master_pos_wait",
+    "mysql_firewall_",
+    "mysql_query_attribute_",
+    "option_tracker_",
+    "query_rewrite_",
+    "release_all_locks",
+    "release_lock",
+    "service_",
+    "sleep",
+    "source_pos_wait",
+    "spider_",
+    "sys_",
+    "uuid_short",
+    "version_tokens_",
+    "wait_for_executed_gtid_set",
+    "wait_until_sql_thread_after_gtids",
+    "wsrep_",
+];
+
+/// Whether a name is known to be of a function that does more than compute: of a server, or of a common library.
+pub fn acts(name: &str) -> bool {
+    ACTING.iter().any(|begin| name.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || begin.ends_with('_')))
+}

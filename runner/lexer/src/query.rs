@@ -293,7 +293,7 @@ impl<'t, 'a> Query<'t, 'a> {
             let is_empty = self.tokens.is_sign(argument, b")");
             return if is_empty || self.may_write { Ok(()) } else { Err("sets LAST_INSERT_ID".into()) };
         }
-        why_no_call(&name, token.kind == Kind::Name, is_spaced).map_or(Ok(()), Err)
+        why_no_call(&name, token.kind == Kind::Name, is_spaced, self.may_write).map_or(Ok(()), Err)
     }
 
     /// Whether a keyword before a parenthesis is one, and no name of a function in an older server.

@@ -86,7 +86,9 @@ pub fn check_begin(query: &mut Query) -> Outcome {
     let first = query.tokens.next();
     let keyword = query.tokens.keyword(first);
     match keyword.as_str() {
-        "select" | "with" | "table" | "values" => Ok(()),
+        "select" | "with" => Ok(()),
+        _ if query.allowed == Allowed::Compared => Err("is no SELECT".into()),
+        "table" | "values" => Ok(()),
         "" => Err("begins with no keyword".into()),
         _ if query.allowed == Allowed::Replay => check_replayed(query, &keyword),
         "show" => {

@@ -19,8 +19,8 @@ from volbench.engine.facts import server_facts
 from volbench.errors import EnvironmentLacks
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import ServerFacts
+from volbench.sql.guard import refuse_writes
 from volbench.validation.source.server import Rows
-from volbench.workload.replay.only_reads import refuse_writes
 
 READ_ONLY = "SET SESSION TRANSACTION READ ONLY"
 IDENTITY = (

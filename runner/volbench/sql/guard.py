@@ -18,6 +18,8 @@ class Allowed(IntEnum):
     """A query, or a statement with which volbench sets up a session that reads."""
     REPLAY = 2
     """What a replay sends to a candidate that is thrown away: data of its schemas may change, nothing else."""
+    COMPARED = 3
+    """A query that two servers are sent: SELECT or WITH."""
 
 
 class Answer(IntEnum):
@@ -29,6 +31,17 @@ class Answer(IntEnum):
     """Servers, versions or sessions read it differently."""
     FAILS = 3
     """It is an error of syntax: nothing tells what was meant."""
+    NO_TEXT = 4
+    """It is no UTF-8."""
+
+
+WHY_SKIPPED = {
+    Answer.ACTS: "that do more than read",
+    Answer.AMBIGUOUS: "that servers or their sql_modes read differently",
+    Answer.FAILS: "whose literals or comments do not end",
+    Answer.NO_TEXT: "that are no UTF-8",
+}
+"""Reasons for which statements are skipped, after their number."""
 
 
 def judge(sql: str, allowed: Allowed = Allowed.QUERY) -> tuple[Answer, str]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import threading
+from array import array
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from volbench.errors import EnvironmentLacks
 _NAME = "libvolbench_lexer.so"
 _PACKAGE = "volbench_lexer"
 """The distribution that brings the library to an installed volbench."""
-ABI = 1
+ABI = 2
 _FAULT = "the SQL lexer failed on a text"
 _SPANS = 4096
 
@@ -45,7 +48,11 @@ def _library() -> ctypes.CDLL:
     library.volbench_judge.argtypes = [*text, c_uint32, POINTER(c_uint8), c_void_p, c_size_t]
     library.volbench_tokens.argtypes = [*text, c_uint32, POINTER(c_uint64), c_void_p, c_size_t]
     library.volbench_is_closed.argtypes = [*text, c_uint32]
-    for name in ("fingerprint", "judge", "tokens", "is_closed"):
+    library.volbench_classes_new.argtypes, library.volbench_classes_new.restype = [], c_void_p
+    library.volbench_classes_free.argtypes, library.volbench_classes_free.restype = [c_void_p], None
+    library.volbench_classes_add.argtypes = [c_void_p, *text, c_void_p, c_size_t, c_void_p, c_void_p]
+    library.volbench_classes_shape.argtypes = [c_void_p, c_uint32, c_void_p, c_size_t]
+    for name in ("classes_add", "classes_shape", "fingerprint", "judge", "tokens", "is_closed"):
         getattr(library, f"volbench_{name}").restype = c_int64
     return library
 
@@ -97,12 +104,7 @@ def as_bytes(sql: str) -> bytes:
 
 def fingerprint_of(sql: bytes, dialect: int) -> bytes:
     """Return the shape of a statement."""
-    library, buffer = _library(), _BUFFER
-    size = library.volbench_fingerprint(sql, len(sql), dialect, buffer.address, len(buffer.room))
-    if size > len(buffer.room):
-        buffer.grow(size)
-        size = library.volbench_fingerprint(sql, len(sql), dialect, buffer.address, size)
-    return _answer(size)
+    return _asked(_library().volbench_fingerprint, sql, len(sql), dialect)
 
 
 def judged(sql: bytes, allowed: int) -> tuple[int, str]:
@@ -111,6 +113,16 @@ def judged(sql: bytes, allowed: int) -> tuple[int, str]:
     buffer = _BUFFER
     size = _library().volbench_judge(sql, len(sql), allowed, byref(answer), buffer.address, len(buffer.room))
     return answer.value, _answer(size).decode("utf-8", "replace")
+
+
+def _asked(function: Callable[..., int], *arguments: object) -> bytes:
+    """Return the text that a function writes; ask again with more room where it needs that."""
+    buffer = _BUFFER
+    size = function(*arguments, buffer.address, len(buffer.room))
+    if size > len(buffer.room):
+        buffer.grow(size)
+        size = function(*arguments, buffer.address, size)
+    return _answer(size)
 
 
 def _answer(size: int) -> bytes:
@@ -151,3 +163,32 @@ class TokenReader:
         if count < 0:
             raise RuntimeError(_FAULT)
         return [(span.kind, span.start, span.end, span.flags) for span in self._spans[:count]]
+
+
+class ShapeNumbers:
+    """Numbers of shapes, in the order in which they occur, for many statements at once."""
+
+    def __init__(self) -> None:
+        self._library = _library()
+        self._classes = self._library.volbench_classes_new()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_classes"):
+            self._library.volbench_classes_free(self._classes)
+
+    def add(self, statements: Sequence[bytes]) -> tuple[array[int], bytes]:
+        """Return the number of each statement's shape, and for each a byte with the answer of the guard."""
+        count, text = len(statements), b"".join(statements)
+        ends = array("Q", accumulate(map(len, statements)))
+        numbers, answers = array("I", bytes(4 * count)), ctypes.create_string_buffer(count)
+        added = self._library.volbench_classes_add(
+            self._classes, text, len(text), ends.buffer_info()[0], count, numbers.buffer_info()[0],
+            ctypes.addressof(answers),
+        )  # fmt: skip
+        if added < 0:
+            raise RuntimeError(_FAULT)
+        return numbers, answers.raw
+
+    def shape(self, number: int) -> str:
+        """Return the shape of a number."""
+        return _asked(self._library.volbench_classes_shape, self._classes, number).decode("utf-8", "replace")

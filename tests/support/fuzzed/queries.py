@@ -8,13 +8,13 @@ from pathlib import Path
 
 from fuzzed.reader import SAMPLED, JsonReader, Reader, consume, files, of_bytes, of_text, texts
 from volbench.records.parse import parse_json
+from volbench.sql.fingerprint import fingerprint
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.validation.catalog.sql_text import normal_expression, normal_query
 from volbench.validation.queries.classes import only_reads, query_classes
 from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
-from volbench.workload.replay.fingerprint import fingerprint
 from volbench.workload.replay.general_log import general_log
 from volbench.workload.replay.slowlog import slow_log
 

@@ -8,7 +8,7 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.records.steps.replay import ReplayStep
-from volbench.workload.replay.fingerprint import fingerprint
+from volbench.sql.fingerprint import fingerprint
 from volbench.workload.replay.schedule import ScheduledStatement
 from volbench.workload.replay.sending import Execution
 from volbench.workload.replay.step import _metrics, class_name, plan_replay

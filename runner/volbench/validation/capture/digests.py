@@ -16,11 +16,11 @@ from volbench.records.parse import parse_moment
 from volbench.records.validation.capture import Capture, CapturedClass
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.sample.server.own_account import OwnAccount
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
-from volbench.validation.queries.classes import QueryClass, only_reads
+from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.server import ReadOnlyServer, Rows
-from volbench.workload.replay.fingerprint import fingerprint
-from volbench.workload.replay.schedule import WRITES
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
@@ -126,8 +126,8 @@ def repeatable_classes(capture: Capture, *, skipped: Counter[str] | None = None)
     for query_class in capture.classes:
         if not query_class.sample:
             reasons[MASKED if capture.masked else NO_SAMPLE] += 1
-        elif not only_reads(query_class.sample):
-            reasons[WRITES] += 1
+        elif (answer := judge(query_class.sample, Allowed.COMPARED)[0]) is not Answer.PASSES:
+            reasons[WHY_SKIPPED[answer]] += 1
         else:
             classes.append(
                 QueryClass(

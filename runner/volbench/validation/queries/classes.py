@@ -20,25 +20,23 @@ from pathlib import Path
 
 from volbench.base import safe_files
 from volbench.base.workers import worker_pool
-from volbench.errors import Refused, UsageError
-from volbench.workload.replay.fingerprint import fingerprint, skeleton_of
+from volbench.errors import UsageError
+from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
+from volbench.sql.library import ShapeNumbers, as_bytes
 from volbench.workload.replay.logged_statement import (
     INHERITED,
     LoggedStatement,
     LogState,
     inherited_schema,
-    is_utf8,
 )
-from volbench.workload.replay.only_reads import refuse_writes
-from volbench.workload.replay.schedule import WRITES
 from volbench.workload.replay.slowlog import SlowLog, decoded, why_outside_schema
 from volbench.workload.replay.slowlog_entries import EntryContinues
 from volbench.workload.replay.slowlog_parts import PART_BYTES, part_offsets
 
 SAMPLES_EACH = 2
-NOT_TEXT = "that are no UTF-8"
 PROCESSES_MAX = 8
-_SKELETONS_MAX = 4096
+_GROUP_STATEMENTS, _GROUP_CHARACTERS = 1000, 1 << 20
+"""Statements that the lexer reads in one call, and about their size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,12 +114,24 @@ def classes_of_log(
 
 
 def only_reads(sql: str) -> bool:
-    """Return whether a statement is a query that changes nothing; its fingerprint alone decides that."""
-    try:
-        refuse_writes(sql)
-    except Refused:
-        return False
-    return fingerprint(sql).lstrip("( ").startswith(("select", "with"))
+    """Return whether a statement is a query that changes nothing, under each reading."""
+    return judge(sql, Allowed.COMPARED)[0] is Answer.PASSES
+
+
+def _groups(
+    statements: Iterable[tuple[str | None, float, str]],
+) -> Iterator[list[tuple[str | None, float, str]]]:
+    """Yield the statements in groups, so that each call of the lexer has enough to do."""
+    group: list[tuple[str | None, float, str]] = []
+    characters = 0
+    for statement in statements:
+        group.append(statement)
+        characters += len(statement[2])
+        if len(group) >= _GROUP_STATEMENTS or characters >= _GROUP_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
 
 
 @dataclass(slots=True)
@@ -153,36 +163,31 @@ class _Tallies:
 
     def add_all(self, statements: Iterable[tuple[str | None, float, str]]) -> None:
         """Add statements: schema, query time in seconds, text."""
-        tallies: dict[tuple[str | None, str], tuple[_Tally, bool]] = {}
-        for schema, query_s, sql in statements:
-            skeleton = skeleton_of(sql) if sql.isascii() or is_utf8(sql) else None
-            entry = None if skeleton is None else tallies.get((schema, skeleton))
-            if entry is None:
-                entry = self._tally_of(schema, sql)
-                if skeleton is not None:
-                    if len(tallies) >= _SKELETONS_MAX:
-                        tallies.clear()
-                    tallies[schema, skeleton] = entry
-            tally, is_class = entry
-            if is_class:
-                tally.total_ns += round(query_s * 1e9)
-                if len(tally.samples) < self._samples_each and sql not in tally.samples:
-                    tally.samples.append(sql)
-            tally.count += 1
+        numbers = ShapeNumbers()
+        tallies: dict[tuple[str | None, int, int], tuple[_Tally, bool]] = {}
+        for group in _groups(statements):
+            of_group = numbers.add([as_bytes(sql) for _, _, sql in group])
+            for (schema, query_s, sql), number, answer in zip(group, *of_group, strict=True):
+                entry = tallies.get((schema, number, answer))
+                if entry is None:
+                    entry = tallies[schema, number, answer] = self._tally_of(schema, numbers, number, answer)
+                tally, is_class = entry
+                if is_class:
+                    tally.total_ns += round(query_s * 1e9)
+                    if len(tally.samples) < self._samples_each and sql not in tally.samples:
+                        tally.samples.append(sql)
+                tally.count += 1
 
-    def _tally_of(self, schema: str | None, sql: str) -> tuple[_Tally, bool]:
+    def _tally_of(self, schema: str | None, numbers: ShapeNumbers, number: int, answer: int) -> tuple[_Tally, bool]:
         """Return the tally of a statement, and whether it is that of a class."""
         undecided = schema if schema is not None and schema.startswith(INHERITED) else ""
         if not undecided and (reason := why_outside_schema(schema, self._schemas)):
             return self._skip("", reason), False
         if undecided:
             self._skip(undecided, "")  # its turn among the reasons, should the schema turn out to be another
-        shape = fingerprint(sql)
-        if not is_utf8(sql):
-            return self._skip(undecided, NOT_TEXT), False
-        if not only_reads(sql):  # not once for a shape: a comment that a server executes is no part of all of them
-            return self._skip(undecided, WRITES), False
-        return self.classes.setdefault((schema or "", shape), _Tally()), True
+        if answer != Answer.PASSES:
+            return self._skip(undecided, WHY_SKIPPED[Answer(answer)]), False
+        return self.classes.setdefault((schema or "", numbers.shape(number)), _Tally()), True
 
     def _skip(self, schema: str, reason: str) -> _Tally:
         return self.skipped.setdefault((schema, reason), _Tally())

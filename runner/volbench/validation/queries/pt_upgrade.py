@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from volbench.base.text import counted
 from volbench.engine.connection import Account
 from volbench.records.validation.result import CheckRow
+from volbench.sql.fingerprint import fingerprint
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader
 from volbench.validation.toolkit import Toolkit, find_toolkit, version_of
 from volbench.validation.verdict import decide_check, undecided
-from volbench.workload.replay.fingerprint import fingerprint
 
 NOT_INSTALLED = "pt-upgrade is not installed here, and no Docker engine with a tools image answers"
 GRACE_S = 60.0

@@ -12,8 +12,8 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.engine.connection import Account, connection
 from volbench.engine.tls import tls_failure
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.workload.replay.fingerprint import fingerprint
-from volbench.workload.replay.only_reads import refuse_writes
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.guard import refuse_writes
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums work in chunks to stay far below."""

@@ -21,13 +21,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.parse import parse_moment
-from volbench.workload.replay.fingerprint import TOKEN, fingerprint
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.tokens import is_closed, statements, without_values
 from volbench.workload.replay.logged_statement import (
     ADMINISTRATOR,
     CUT,
@@ -38,7 +39,7 @@ from volbench.workload.replay.logged_statement import (
     used_schema,
 )
 from volbench.workload.replay.slowlog import decoded
-from volbench.workload.replay.slowlog_entries import BLANK, STATEMENT_CHARACTERS_MAX, is_closed
+from volbench.workload.replay.slowlog_entries import BLANK, STATEMENT_CHARACTERS_MAX
 
 WITHOUT_VALUES = "that were executed in bulk, without their values"
 OF_ROUTINES = "that triggers or stored routines sent"
@@ -228,7 +229,7 @@ def _why_skipped(entry: _Entry, sql: str) -> str:
         return TOO_LONG
     if entry.is_cut or not sql:
         return CUT
-    if entry.command == "Execute" and len(sql) <= _SPLIT_MAX and "?" in TOKEN.sub("", sql):
+    if entry.command == "Execute" and len(sql) <= _SPLIT_MAX and "?" in without_values(sql):
         return WITHOUT_VALUES
     return OF_ROUTINES if is_of_routine(sql) else ""
 
@@ -262,9 +263,7 @@ def statements_in(sql: str) -> list[str]:
     """
     if ";" not in sql or "\\" in sql or len(sql) > _SPLIT_MAX or _COMPOUND.search(fingerprint(sql)) is not None:
         return [sql]
-    plain = TOKEN.sub(lambda token: "x" * len(token[0]), sql)
-    ends = [-1, *(number for number, character in enumerate(plain) if character == ";"), len(sql)]
-    texts = [sql[before + 1 : end].strip(BLANK) for before, end in pairwise(ends)]
+    texts = [text.strip(BLANK) for text in statements(sql)]
     return [text for text in texts if text]
 
 

@@ -8,26 +8,18 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from volbench.errors import Refused, UsageError
-from volbench.workload.replay.fingerprint import fingerprint
+from volbench.errors import UsageError
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.workload.replay.logged_statement import LoggedStatement
-from volbench.workload.replay.only_reads import refuse_writes
 from volbench.workload.replay.slowlog import why_outside
 
 STATEMENTS_MAX = 5_000_000
 """Statements in memory: about a kilobyte each."""
 AFTER_SECONDS = "after replay.seconds"
-WRITES = "that do more than read"
+WRITES = WHY_SKIPPED[Answer.ACTS]
 """The reason for which statements that write are skipped."""
-_CONTROL = re.compile(
-    r"(begin|start transaction|commit|rollback|savepoint|release savepoint"
-    r"|set (session |local )?(@\w|names\b|transaction\b|autocommit\b|sql_mode\b|time_zone\b))"
-)
-_WRITES = re.compile(r"(insert|update|delete|replace|call|do|select|with|(create|drop) temporary table)\b")
 _CALL = re.compile(r"call\b")
-_HARMFUL = re.compile(
-    r"\binto\s+(outfile|dumpfile)\b|\bload_file\s*\(|;|@@(global|persist)|\bset\b.*,\s*(global|persist)\b"
-)
 
 
 class NothingToReplayError(UsageError):
@@ -167,12 +159,12 @@ def _to_send(
 def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, writes: bool) -> str:
     if reason := why_outside(statement, schemas):
         return reason
-    shape = fingerprint(statement.sql)
-    if shape.startswith(("select", "with", "(")) and _only_reads(statement.sql):
+    if judge(statement.sql, Allowed.COMPARED)[0] is Answer.PASSES:
         return ""
-    if not (_CONTROL.match(shape) or _WRITES.match(shape)) or _HARMFUL.search(shape):
-        return "of a kind that is never replayed"
-    return "" if writes else WRITES
+    answer, _ = judge(statement.sql, Allowed.REPLAY)
+    if answer is Answer.PASSES:
+        return "" if writes else WRITES
+    return "of a kind that is never replayed" if answer is Answer.ACTS else WHY_SKIPPED[answer]
 
 
 def _without_called_routines(statements: Sequence[LoggedStatement], skipped: Counter[str]) -> list[LoggedStatement]:
@@ -191,14 +183,6 @@ def _without_called_routines(statements: Sequence[LoggedStatement], skipped: Cou
     ]
     skipped["of stored routines, whose CALL is sent"] += len(statements) - len(remaining)
     return remaining
-
-
-def _only_reads(sql: str) -> bool:
-    try:
-        refuse_writes(sql)
-    except Refused:
-        return False
-    return True
 
 
 def _spread(statements: Sequence[LoggedStatement]) -> Iterator[LoggedStatement]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from volbench.records.parse import parse_moment
+from volbench.sql.tokens import is_closed
 
 STATEMENT_CHARACTERS_MAX = 128 << 20
 """A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
@@ -55,16 +56,6 @@ PREAMBLE = re.compile(
     r"(?:SET (?=[lit])(?:last_insert_id=-?\d+,?)?(?:insert_id=-?\d+,?)?"
     r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
 )
-_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
-_COMMENT = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/|(?:\#|--(?=[\s\x00]|\Z))[^\n]*+"
-_OUTSIDE = rf"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|{_COMMENT}"
-_LITERAL = r"'[^'\\]*+(?:\\.[^'\\]*+)*'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*\""
-_CLOSED = re.compile(rf"(?:{_OUTSIDE}|{_LITERAL})*\Z", re.DOTALL)
-_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?:{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*\Z", re.DOTALL)
-"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES.
-
-No two alternatives begin alike, so that a text has one reading: what does not match fails in one pass.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,7 +200,7 @@ def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner 
     seem to end it. So where that may be, a head that was written when the next one should be is real.
     """
     body, first = segment.body, ahead(0)
-    may_have_ended = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
+    may_have_ended = is_closed(body, escapes=False)
     may_be_whole = may_have_ended or not is_complete(body) or iso_time_s(segment) is None
     if may_be_whole and (
         may_have_ended if first is None else isinstance(first, Segment) and _is_next(segment, first)
@@ -252,17 +243,6 @@ def iso_time_s(segment: Segment) -> float | None:
         return parse_moment(text.strip()).timestamp()
     except ValueError:
         return None
-
-
-def is_closed(text: str, *, escapes: bool = True) -> bool:
-    """Whether no literal and no comment is open at the end of the text.
-
-    Args:
-        escapes: a backslash takes the next character's meaning; not in a session with NO_BACKSLASH_ESCAPES.
-    """
-    return (
-        _MAY_HIDE.search(text) is None or (_CLOSED if escapes else _CLOSED_WITHOUT_ESCAPES).match(text) is not None
-    )
 
 
 def _is_open(segment: Segment) -> bool:

@@ -12,8 +12,8 @@ from slow_log_writer import Shop, read_slow_log, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
+from volbench.sql.fingerprint import fingerprint
 from volbench.validation.capture.mask import masked, masked_sql
-from volbench.workload.replay.fingerprint import fingerprint
 
 KEY = b"k" * 32
 

@@ -12,13 +12,15 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.guard import Allowed, Answer, judge
+from volbench.sql.library import ShapeNumbers, as_bytes
 from volbench.validation.queries import classes as module
 from volbench.validation.queries.classes import LogClasses, classes_of_log, query_classes
-from volbench.workload.replay.fingerprint import _fingerprint, fingerprint
 from volbench.workload.replay.slowlog import slow_log
 from volbench.workload.replay.slowlog_entries import PlainRun, divide_segments
 from volbench.workload.replay.slowlog_parts import part_offsets
@@ -191,19 +193,11 @@ def _statements() -> Iterator[str]:
             yield from {statement.sql for statement in log}
 
 
-def test_the_cached_fingerprint_is_that_of_the_statement() -> None:
-    for sql in _statements():
-        assert fingerprint(sql) == _fingerprint(sql)
-
-
-@settings(max_examples=200)
-@given(
-    st.lists(
-        st.sampled_from([*"`'5a-. ,(x", "``", "2024", "-3", ".5", "0x1f", "e5", "é", " `b` ", "'s'"]), max_size=14
-    )
-)
-@example(list("`2024`"))
-@example(list("`a 5`"))
-@example(list("'a`' `b`"))
-def test_the_cached_fingerprint_is_that_of_any_text(pieces: list[str]) -> None:
-    assert fingerprint("".join(pieces)) == _fingerprint("".join(pieces))
+def test_statements_that_are_read_many_at_once_have_the_shapes_and_answers_of_each() -> None:
+    texts = [*_statements(), "SELECT '\udcff'", "SELECT 1 INTO @a", "", "INSERT INTO t VALUES (1)", "(SELECT 'a"]
+    numbers = ShapeNumbers()
+    for sql, number, answer in zip(texts, *numbers.add([as_bytes(sql) for sql in texts]), strict=True):
+        assert answer == judge(sql, Allowed.COMPARED)[0]
+        if answer == Answer.PASSES:
+            assert numbers.shape(number) == fingerprint(sql)
+    assert numbers.add([b"SELECT 1"])[0] == numbers.add([b"SELECT 22"])[0]

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from volbench.errors import Refused, StepFailed
+from volbench.sql.fingerprint import fingerprint
+from volbench.sql.guard import refuse_writes
 from volbench.validation.queries.classes import query_classes
 from volbench.validation.queries.comparison import QueryComparison, compare_queries, plan_text, rounds_for
 from volbench.validation.source.server import Rows
-from volbench.workload.replay.fingerprint import fingerprint
 from volbench.workload.replay.logged_statement import LoggedStatement
-from volbench.workload.replay.only_reads import refuse_writes
 
 Answer = Callable[[], Rows]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from slow_log_truth import SCHEMAS, Truth, paired, read_truth
 
+from volbench.sql.fingerprint import fingerprint
 from volbench.validation.queries.classes import query_classes
-from volbench.workload.replay.fingerprint import fingerprint
 from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
 from volbench.workload.replay.schedule import schedule
 from volbench.workload.replay.slowlog import SlowLog, slow_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.errors import Refused
-from volbench.workload.replay.only_reads import refuse_writes
+from volbench.sql.guard import refuse_writes
 
 ACTING = [
     "select 1 /*!99999 '*/ into outfile \"/run/x\" -- '",
