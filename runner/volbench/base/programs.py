@@ -37,7 +37,16 @@ from volbench.base.python import python_command, python_variables
 from volbench.base.redact import redact
 from volbench.errors import EnvironmentLacks
 
-__all__ = ["Confinement", "Popen", "environment", "find_program", "python_environment", "run", "start_python"]
+__all__ = [
+    "Confinement",
+    "Popen",
+    "detach",
+    "environment",
+    "find_program",
+    "python_environment",
+    "run",
+    "start_python",
+]
 
 _log = logging.getLogger(__name__)
 _STDERR_CHARACTERS = 500
@@ -140,6 +149,18 @@ def run(
     done.args = arguments
     _log_result(arguments, f"exit code {done.returncode}", started_s, done.stderr if done.returncode else None)
     return done
+
+
+def detach(argv: Sequence[Argument], **options: Any) -> int:
+    """Start a program that may outlive this process, in a session of its own; return its process id.
+
+    Args:
+        argv: as of `Popen`.
+        options: of `Popen`.
+    """
+    process = Popen(argv, start_new_session=True, **options)
+    process.returncode = 0  # nobody waits for it here
+    return process.pid
 
 
 def start_python(

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
+from volbench.base import programs
 from volbench.errors import StepFailed, UsageError
 from volbench.placement.processes import KnownProcess
 
@@ -278,15 +279,8 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
 
 def _spawn_detached(script: Path, log_file: Path) -> int:
     """Start the script in a session of its own and return its pid; it may outlive this process."""
-    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    return os.posix_spawnp(
-        "sh",
-        ["sh", str(script), str(script.parent)],
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(log_file), append, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-    )
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return programs.detach(["sh", script, script.parent], stdout=log, stderr=log)
+    finally:
+        os.close(log)

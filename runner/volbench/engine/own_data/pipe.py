@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -170,7 +169,7 @@ def opened(path: Path) -> IO[bytes]:
 
 def require_program(*names: str) -> str:
     """Return the path of the first of these programs that is installed. Raise EnvironmentLacks."""
-    path = next(filter(None, map(shutil.which, names)), None)
+    path = next(filter(None, map(programs.find_program, names)), None)
     if path is None:
         raise EnvironmentLacks(
             f"{names[-1]} is not installed", where="dataset", next_step=f"install the package that has {names[-1]}"
