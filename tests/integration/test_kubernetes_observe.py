@@ -174,7 +174,7 @@ def test_an_ephemeral_container_sees_them_without_a_restart(cluster: ClusterBenc
     kubectl(
         "debug", POD, "-n", cluster.namespace, f"--image={tools_image()}", "--image-pull-policy=IfNotPresent",
         "--target=mysql", "--profile=restricted", f"--custom={custom}", "--container=observe", "--",
-        "sh", "-c", "cd /tmp && exec volbench observe --server mysql://watch@127.0.0.1:3306",
+        "sh", "-c", "cd /tmp && exec volbench observe --server \"mysql://watch@127.0.0.1:3306/?password-unverified=yes\"",
     )  # fmt: skip
     check(inside(cluster, "observe"), "/tmp/results")
     after = kubectl("get", "pod", POD, "-n", cluster.namespace, "-o", "jsonpath={.metadata.uid}")

@@ -111,7 +111,7 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
     option_file = bench.root / "client.cnf"
     option_file.touch(mode=0o600)
     option_file.write_text(f'[client]\npassword="{PASSWORD}"\n')
-    dsn = f"mysql://{account.user}@{account.host}:{account.port}/bench"
+    dsn = f"mysql://{account.user}@{account.host}:{account.port}/bench?password-unverified=yes"
     chosen = [word for one in CELL for word in ("--set", one)]
     ended = bench.end(
         bench.volbench(

@@ -100,7 +100,7 @@ def local_tls_server(directory: Path) -> Iterator[tuple[TlsServer, ScratchServer
         server.query(f"CREATE USER bench@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
         server.query("GRANT ALL ON *.* TO bench@'127.0.0.1' WITH GRANT OPTION")
         server.query("GRANT ALL ON *.* TO bench@localhost WITH GRANT OPTION")  # where the address has a name
-        account = Account(user="bench", password=PASSWORD, host="localhost", port=port)
+        account = Account(user="bench", password=PASSWORD, host="localhost", port=port, password_unverified=True)
         yield TlsServer(ca=ca, port=port, option_file=_option_file(directory), account=account), server
 
 
@@ -118,7 +118,7 @@ def container_tls_server(directory: Path) -> Iterator[TlsServer]:
     serve += " ".join(ca.server_options())
     container = throwaway_container(MYSQL_IMAGE, ["-c", serve], entrypoint="sh", network_mode="host")
     container.with_volume_mapping(ca.directory, str(ca.directory), "ro")
-    account = Account(user="bench", password=PASSWORD, host="localhost", port=port)
+    account = Account(user="bench", password=PASSWORD, host="localhost", port=port, password_unverified=True)
     with container.waiting_for(QueryWaitStrategy(lambda _: account)):
         yield TlsServer(ca=ca, port=port, option_file=_option_file(directory), account=account)
 

@@ -80,7 +80,7 @@ def server_over_tcp(image: str) -> Iterator[Account]:
 
     def account(container: WaitStrategyTarget) -> Account:
         host, port = container.get_container_host_ip(), container.get_exposed_port(_PORT)
-        return Account(user="root", password=PASSWORD, host=host, port=port)
+        return Account(user="root", password=PASSWORD, host=host, port=port, password_unverified=True)
 
     if image in OURS:
         serve = f'{_SERVE[flavor_of(image)]} --init-file=/var/tmp/user.sql --socket=/var/tmp/s --bind-address="*"'

@@ -25,11 +25,12 @@ from volbench.engine.connection import (
 )
 from volbench.engine.facts import server_facts
 from volbench.engine.rds_tokens import RdsTokens, renewing
-from volbench.engine.tls import tls_failure, tls_of
+from volbench.engine.tls import is_on, tls_failure, tls_of
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec, Failure
 from volbench.records.facts import ServerFacts
+from volbench.records.tls import VERIFYING
 
 _DISABLED_HINT = "; MariaDB also denies so where it requires TLS, and ssl-mode is DISABLED"
 _ACCOUNT_REFUSED = {
@@ -233,14 +234,16 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         host="" if socket else attach.host or options.get("host", ""),
         port=None if socket else int(port) if port.isdecimal() and not attach.host else attach.port,
         tls=tls_of(options, over=attach, where=attach.option_file or "attached server"),
+        password_unverified=attach.password_unverified or is_on(options, "password_unverified"),
+        sends_clear=is_on(options, "enable_cleartext_plugin"),
     )
     return _with_tokens(account, attach.rds_iam_region) if attach.rds_iam_region else account
 
 
 def _with_tokens(account: Account, region: str) -> Account:
-    """Return the account with IAM tokens in place of its password. Raise UsageError without TLS or a host."""
-    if account.socket or not account.host or not account.tls.encrypts:
-        lacks = "TLS" if account.host else "the host of the endpoint"
+    """Return the account with IAM tokens for a password. Raise UsageError without verified TLS or a host."""
+    if account.socket or not account.host or account.tls.mode not in VERIFYING:
+        lacks = "TLS with a verified certificate" if account.host else "the host of the endpoint"
         raise UsageError(
             f"IAM tokens of RDS need {lacks}", where="attached server",
             evidence=f"ssl-mode is {account.tls.mode}" if account.host else account.address,

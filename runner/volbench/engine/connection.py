@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,23 +14,29 @@ from typing import Any
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.base import safe_files
+from volbench.base.environment import find_program
 from volbench.base.redact import without_literals
+from volbench.engine.authentication import NO_PLUGINS, Authenticator, is_of_mysql
 from volbench.engine.rds_tokens import RdsTokens
 from volbench.engine.tls import (
     Connection,
     TlsConnection,
     client_options,
     connector_arguments,
+    is_on,
     mariadb_client_options,
+    password_withheld,
     tls_of,
 )
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.records.tls import TlsOptions
+from volbench.records.tls import VERIFYING, TlsOptions
 
 _log = logging.getLogger(__name__)
 _STATEMENT_CHARACTERS = 500
 CONNECT_TIMEOUT_S = 10
 OPTION_BYTES_MAX = 1 << 20
+_OWN_SECTION = "volbench"
+"""Of an option file: what no client program knows."""
 STATEMENT_TIMEOUT_S = 24 * 3600
 """No statement may take longer than a cell; a dead server closes the socket long before."""
 
@@ -39,7 +45,9 @@ STATEMENT_TIMEOUT_S = 24 * 3600
 class Account:
     """User and password, and the server's address: a Unix socket, else host, port and TLS.
 
-    With `tokens`, a token that is signed when it is needed takes the place of the password.
+    With `tokens`, a token that is signed when it is needed takes the place of the password. `password_unverified`
+    gives the password to a server over TCP whose certificate is not verified; `sends_clear` allows
+    mysql_clear_password with a verified one.
     """
 
     user: str
@@ -49,11 +57,18 @@ class Account:
     port: int | None = None
     tls: TlsOptions = field(default_factory=TlsOptions)
     tokens: RdsTokens | None = None
+    password_unverified: bool = False
+    sends_clear: bool = False
 
     @property
     def secret(self) -> str:
         """The password, or a token that is valid for some minutes. Raise EnvironmentLacks if none can be signed."""
         return self.tokens.current() if self.tokens else self.password
+
+    @property
+    def guards_password(self) -> bool:
+        """Whether the server, which could be anybody, gets no password, but a challenge's answer alone."""
+        return not (self.socket or self.tls.mode in VERIFYING or self.password_unverified)
 
     @property
     def address(self) -> str:
@@ -63,7 +78,7 @@ class Account:
     def client_options(self) -> dict[str, str]:
         """Return the options of a [client] section."""
         values = {"user": self.user, "password": self.secret, "socket": self.socket}
-        values |= {"loose-enable-cleartext-plugin": "1"} if self.tokens else {}
+        values |= {"loose-enable-cleartext-plugin": "1"} if self.tokens or self.sends_clear else {}
         if not self.socket:
             values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
             values |= {"protocol": "tcp"} if self.host == "localhost" else {}  # else programs look for a socket
@@ -74,6 +89,10 @@ class Account:
         """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
         lines = ["[client]", *(_option_line(name, value) for name, value in self.client_options().items())]
         lines += ["[client-mariadb]", *mariadb_client_options(TlsOptions() if self.socket else self.tls)]
+        if self.guards_password:  # in a section that MariaDB's programs read, and MySQL's do not
+            lines += ["[client-server]", f"plugin-dir={NO_PLUGINS}"]
+        if self.password_unverified:
+            lines += [f"[{_OWN_SECTION}]", "password-unverified=1"]
         return "\n".join(lines) + "\n"
 
 
@@ -94,7 +113,30 @@ def account_from(options: Mapping[str, str], *, socket: str = "") -> Account:
         host=options.get("host", ""),
         port=int(port) if port.isdigit() else None,
         tls=tls_of(options),
+        password_unverified=is_on(options, "password_unverified"),
+        sends_clear=is_on(options, "enable_cleartext_plugin") or is_on(options, "loose_enable_cleartext_plugin"),
     )
+
+
+def check_client(argv: Sequence[str]) -> None:
+    """Raise UsageError for a client program that would give the password to a server that could be anybody.
+
+    MariaDB's programs are kept from it by what is in their option file, MySQL's by nothing.
+    """
+    options = next((word.partition("=")[2] for word in argv if word.startswith("--defaults-file=")), "")
+    if options:
+        check_program(argv[0], account_from(read_option_file(Path(options))))
+
+
+def check_program(program: str, account: Account) -> None:
+    """Raise UsageError for a program with MySQL's client library and an account that guards its password."""
+    path = find_program(program)
+    if path and account.guards_password and account.secret and is_of_mysql(Path(path).resolve()):
+        raise password_withheld(
+            evidence=f"{account.address}: {path} has MySQL's client library, which gives the password to any "
+            f"server with TLS that asks for it; ssl-mode is {account.tls.mode}",
+            where=Path(path).name,
+        )
 
 
 def write_private(path: Path, text: str) -> None:
@@ -149,7 +191,12 @@ def read_option_file(path: Path) -> dict[str, str]:
         AttributeError,
     ) as error:  # its text would show a line of the file, possibly with the password
         raise EnvironmentLacks(f"the option file {path} cannot be parsed", evidence=type(error).__name__) from error
-    section = dict(parser["client"]) if parser.has_section("client") else {}
+    section = {
+        name: value
+        for title in ("client", _OWN_SECTION)
+        if parser.has_section(title)
+        for name, value in parser[title].items()
+    }
     return {name.replace("-", "_"): _unquoted((value or "").strip()) for name, value in section.items()}
 
 
@@ -177,7 +224,13 @@ def connection(
     )
     _log.debug("connect to %s as %s, schema %s", account.address, account.user, database)
     requires_tls = account.tls.encrypts and not account.socket
-    opened = (TlsConnection if requires_tls else Connection)(
+    authenticator = Authenticator(
+        is_trusted=not account.guards_password,
+        over_tcp=not account.socket,
+        sends_clear=bool(account.tokens or account.sends_clear) and account.tls.mode in VERIFYING,
+    )
+    opened = (TlsConnection if requires_tls else Connection).opened(
+        authenticator,
         user=account.user,
         password=account.secret,
         database=database,

@@ -6,7 +6,7 @@ import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import mysql.connector
 from mysql.connector.connection import MySQLConnection
@@ -15,6 +15,7 @@ from mysql.connector.network import MySQLSocket
 from pydantic import ValidationError
 
 from volbench.base import safe_files
+from volbench.engine.authentication import Authenticator, PasswordWithheldError
 from volbench.errors import UsageError
 from volbench.records.tls import TLS_KEYS, VERIFYING, SslMode, TlsOptions
 
@@ -42,6 +43,18 @@ class Connection(MySQLConnection):
 
     requires_tls = False
 
+    @classmethod
+    def opened(cls, authenticator: Authenticator, **options: Any) -> Self:
+        """Return a connection that authenticates so. Raises mysql.connector.Error."""
+        connection = cls()
+        connection._authenticator = authenticator
+        try:
+            connection.connect(**options)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def config(self, **kwargs: Any) -> None:
         """Take the arguments of `connect`. Send no file: by default, a server gets any that it asks for."""
         super().config(**{**kwargs, "allow_local_infile": False})
@@ -60,6 +73,8 @@ class Connection(MySQLConnection):
 
     def _do_handshake(self) -> None:
         super()._do_handshake()
+        if isinstance(self._authenticator, Authenticator) and self._handshake is not None:
+            self._auth_plugin = self._authenticator.first_plugin(str(self._handshake.get("auth_plugin")))
         if self.requires_tls and not self._client_flags & ClientFlag.SSL:
             raise mysql.connector.InterfaceError("the server offers no TLS", errno=_TLS_LACKING)
 
@@ -157,7 +172,10 @@ def mariadb_client_options(tls: TlsOptions) -> dict[str, str]:
 
 
 def tls_failure(error: mysql.connector.Error, tls: TlsOptions, *, address: str, where: str) -> UsageError | None:
-    """Return what is wrong with the TLS of a connection that failed; None for other failures."""
+    """Return what is wrong with the TLS of a connection that failed, or that it gives no password; else None."""
+    withheld = next((link for link in _causes(error) if isinstance(link, PasswordWithheldError)), None)
+    if withheld is not None:
+        return _withheld(withheld, tls, address=address, where=where)
     cause = next((link for link in _causes(error) if isinstance(link, ssl.SSLError)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return UsageError(
@@ -179,6 +197,24 @@ def tls_failure(error: mysql.connector.Error, tls: TlsOptions, *, address: str, 
     return None
 
 
+def password_withheld(*, evidence: str, where: str) -> UsageError:
+    """Return the refusal to give a password to a server that nobody vouches for."""
+    return UsageError(
+        "the server could be anybody, and would be given the password itself", where=where, evidence=evidence,
+        next_step="name the CA that signed the server's certificate (ssl-mode=VERIFY_IDENTITY, ssl-ca), or use the "
+        "server's Unix socket; password-unverified=yes gives the password to whoever answers there",
+    )  # fmt: skip
+
+
+def _withheld(error: PasswordWithheldError, tls: TlsOptions, *, address: str, where: str) -> UsageError:
+    if error.clear:
+        return UsageError(
+            "the server asks for the password in clear", where=where, evidence=f"{address}: {error.msg}",
+            next_step="if its account needs that (PAM, LDAP), put enable-cleartext-plugin into the option file",
+        )  # fmt: skip
+    return password_withheld(evidence=f"{address}: {error.msg}; ssl-mode is {tls.mode}", where=where)
+
+
 def _certificate_fault(cause: ssl.SSLCertVerificationError, tls: TlsOptions) -> str:
     if cause.verify_code in _NAME_CODES:
         return "the server's certificate is for another host"
@@ -190,14 +226,15 @@ def _certificate_fault(cause: ssl.SSLCertVerificationError, tls: TlsOptions) -> 
 
 
 def _mariadb_mode(options: Mapping[str, str]) -> str:
-    if _is_on(options, "ssl_verify_server_cert"):
+    if is_on(options, "ssl_verify_server_cert"):
         return "VERIFY_IDENTITY"
-    if _is_on(options, "skip_ssl") or options.get("ssl", "").lower() in {"0", "off", "false"}:
+    if is_on(options, "skip_ssl") or options.get("ssl", "").lower() in {"0", "off", "false"}:
         return "DISABLED"
-    return "REQUIRED" if _is_on(options, "ssl") and not options.get("ssl_ca") else ""
+    return "REQUIRED" if is_on(options, "ssl") and not options.get("ssl_ca") else ""
 
 
-def _is_on(options: Mapping[str, str], name: str) -> bool:
+def is_on(options: Mapping[str, str], name: str) -> bool:
+    """Return whether an option of a [client] section is set, as client programs understand it."""
     return name in options and options[name].lower() not in {"0", "off", "false"}
 
 

@@ -21,7 +21,7 @@ _SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
 _PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
 _PLAIN_OPTION = (
     r"(socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY)"
-    r"|rds-iam-region=[a-z]{2,5}(-[a-z]+)+-[0-9]"
+    r"|rds-iam-region=[a-z]{2,5}(-[a-z]+)+-[0-9]|password-unverified=(?i:yes|no)"
 )
 _PLAIN_DSN = re.compile(
     r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?"
@@ -31,15 +31,24 @@ _PLAIN_DSN = re.compile(
 _ANY_DSN = re.compile(r"(?i)\w*(?:sql|maria)\w*:/\S*|[\w+.-]*://[^/\s]*:\S*@\S*|[^\s/@:=]+:\S*@\S*")
 _REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-[0-9]")
 _PASSWORD_OPTIONS = frozenset({"password", "passwd", "pass", "pwd"})
-_DSN_OPTIONS = frozenset({"socket", "rds-iam-region", *(name.replace("_", "-") for name in TLS_KEYS)})
-_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file", "rds_iam_region", *TLS_KEYS)
+_DSN_OPTIONS = frozenset(
+    {"socket", "rds-iam-region", "password-unverified", *(name.replace("_", "-") for name in TLS_KEYS)}
+)
+_DSN_KEYS = (
+    "host", "port", "socket", "user", "schema_name", "option_file", "rds_iam_region", "password_unverified",
+    *TLS_KEYS,
+)  # fmt: skip
+
+
+_YES, _NO = ("yes", "1", "true", "on"), ("no", "0", "false", "off")
 
 
 def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     """Parse `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
 
     TLS options are those of MySQL's clients: `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/etc/ca.pem`, ssl-cert, ssl-key.
-    With `rds-iam-region=eu-west-1`, IAM tokens take the password's place.
+    With `rds-iam-region=eu-west-1`, IAM tokens take the password's place. `password-unverified=yes` gives the
+    password to a server whose certificate is not verified.
 
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
@@ -74,6 +83,9 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     region = values.get("rds_iam_region", "")
     if "rds_iam_region" in values and not _REGION.fullmatch(region):
         raise UsageError("rds-iam-region is no region of AWS", where=where, next_step="for example eu-west-1")
+    unverified = values.get("password_unverified", "no").lower()
+    if unverified not in (*_YES, *_NO):
+        raise UsageError("password-unverified is yes or no", where=where)
     try:
         port = url.port or 3306
     except ValueError as error:
@@ -90,6 +102,7 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         schema_name=schema,
         ssl_mode=mode,
         rds_iam_region=region,
+        password_unverified=unverified in _YES,
         **files,
     )
 

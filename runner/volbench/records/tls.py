@@ -45,6 +45,11 @@ class TlsOptions(Record):
 class ServerAccess(TlsOptions):
     """How a server that volbench did not start is connected to."""
 
+    password_unverified: bool = Field(
+        default=False,
+        description="Give the password itself to a server over TCP whose certificate is not verified, if it asks.",
+    )
+
     rds_iam_region: str = Field(
         default="",
         pattern=r"^([a-z]{2,5}(-[a-z]+)+-[0-9])?$",

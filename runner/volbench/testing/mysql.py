@@ -133,7 +133,8 @@ class VolumeMySqlContainer(MySqlContainer):
 
     def _root(self, container: WaitStrategyTarget) -> Account:
         host, port = container.get_container_host_ip(), container.get_exposed_port(self.port)
-        return Account(user="root", password=self.root_password, host=host, port=port)
+        # A server of this test's own, at a port of the engine's machine.
+        return Account(user="root", password=self.root_password, host=host, port=port, password_unverified=True)
 
     def _accounts(self) -> str:
         """Statements for --init-file, one a line: MySQL reads no statement over several lines there."""

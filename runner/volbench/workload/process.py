@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from volbench.base import programs
+from volbench.engine.connection import check_client
 from volbench.errors import EnvironmentLacks, StepFailed
 
 TERMINATE_TIMEOUT_S = 10.0
@@ -184,6 +185,7 @@ def run_tool(
     """
     name = Path(argv[0]).name
     require_tool(argv[0])
+    check_client(argv)
     with tempfile.TemporaryFile() as stderr:
         process = programs.Popen(
             argv,

@@ -41,6 +41,13 @@ def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(rds_tokens, "_signed", {})
 
 
+@pytest.fixture
+def ca(tmp_path: Path) -> Path:
+    """A file in the place of a CA's, which is read when somebody connects."""
+    (tmp_path / "ca.pem").write_text("not read here")
+    return tmp_path / "ca.pem"
+
+
 def _mac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
@@ -134,6 +141,7 @@ def test_without_credentials_the_next_step_is_named(monkeypatch: pytest.MonkeyPa
     [
         (AttachSpec(host=HOST, rds_iam_region="eu-west-1"), "TLS"),
         (AttachSpec(host=HOST, rds_iam_region="eu-west-1", ssl_mode="DISABLED"), "TLS"),
+        (AttachSpec(host=HOST, rds_iam_region="eu-west-1", ssl_mode="REQUIRED"), "TLS with a verified certificate"),
         (AttachSpec(socket="/run/s", rds_iam_region="eu-west-1", ssl_mode="REQUIRED"), "the host"),
     ],
 )
@@ -142,8 +150,8 @@ def test_a_token_is_never_sent_in_clear(spec: AttachSpec, lacks: str) -> None:
         account_of(spec, {})
 
 
-def test_a_token_takes_the_place_of_the_environments_password() -> None:
-    dsn = f"mysql://bench@{HOST}:3307/volbench?ssl-mode=REQUIRED&rds-iam-region=eu-west-1"
+def test_a_token_takes_the_place_of_the_environments_password(ca: Path) -> None:
+    dsn = f"mysql://bench@{HOST}:3307/volbench?ssl-ca={ca}&rds-iam-region=eu-west-1"
     account = account_of(parse_dsn(dsn), {"VOLBENCH_MYSQL_PASSWORD": "not-this"})
     assert account.tokens == TOKENS
     assert account.secret.startswith(f"{HOST}:3307/?")
@@ -152,8 +160,8 @@ def test_a_token_takes_the_place_of_the_environments_password() -> None:
     assert account.secret not in repr(account)
 
 
-def test_sysbench_gets_a_token_that_its_configuration_has_no_room_for() -> None:
-    account = account_of(AttachSpec(host=HOST, ssl_mode="REQUIRED", rds_iam_region="eu-west-1"), {})
+def test_sysbench_gets_a_token_that_its_configuration_has_no_room_for(ca: Path) -> None:
+    account = account_of(AttachSpec(host=HOST, ssl_ca=str(ca), rds_iam_region="eu-west-1"), {})
     left, variables = _with_token_apart(account)
     assert left.secret == ""
     plain = Account(user="u", password="short")  # noqa: S106 - a test's

@@ -114,7 +114,15 @@ def source_of(dataset: DatasetSpec) -> tuple[Account, str]:
         )  # fmt: skip
     pairs = dict(word.partition("=")[::2] for word in query.split("&") if word)
     values = {name.replace("-", "_"): value for name, value in pairs.items()}
-    unknown = values.keys() - {"socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "rds_iam_region"}
+    unknown = values.keys() - {
+        "socket",
+        "ssl_mode",
+        "ssl_ca",
+        "ssl_cert",
+        "ssl_key",
+        "rds_iam_region",
+        "password_unverified",
+    }
     if unknown:
         raise UsageError(f"the DSN has an unknown option {min(unknown)}", where="dataset.server")
     try:

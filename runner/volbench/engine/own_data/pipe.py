@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from volbench.base import programs, safe_files
-from volbench.engine.connection import Account
+from volbench.engine.connection import Account, check_client
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
 
@@ -76,6 +76,8 @@ def run_pipe(
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Run commands as a pipe; return the end of the last one's output. Raise StepFailed with what one printed."""
+    for argv in commands:
+        check_client(argv)
     processes: list[programs.Popen] = []
     with ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from volbench.base.environment import find_program
-from volbench.engine.connection import Account, MemoryFile
+from volbench.engine.authentication import NO_PLUGINS
+from volbench.engine.connection import Account, MemoryFile, check_program
 from volbench.engine.sysbench.tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
 from volbench.errors import EnvironmentLacks
 from volbench.records.base import Scalar
@@ -51,7 +52,10 @@ def sysbench_files(account: Account, schema: str) -> Iterator[SysbenchFiles]:
         if tls.encrypts:  # a directory only where there are files: a killed process leaves it behind
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volbench-sysbench-")))
             place_files(tls, build, directory)
+        check_program(sysbench_program(), account)
         account, environment = _with_token_apart(account)
+        if account.guards_password:
+            environment |= {"MARIADB_PLUGIN_DIR": NO_PLUGINS}
         with contextlib.closing(MemoryFile(sysbench_config(account, schema, tls_options(tls, build)))) as file:
             notes = tls_notes(tls, build)
             yield SysbenchFiles(config=file.path, directory=directory, notes=notes, environment=environment)
@@ -65,7 +69,9 @@ def _with_token_apart(account: Account) -> tuple[Account, dict[str, str]]:
     """
     if not account.tokens and len(account.password) <= SYSBENCH_LINE_BYTES_MAX:
         return account, {}
-    variables = {"MYSQL_PWD": account.secret, "LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN": "1"}
+    variables = {"MYSQL_PWD": account.secret}
+    if account.tokens or account.sends_clear:
+        variables |= {"LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN": "1"}
     return replace(account, password="", tokens=None), variables
 
 
