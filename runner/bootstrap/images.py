@@ -103,10 +103,16 @@ def _find_base(directories: Directories, console: Console) -> str:
         return local_base
     pulled = capabilities.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
     if pulled.code == 0:
-        console.say(f"an image registry answers: pulled {TOOLS_BASE}")
+        console.say(f"an image registry answers: pulled {pulled_digest(TOOLS_BASE)}")
         return TOOLS_BASE
     console.say(f"no image registry answers ({pulled.last_line}); building images from Debian packages")
     return offline.ensure_base(directories, console)
+
+
+def pulled_digest(image: str) -> str:
+    """Return `mysql@sha256:...` of an image that a registry gave: its tag may mean another one tomorrow."""
+    answer = capabilities.ask(["docker", "image", "inspect", "--format", '{{join .RepoDigests " "}}', image])
+    return answer.output.strip() if answer.code == 0 and "@sha256:" in answer.output else f"{image}, digest unknown"
 
 
 def _ensure_server(server: Server, base: str, directories: Directories, console: Console) -> None:
@@ -120,6 +126,7 @@ def _ensure_server(server: Server, base: str, directories: Directories, console:
             label=f"pulling {server.official}",
             timeout_s=PULL_LIMIT_S,
         )
+        console.say(f"pulled {pulled_digest(server.official)}")
         return
     built = f"volbench/{server.flavor}:new"
     console.say(f"building the {server.flavor} server image from Debian's {server.packages}")

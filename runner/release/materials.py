@@ -20,8 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PYTHON_LOCK = "requirements.lock"
-RUST_LOCK = "runner/emulator/Cargo.lock"
-EMULATOR = "volbench-emulator"
+RUST_LOCKS = ("runner/emulator/Cargo.lock", "runner/lexer/Cargo.lock")
 PAGE_LIBRARY = "runner/volbench/report/page/bokeh.min.js"
 _NAMESPACE = uuid.UUID("6f1d7e5a-0c1b-5b52-9d0b-2b1f3a1c7e10")
 _PROJECT = "volbench (pyproject.toml"
@@ -71,7 +70,7 @@ def read_python_lock(text: str) -> list[Material]:
 
 
 def read_rust_lock(text: str) -> list[Material]:
-    """Return the crates of a Cargo.lock but for the emulator itself. Raise ValueError, KeyError."""
+    """Return the crates of a Cargo.lock; those of this project have no hash there. Raise ValueError, KeyError."""
     packages = tomllib.loads(text)["package"]
     by_name: dict[str, list[str]] = {}
     for package in packages:
@@ -87,10 +86,9 @@ def read_rust_lock(text: str) -> list[Material]:
             name=package["name"],
             version=package["version"],
             needed_by=frozenset(parents.get(f"{package['name']} {package['version']}", ())),
-            sha256=package["checksum"],
+            sha256=package["checksum"] if "source" in package else "",
         )
         for package in packages
-        if package["name"] != EMULATOR
     ]
 
 
@@ -111,12 +109,14 @@ def bill_of_materials(source: Path, version: str, epoch: int) -> str:
             purl=PackageURL("pypi", name="volbench", version=version),
         )
     )
-    rust_lock = tomllib.loads((source / RUST_LOCK).read_text(encoding="utf-8"))
-    emulator = next(package for package in rust_lock["package"] if package["name"] == EMULATOR)
-    project.add(f"{EMULATOR} {emulator['version']}", _emulator(emulator["version"]), ("volbench",))
     project.add_python(read_python_lock((source / PYTHON_LOCK).read_text(encoding="utf-8")), _core(source))
-    for crate in read_rust_lock((source / RUST_LOCK).read_text(encoding="utf-8")):
-        project.add(f"{crate.name} {crate.version}", _component("cargo", crate, RUST_LOCK), crate.needed_by)
+    for lock in RUST_LOCKS:
+        for crate in read_rust_lock((source / lock).read_text(encoding="utf-8")):
+            key = f"{crate.name} {crate.version}"
+            if crate.sha256:
+                project.add(key, _component("cargo", crate, lock), crate.needed_by)
+            else:
+                project.add(key, _own_crate(crate), ("volbench",))
     project.add("bokehjs", _page_library(source / PAGE_LIBRARY), ("volbench",))
     return project.to_json(serial=uuid.uuid5(_NAMESPACE, f"{version} {epoch}"), epoch=epoch)
 
@@ -191,8 +191,8 @@ def _component(kind: str, material: Material, lock: str) -> Component:
     )
 
 
-def _emulator(version: str) -> Component:
-    return Component(name=EMULATOR, version=version, type=ComponentType.APPLICATION, bom_ref=EMULATOR)
+def _own_crate(crate: Material) -> Component:
+    return Component(name=crate.name, version=crate.version, type=ComponentType.APPLICATION, bom_ref=crate.name)
 
 
 def _page_library(path: Path) -> Component:

@@ -12,7 +12,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from release.materials import PAGE_LIBRARY, PYTHON_LOCK, RUST_LOCK, bill_of_materials, read_python_lock
+from release.materials import PAGE_LIBRARY, PYTHON_LOCK, RUST_LOCKS, bill_of_materials, read_python_lock
 
 ROOT = Path(__file__).parents[3]
 EPOCH = 1_700_000_000
@@ -32,11 +32,12 @@ def test_it_fits_its_schema_and_is_always_the_same(bill: str) -> None:
 def test_it_has_every_package_of_the_lock_files(bill: str) -> None:
     listed = {(part["purl"].partition("/")[0], part["name"], part["version"]) for part in parts(bill)}
     pins = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / PYTHON_LOCK).read_text(), re.MULTILINE)
-    crates = tomllib.loads((ROOT / RUST_LOCK).read_text())["package"]
+    crates = [crate for lock in RUST_LOCKS for crate in tomllib.loads((ROOT / lock).read_text())["package"]]
+    assert sorted(str(path.relative_to(ROOT)) for path in (ROOT / "runner").glob("*/Cargo.lock")) == sorted(
+        RUST_LOCKS
+    )
     expected = {("pkg:pypi", re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in pins}
-    expected |= {
-        ("pkg:cargo", crate["name"], crate["version"]) for crate in crates if crate["name"] != "volbench-emulator"
-    }
+    expected |= {("pkg:cargo", crate["name"], crate["version"]) for crate in crates if "source" in crate}
     assert {entry for entry in listed if entry[0] != "pkg:npm"} == expected
 
 
@@ -49,7 +50,7 @@ def test_it_tells_what_is_needed_by_what_and_always(bill: str) -> None:
     scope = {part["name"]: part.get("scope") for part in content["components"]}
     assert (scope["pydantic-core"], scope["duckdb"], scope["hatchling"]) == ("required", "optional", "excluded")
     needs = {entry["ref"]: entry.get("dependsOn", []) for entry in content["dependencies"]}
-    assert "volbench-emulator" in needs["volbench"]
+    assert {"volbench-emulator", "volbench-lexer"} <= set(needs["volbench"])
     assert any(ref.startswith("cargo:fuser@") for ref in needs["volbench-emulator"])
     (rich,) = [ref for ref in needs if ref.startswith("pypi:rich@")]
     assert any(ref.startswith("pypi:pygments@") for ref in needs[rich])
