@@ -1,28 +1,38 @@
-"""Results in Python: `run = volbench.open("results/...")`.
+"""Runs in Python: `run = volbench.run("suites/quick.yaml", volumes={...})`, `run = volbench.open("results/...")`.
 
 A run is read when it is opened and does not change afterwards. Tables are pyarrow Tables: `.to_pandas()` makes a
-pandas DataFrame, `polars.from_arrow(table)` a polars one; neither is a dependency of volbench. What this module and
-the records of `volbench.records.report` name stays compatible within a major version.
+pandas DataFrame, `polars.from_arrow(table)` a polars one; neither is a dependency of volbench. CONTRIBUTING.md
+says what stays compatible from version to version.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
+from volbench.base.text import ignore_messages
 from volbench.errors import UsageError
 from volbench.records.report import ComparisonRow, FindingRow, Report, Summary, TimeBudgetRow, TimeDifferenceRow
 from volbench.report.build import report_of
 from volbench.report.formats.html import html
+from volbench.report.formats.terminal import summary_lines
 from volbench.report.page_data import page_data
 from volbench.report.render import Format, text_of
+from volbench.session.planner import TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.session.progress import ProgressLines
+from volbench.session.runner import Invocation, create, execute
 from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
+from volbench.store.run_names import run_path
 
 METRICS_SCHEMA = pa.schema(
     [
@@ -157,6 +167,10 @@ class Run:
             )
         return tuple(rows)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of a run: the lines that the command line prints."""
+        return f"<pre>{escape(chr(10).join(summary_lines(self.report)))}</pre>"
+
     def render(self, wanted: Format) -> str:
         """The report as text: `html`, `md`, `json`, `junit` or `csv`."""
         if wanted == "html":
@@ -179,8 +193,83 @@ class Run:
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """The run in a directory such as `results/20260131T120000Z-quick-1a2b3c`.
+    """Return the run in a directory such as `results/20260131T120000Z-quick-1a2b3c`.
+
+    A run's id, and `latest` for the newest one, are looked for below results/, as on the command line.
 
     Raises UsageError when the directory is not a run's, RunUnreadable when it is damaged.
     """
-    return Run(RunDirectory.open(Path(path)))
+    return Run(RunDirectory.open(run_path(Path(path))))
+
+
+def run(
+    suite: str | os.PathLike[str],
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    target: str | TargetRequest = "auto",
+    results: str | os.PathLike[str] = "results",
+    until: Literal["decided", "all_cells"] | None = None,
+    budget: str = "",
+    progress: Callable[[str], None] | None = None,
+    time_limit_s: float | None = None,
+) -> Run:
+    """Run a suite on volumes as `volbench run` does, and return the run, with or without a verdict.
+
+    An interruption (Ctrl-C, also of a notebook's kernel) ends the cell and removes what it made; `volbench resume`
+    continues the run.
+
+    Args:
+        suite: a suite's file, or a shipped one such as "suites/quick.yaml".
+        volumes: name to SPEC, directory, or DSN of a server that runs already (`mysql://...`); the first is the
+            baseline. None: those of the suite.
+        settings: keys of the suite, such as {"repeats": 3, "steps.0.duration": "5s"}.
+        target: auto, local, docker, kubernetes or attach; a TargetRequest has its options, too.
+        results: where the run's directory goes.
+        until: `decided`: stop when every pair of volumes has a verdict; None: as the suite says.
+        budget: begin no block of cells that would not end within this time, such as "10m"; implies `decided`.
+        progress: gets a line for each step of the work, such as `print`.
+        time_limit_s: after which the run is interrupted and fails.
+
+    Raises the errors of the command line: UsageError, EnvironmentLacks, Refused, StepFailed; KeyboardInterrupt.
+    """
+    say = progress or ignore_messages
+    servers = {name: str(spec) for name, spec in (volumes or {}).items() if str(spec).startswith("mysql://")}
+    specs = [f"{name}={_spec_of(spec)}" for name, spec in (volumes or {}).items() if name not in servers]
+    request = target if isinstance(target, TargetRequest) else TargetRequest(target=target)
+    request = replace(request, servers=(*request.servers, *(f"{name}={dsn}" for name, dsn in servers.items())))
+    budget_s = budget_seconds(budget, until)
+    values = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in (settings or {}).items()
+    ]
+    values = until_settings("decided" if budget_s is not None else until, values)
+    command = _command(suite, specs, request, values)
+    planned = make_plan(Path(suite), specs, request, settings=values, command=command, say=say)
+    directory = create(planned, Path(results), say)
+    say(f"results: {directory.path}")
+    lines = ProgressLines(directory, say)
+    invocation = Invocation(
+        attached=planned.attached, watch=lines, say=say, budget_s=budget_s, time_limit_s=time_limit_s
+    )
+    ended = execute(directory, invocation)
+    lines.report_finished()
+    if ended.error is not None:
+        raise ended.error
+    return Run(directory)
+
+
+def _spec_of(volume: str | os.PathLike[str]) -> str:
+    """Return the SPEC of a volume; a path object is a directory."""
+    return volume if isinstance(volume, str) else f"path:{Path(volume).absolute()}"
+
+
+def _command(
+    suite: str | os.PathLike[str], specs: Sequence[str], request: TargetRequest, values: Sequence[str]
+) -> list[str]:
+    """Return the command line that does the same, for the run's record and its report."""
+    options = {
+        "--volume": specs, "--set": values, "--server": request.servers, "--option-file": request.option_files,
+        "--target-option": request.options, "--tools-image": [request.tools] if request.tools else [],
+        "--target": [request.target],
+    }  # fmt: skip
+    return ["volbench", "run", os.fspath(suite), *(f"{o}={v}" for o, texts in options.items() for v in texts)]

@@ -35,7 +35,6 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fake_api_server import NAMESPACE, PODS, FakeApiServer, serving  # noqa: E402
 from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
 
-from volbench.cli.targets import make_target  # noqa: E402
 from volbench.execute.run import Orchestrator  # noqa: E402
 from volbench.placement.interface import Job  # noqa: E402
 from volbench.placement.kubernetes import placement as placement_module  # noqa: E402
@@ -43,6 +42,7 @@ from volbench.placement.kubernetes.manifests import AGENT, KEEPER  # noqa: E402
 from volbench.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
 from volbench.records.cell import CellResult, PreparedTemplate  # noqa: E402
 from volbench.records.run import PlannedCell, RunRecord  # noqa: E402
+from volbench.session.targets import make_target  # noqa: E402
 from volbench.store.files import write_record  # noqa: E402
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory  # noqa: E402
 

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "placement/kubernetes/result.py": "a pod's result.json, as the row result.json",
     "placement/kubernetes/run_watch.py": "events of the API server, tests/unit/placement/test_kubernetes_watch.py",
     "placement/processes.py": "PID files below a marked directory",
-    "store/downloads.py": "what volbench wrote beside a download",
+    "session/downloads.py": "what volbench wrote beside a download",
     "store/run_directory.py": "attempts that were set apart are read as results",
     "validation/queries/classes.py": "processes read parts as the row slow-log-classes reads all",
     "validation/queries/comparison.py": "the parser of plans is the row query-plan",

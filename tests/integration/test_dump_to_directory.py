@@ -13,8 +13,8 @@ from live_run import FINISHED, SMALL, SUITE, Bench
 from s3_server import NAME, credentials, s3, s3_address
 from scratch_server import scratch_server
 
-from volbench.cli.runs.plan import make_plan
 from volbench.errors import EXIT_ENVIRONMENT, UsageError
+from volbench.session.planner import TargetRequest, make_plan
 
 __all__ = ["credentials", "s3", "s3_address"]
 
@@ -107,7 +107,7 @@ def test_a_run_dumps_to_a_bucket_and_removes_its_object(
     assert refused.code == EXIT_ENVIRONMENT
     assert "the bucket does not take the dump" in refused.output
     with pytest.raises(UsageError, match="needs cells that run on this machine"):
-        make_plan(SUITE, ["a=path:/tmp"], target="docker", settings=[steps])
+        make_plan(SUITE, ["a=path:/tmp"], TargetRequest(target="docker"), settings=[steps])
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_a_directory_that_cannot_be_used_is_refused_before_anything_begins(
     target: str, place: str, fault: str
 ) -> None:
     with pytest.raises(UsageError, match=fault):
-        make_plan(SUITE, ["a=path:/tmp"], target=target, settings=settings(Path(place)))
+        make_plan(SUITE, ["a=path:/tmp"], TargetRequest(target=target), settings=settings(Path(place)))

@@ -18,7 +18,7 @@ from volbench.base import safe_files
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused
 from volbench.observe.observer import ObserveOptions, _make_directory
 from volbench.records.cell import AttachSpec
-from volbench.store.downloads import download
+from volbench.session.downloads import download
 from volbench.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked by an unprivileged user")

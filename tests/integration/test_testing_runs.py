@@ -55,9 +55,9 @@ def test_a_run_on_a_directory_and_an_emulated_volume_has_its_figures(disk: Path,
     assert isinstance(run.findings, tuple)
 
 
-def test_a_suite_that_is_wrong_fails_with_the_output_of_the_command(disk: Path, tmp_path: Path) -> None:
+def test_a_suite_that_is_wrong_fails_as_on_the_command_line(disk: Path, tmp_path: Path) -> None:
     settings = {"steps.0.thraeds": 1}
-    with pytest.raises(UsageError, match="exit code 2") as raised:
+    with pytest.raises(UsageError, match="the suite has 1 fault") as raised:
         run_suite("suites/quick.yaml", {"disk": disk}, settings=settings, results=tmp_path / "results")
     assert "perhaps you meant" in raised.value.evidence
 

@@ -75,6 +75,11 @@ def show_text(text: str) -> None:
     sys.stdout.write(escape_controls(text) if sys.stdout.isatty() else text)
 
 
+def typed_command() -> list[str]:
+    """Return the command line of this process, as a run's record and its report show it."""
+    return ["volbench", *sys.argv[1:]]
+
+
 def interactive() -> bool:
     """Return whether stdin and stderr are terminals, so that a prompt is possible."""
     return sys.stdin.isatty() and sys.stderr.isatty()

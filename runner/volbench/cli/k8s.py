@@ -16,7 +16,6 @@ from ruamel.yaml.scalarstring import walk_tree
 from volbench.base.text import size
 from volbench.base.units import MIB
 from volbench.cli import console, k8s_runner, options
-from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import UsageError
 from volbench.execute.cell_spec import cell_spec
@@ -29,6 +28,7 @@ from volbench.placement.kubernetes.options import read_options
 from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.base import parse_duration_s
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
+from volbench.session.planner import TargetRequest, make_plan
 from volbench.store.run_directory import new_run_id
 from volbench.volume.interface import OpenVolume
 
@@ -59,9 +59,8 @@ def render(
 
     The template's key, which the preparation makes, is a placeholder.
     """
-    planned = make_plan(
-        suite, volume, target="kubernetes", settings=settings, target_options=target_option, tools=tools
-    )
+    request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     namespace = read_options(planned.run.target_options).namespace
     printer = YAML()
     printer.default_flow_style = False

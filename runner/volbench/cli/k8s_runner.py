@@ -11,14 +11,15 @@ import typer
 
 from volbench.analysis.credits.prices import load_prices
 from volbench.cli import console, options
-from volbench.cli.runs.plan import make_plan, show_plan
-from volbench.cli.runs.price import check_cost, price_run
-from volbench.cli.runs.run import resume as resume_run
-from volbench.cli.runs.run import run as new_run
-from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
+from volbench.cli.runs.plan import show_plan
+from volbench.cli.runs.run import begin_run, resume_run
+from volbench.errors import EXIT_NO_GO, UsageError
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.kubernetes.options import parse_options
-from volbench.store.run_directory import find_runs
+from volbench.session.planner import TargetRequest, make_plan
+from volbench.session.price import check_cost, price_run
+from volbench.store.bucket import Bucket
+from volbench.store.run_directory import RunDirectory, find_runs
 
 Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: the current one.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
@@ -46,9 +47,8 @@ def submit(
     from volbench.volume.kinds.claim import object_name  # noqa: PLC0415
 
     chosen = parse_options(target_option)
-    planned = make_plan(
-        suite, volume, target="kubernetes", settings=settings, target_options=target_option, tools=tools
-    )
+    request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     show_plan(planned)
     if cost_max is not None:
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
@@ -107,7 +107,10 @@ def in_cluster(
     resume: Annotated[str, typer.Option(envvar="VOLBENCH_RESUME", help="Run to continue; none: a new run.")] = "",
     results_to: options.ResultsTo = "",
 ) -> None:
-    """Run as the pod of the runner's Job: continue the Job's run if an earlier pod began one, else begin one."""
+    """Run as the pod of the runner's Job: continue the Job's run if an earlier pod began one, else begin one.
+
+    A run without a verdict is done all the same: the Job succeeds.
+    """
     directory = results / job_uid
     if resume:
         paths = [run.path for parent in (results, *results.glob("*/")) for run in find_runs(parent)]
@@ -119,17 +122,14 @@ def in_cluster(
             )  # fmt: skip
     else:
         path = next((run.path for run in reversed(find_runs(directory))), None)
-    try:
-        if path is not None:
-            resume_run(path, results_to=results_to)
-        else:
-            new_run(
-                suite, volume, target="kubernetes", settings=settings, target_option=target_option, out=directory,
-                yes=True, results_to=results_to,
-            )  # fmt: skip
-    except typer.Exit as end:
-        if end.exit_code != EXIT_UNDECIDED:  # a run without a verdict is done all the same: the Job succeeds
-            raise
+    bucket = Bucket(results_to) if results_to else None
+    if path is not None:
+        resume_run(RunDirectory.open(path), bucket=bucket)
+        return
+    request = TargetRequest(target="kubernetes", options=target_option)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
+    show_plan(planned)
+    begin_run(planned, directory, bucket=bucket)
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from volbench.cli.run_names import run_path, run_paths
+from volbench.store.run_names import run_path, run_paths
 
 SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
 RunPath = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ class Interruptions:
         self.forced = threading.Event()
         self._received = False
         self._deferrals = 0
+        self._in_main_thread = False
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -25,6 +27,7 @@ class Interruptions:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        self._in_main_thread = True
         before = {number: signal.getsignal(number) for number in _SIGNALS}
         for number, handler in before.items():
             if number != signal.SIGHUP or handler is not signal.SIG_IGN:  # ignored under nohup(1)
@@ -34,6 +37,13 @@ class Interruptions:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def interrupt(self) -> None:
+        """Interrupt the block as Ctrl-C does; may be called from any thread, while the block runs."""
+        if self._in_main_thread:
+            os.kill(os.getpid(), signal.SIGINT)  # Python runs handlers in the main thread
+        else:
+            self._received = True
 
     def check(self) -> None:
         """Raise KeyboardInterrupt in a thread that signals do not reach, once a signal has come."""

@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from volbench.base.text import ignore_messages
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.budget import why_over_budget
@@ -63,10 +64,6 @@ def never_decided(directory: RunDirectory) -> str:  # noqa: ARG001 - as others o
 def no_replacements(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
     """Repeat no invalid cell."""
     return ()
-
-
-def ignore_messages(text: str) -> None:
-    """Discard messages."""
 
 
 def ignore_states(state: CellState) -> None:
@@ -137,6 +134,10 @@ class Orchestrator:
             undone = [cell.cell_id for cell in pending_cells(self._directory)]
             journal.append("run_finished", failed=undone)
         return outcome
+
+    def interrupt(self) -> None:
+        """End the run as Ctrl-C does, from another thread; `run` raises KeyboardInterrupt after its cleanup."""
+        self._interruptions.interrupt()
 
     def _open_and_run(self, *, resumed: bool) -> list[VolbenchError]:
         with ExitStack() as stack:

@@ -6,42 +6,35 @@ import contextlib
 import fcntl
 import json
 import os
-import signal
 import statistics
-import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from volbench import api
 from volbench.analysis.gate.gate import gate_report
 from volbench.analysis.gate.sign import tail
 from volbench.api import Run
-from volbench.base import programs, safe_files
+from volbench.base import safe_files
 from volbench.errors import (
-    EXIT_ENVIRONMENT,
-    EXIT_OK,
-    EXIT_UNDECIDED,
-    EXIT_USAGE,
-    EnvironmentLacks,
-    StepFailed,
     UsageError,
     VolbenchError,
 )
 from volbench.profile.spec import parse_volume
-from volbench.records.base import Scalar
 from volbench.records.goals.gate import Decision, Gate
 from volbench.records.goals.policy import POLICY_SCHEMA
 from volbench.report.formats.gate import render_gate
-from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import check_policy
 from volbench.testing.leftovers import private_directory
 from volbench.testing.volumes import MountedVolume
 
 RUN_S_MAX = 3600.0
 CI_LEVEL = 0.95
-_END_S_MAX = 120.0
-_OUTPUT_CHARACTERS = 3000
+LINES_MAX = 40
+"""Lines of a run's output that an error shows."""
 _LOCK = "testing-runs.lock"
 """In this user's cache, whatever VOLBENCH_CACHE a session has; nobody else can hold it."""
 VolumeOfRun = str | Path | MountedVolume
@@ -166,7 +159,7 @@ def run_suite(
     suite: str | Path,
     volumes: Mapping[str, VolumeOfRun],
     *,
-    settings: Mapping[str, Scalar] | None = None,
+    settings: Mapping[str, object] | None = None,
     target: str = "auto",
     results: Path | None = None,
     timeout_s: float = RUN_S_MAX,
@@ -181,21 +174,23 @@ def run_suite(
         results: where the run's directory goes; None: a new directory, which stays.
         timeout_s: for the run, without the time that it waits for others.
 
-    Raises UsageError, EnvironmentLacks or StepFailed with the output of a run that failed.
+    Raises what `volbench.run` raises, with the last lines of the run's output as a note.
     """
     if not volumes:
         raise UsageError("a run needs a volume", where="run_suite", next_step='volumes={"a": "path:/mnt/a"}')
     results = results or Path(tempfile.mkdtemp(prefix="volbench-results-"))
+    lines: deque[str] = deque(maxlen=LINES_MAX)
     with _alone_on_this_machine(), private_directory() as directory:
-        argv = ["run", str(suite), "--target", target, "--out", str(results)]
-        for name, volume in volumes.items():
-            argv += ["--volume", f"{name}={_spec_of(volume, directory)}"]
-        for key, value in (settings or {}).items():
-            argv += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-        before = {run.path for run in find_runs(results)}
-        _run([*argv, "--yes"], timeout_s)
-    (directory_of_run,) = [run for run in find_runs(results) if run.path not in before]
-    return MeasuredRun(RunDirectory.open(directory_of_run.path))
+        specs = {name: _spec_of(volume, directory) for name, volume in volumes.items()}
+        try:
+            run = api.run(
+                suite, specs, settings=settings, target=target, results=results, progress=lines.append,
+                time_limit_s=timeout_s,
+            )  # fmt: skip
+        except VolbenchError as error:
+            error.add_note("\n".join(lines))  # pytest shows it below the error
+            raise
+    return MeasuredRun(RunDirectory.open(run.path))
 
 
 def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
@@ -221,45 +216,6 @@ def _alone_on_this_machine() -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _run(argv: list[str], timeout_s: float) -> None:
-    """Run the command to its end; interrupt it as a user would where this test ends first."""
-    with tempfile.TemporaryFile() as output:
-        process = programs.start_python(
-            "-m", "volbench", *argv, cwd=str(Path.cwd()),  # where the paths of suite and settings begin
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-        try:
-            code: int | None = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            _interrupt(process)
-        output.seek(0)
-        text = output.read().decode(errors="replace")[-_OUTPUT_CHARACTERS:]
-    if code not in (EXIT_OK, EXIT_UNDECIDED):  # without a verdict the figures are there all the same
-        raise _failure(code, text, timeout_s)
-
-
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """End the run by SIGINT, on which it removes its servers and volumes; by SIGKILL where it does not end."""
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_END_S_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _failure(code: int | None, text: str, timeout_s: float) -> VolbenchError:
-    message = (
-        f"the run did not end within {timeout_s:g} s" if code is None else f"the run ended with exit code {code}"
-    )
-    kind = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: EnvironmentLacks}.get(code or 0, StepFailed)
-    return kind(message, where="run_suite", evidence=text.strip())
 
 
 def _policy_text(conditions: Sequence[str], confidence: float) -> str:

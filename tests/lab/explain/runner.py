@@ -15,11 +15,11 @@ import yaml
 
 from explain.conditions import Setup
 from explain.injection import Done, Injector, Place
-from volbench.cli.runs.plan import make_plan
-from volbench.cli.targets import make_target
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.run import Orchestrator
 from volbench.placement.workspace import Workspace, default_cache
+from volbench.session.planner import TargetRequest, make_plan
+from volbench.session.targets import make_target
 from volbench.store.run_directory import RunDirectory
 
 HERE = Path(__file__).parent
@@ -106,7 +106,7 @@ def volume_text(setup: Setup, disk: Path) -> str:
 
 def _execute(setup: Setup, suite: Path, run_place: Path, disk: Path, done: list[Done]) -> None:
     results = run_place / RESULTS
-    planned = make_plan(suite, [volume_text(setup, disk)], target="docker", settings=[])
+    planned = make_plan(suite, [volume_text(setup, disk)], TargetRequest(target="docker"))
     results.mkdir()
     directory = RunDirectory.create(results, planned.run)
     target, volumes = make_target(planned.run)

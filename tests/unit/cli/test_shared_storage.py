@@ -10,13 +10,15 @@ import typer
 
 from volbench.cli import console
 from volbench.cli.runs import run as run_command
-from volbench.cli.runs.plan import Planned, caveats_of, make_plan, show_plan, storage_caveats, volumes_share_storage
+from volbench.cli.runs.plan import show_plan
+from volbench.session.caveats import caveats_of, storage_caveats, volumes_share_storage
+from volbench.session.planner import Planned, TargetRequest, make_plan
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
 
 
 def planned(a: Path, b: Path) -> Planned:
-    return make_plan(QUICK, [f"a=path:{a}", f"b=path:{b}"], target="local", settings=[])
+    return make_plan(QUICK, [f"a=path:{a}", f"b=path:{b}"], TargetRequest(target="local"))
 
 
 @pytest.fixture
@@ -59,10 +61,12 @@ def test_a_plan_warns_of_data_that_fit_in_the_buffer_pool(tmp_path: Path, pool: 
     plan = make_plan(
         QUICK,
         [f"a=path:{tmp_path}"],
-        target="local",
+        TargetRequest(target="local"),
         settings=[f"engine.config.innodb_buffer_pool_size={pool}"],
     )
-    assert any("fit in the buffer pool" in caveat for caveat in caveats_of(plan)) is warned
+    assert (
+        any("fit in the buffer pool" in caveat for caveat in caveats_of(plan.run, plan.cost.volume_bytes)) is warned
+    )
 
 
 @pytest.mark.parametrize(("same", "default"), [(False, False), (True, True)])
@@ -100,11 +104,11 @@ def test_a_plan_says_which_disk_is_too_small_for_a_cell(
     (tmp_path / "b").mkdir()
     volumes = [f"gp3=emulated:ebs-gp3?dir={tmp_path}/new/a", f"b=path:{tmp_path}/b"]
     free = {"bytes": 10 * 2**30}
-    monkeypatch.setattr("volbench.cli.runs.space.free_bytes", lambda _: free["bytes"])
-    plan = make_plan(QUICK, volumes, target="local", settings=[])
-    assert not [line for line in caveats_of(plan) if "a cell needs" in line]
+    monkeypatch.setattr("volbench.session.space.free_bytes", lambda _: free["bytes"])
+    plan = make_plan(QUICK, volumes, TargetRequest(target="local"))
+    assert not [line for line in caveats_of(plan.run, plan.cost.volume_bytes) if "a cell needs" in line]
     free["bytes"] = 300 * 2**20
-    emulated, path = [line for line in caveats_of(plan) if "a cell needs" in line]
+    emulated, path = [line for line in caveats_of(plan.run, plan.cost.volume_bytes) if "a cell needs" in line]
     assert emulated.startswith("Volume gp3: a cell needs about ")
     assert f"and {tmp_path}, which holds the data of an emulated volume, has 300 MiB free." in emulated
     assert f"and {tmp_path}/b, which holds the volume," in path

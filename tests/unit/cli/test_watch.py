@@ -11,11 +11,12 @@ import pytest
 from synthetic_run import build_run, two_volumes
 
 from volbench.cli import console
-from volbench.cli.runs.watch import TimeLeft, progress_watcher, result_text
+from volbench.cli.runs.watch import progress_watcher
 from volbench.execute.cell.progress import Progress
 from volbench.execute.run import CellState
 from volbench.plan.cost import estimate
 from volbench.records.cell import CellResult
+from volbench.session.progress import TimeLeft, result_text
 from volbench.store.run_directory import RunDirectory
 
 

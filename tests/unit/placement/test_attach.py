@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from volbench.cli.runs.plan import make_plan
 from volbench.errors import UsageError
 from volbench.placement.attach import (
     attach_of,
@@ -18,6 +17,7 @@ from volbench.placement.attach import (
     without_password,
 )
 from volbench.records.run import RunRecord
+from volbench.session.planner import TargetRequest, make_plan
 
 SUITE = Path(__file__).parents[3] / "suites" / "quick.yaml"
 SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen
@@ -102,7 +102,7 @@ A, B = "a=mysql://u@db1:3307/x", "b=mysql://u@localhost/y?socket=/run/b.sock"
 def test_the_servers_of_a_run_are_those_of_its_record(named: list[str]) -> None:
     """For `resume`: one server is in the target's options, several are in the volumes that stand for them."""
     planned = make_plan(
-        SUITE, [], target="auto", settings=["repeats=2"], servers=named, option_files=["/etc/all.cnf"]
+        SUITE, [], TargetRequest(servers=named, option_files=["/etc/all.cnf"]), settings=["repeats=2"]
     )
     run = RunRecord.model_validate_json(planned.run.model_dump_json(by_alias=True))
     assert attach_of(run) == planned.attached == parse_servers(named, ["/etc/all.cnf"])

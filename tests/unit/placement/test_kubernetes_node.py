@@ -11,13 +11,13 @@ from fake_cluster import CLASSES, NODES, VOLUMES
 from node_bench import LOCAL, RUN_ID, ZONE, Bench, preferred, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.cli.targets import measured_nodes
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options, volumes_of
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.pods import Trouble, mount_trouble, waiting_trouble
 from volbench.placement.kubernetes.result import enrich_from_cluster
 from volbench.records.cell import CellResult
+from volbench.session.targets import measured_nodes
 from volbench.store.run_directory import RESULT_FILE
 from volbench.volume.cluster import NotFound
 from volbench.volume.kinds.claim_facts import identity

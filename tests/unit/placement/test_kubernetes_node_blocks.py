@@ -11,7 +11,6 @@ from fake_cluster import NODES
 from node_bench import LOCAL, RUN_ID, ZONE, Bench, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.cli.runs.plan import _nodes
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.node_blocks import (
@@ -26,6 +25,7 @@ from volbench.placement.kubernetes.target import KubernetesTarget
 from volbench.placement.workspace import Workspace
 from volbench.profile.spec import parse_volume
 from volbench.records.run import PlannedCell
+from volbench.session.caveats import node_lines
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import claim_manifest, claim_name
 from volbench.volume.kinds.claim_facts import SELECTED_NODE
@@ -248,7 +248,7 @@ def test_the_plan_says_what_each_node_measures_and_whether_that_can_decide(
 ) -> None:
     made = Synthetic(volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")), repeats=5, steps=())
     run = build_run(tmp_path, made).run
-    assert list(_nodes(run)) == []
-    lines = list(_nodes(run.model_copy(update={"target_options": {"nodes": nodes}})))
+    assert list(node_lines(run)) == []
+    lines = list(node_lines(run.model_copy(update={"target_options": {"nodes": nodes}})))
     assert lines[0].startswith(f"{nodes} nodes, one after the other, with {'4, 1' if nodes == '2' else '1, 1, 1'}")
     assert (len(lines) == 2) is impossible

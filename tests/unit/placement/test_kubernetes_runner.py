@@ -92,8 +92,10 @@ class Commands:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.resumed: list[Path] = []
         self.begun: list[Path] = []
-        monkeypatch.setattr(k8s_runner, "resume_run", lambda path, **_: self.resumed.append(path))
-        monkeypatch.setattr(k8s_runner, "new_run", lambda *_, out, **__: self.begun.append(out))
+        monkeypatch.setattr(k8s_runner, "resume_run", lambda directory, **_: self.resumed.append(directory.path))
+        monkeypatch.setattr(k8s_runner, "make_plan", lambda *_, **__: None)
+        monkeypatch.setattr(k8s_runner, "show_plan", lambda _: None)
+        monkeypatch.setattr(k8s_runner, "begin_run", lambda _, results, **__: self.begun.append(results))
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from s3_server import NAME, credentials, s3, s3_address
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
-from volbench.cli import console
 from volbench.cli.main import app
 from volbench.cli.runs import run as run_command
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.execute.run import CellState
+from volbench.session.copies import copied, copying
 from volbench.store.bucket import SUMS_FILE, Bucket, Copied
 
 SUITES = Path(__file__).parents[3] / "suites"
@@ -154,17 +154,16 @@ def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: b
 
     with (
         pytest.raises(StepFailed, match="the cell's own"),
-        run_command.copied(directory, Store("s3://x/y")),
+        copied(directory, Store("s3://x/y"), lambda _: None),
     ):
         raise StepFailed("the cell's own")
     assert asked == [directory.path] * 2
 
 
-def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_copy_is_made_when_the_next_cell_begins(tmp_path: Path) -> None:
     """A bucket that refuses in mid-run does not end the measurement."""
     copies: list[Path] = []
     told: list[str] = []
-    monkeypatch.setattr(console, "say", told.append)
 
     class Counting:
         def copy(self, run: Path) -> Copied:
@@ -175,7 +174,7 @@ def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatc
 
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))
     seen: list[str] = []
-    watch = run_command._copying(lambda state: seen.append(state.cell_id), directory, Counting())  # type: ignore[arg-type]
+    watch = copying(lambda state: seen.append(state.cell_id), directory, Counting(), told.append)  # type: ignore[arg-type]
     for cell in ("1", "1", "2", "2", "3", "4"):
         state = CellState(number=int(cell), total=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
         watch(state)

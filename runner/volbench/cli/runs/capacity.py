@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from volbench.analysis.capacity import capacities, ladder
+from volbench.analysis.capacity import capacities
 from volbench.cli import console, options
-from volbench.cli.runs.plan import make_plan, show_plan
-from volbench.cli.runs.run import create, execute
-from volbench.errors import Undecided, UsageError
+from volbench.cli.runs.plan import show_plan
+from volbench.cli.runs.watch import progress_watcher
+from volbench.errors import UsageError
 from volbench.records.goals.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report
 from volbench.report.formats.capacity import capacity_text
+from volbench.session.capacity_search import search
+from volbench.session.planner import SuiteSource, TargetRequest, plan_suite
+from volbench.session.runner import Invocation, create, execute
 from volbench.suite.capacity import capacity_suite
-from volbench.suite.load import read_file
-
-RUNGS = 6
-FACTOR = 2.0
-SEARCHES_MAX = 4
-"""Ladders of factor 2^5 each, up or down, before a search ends without a result."""
-
-MeasureLadder = Callable[[tuple[int, ...], int], list[CapacityRow]]
+from volbench.suite.load import check_suite, read_file
+from volbench.suite.own_files import with_absolute_paths
 
 
 def capacity(
@@ -48,15 +43,18 @@ def capacity(
     objective = Objective.model_validate({"limit": limit, "percentile": percentile, "errors_max": errors})
     text = read_file(suite)
     runs: list[Path] = []
+    request = TargetRequest(target=target)
 
     def measured(rates: tuple[int, ...], cells: int) -> list[CapacityRow]:
         ladder_text = capacity_suite(
             text, name=str(suite), step=step, rates=rates, repeats=cells, settings=settings
         )
-        with tempfile.TemporaryDirectory(prefix="volbench-capacity-") as scratch:
-            path = Path(scratch) / "capacity.yaml"
-            path.write_text(ladder_text)
-            planned = make_plan(path, volume, target=target, settings=[])
+        source = SuiteSource(
+            suite=with_absolute_paths(check_suite(ladder_text, name=str(suite)), suite.parent),
+            text=ladder_text,
+            path=suite,
+        )
+        planned = plan_suite(source, volume, request, command=console.typed_command(), say=console.say)
         if len(planned.run.volumes) != 1:
             raise UsageError(
                 "capacity takes exactly one --volume",
@@ -65,10 +63,13 @@ def capacity(
             )
         if not runs and not json:
             show_plan(planned)
-        directory = create(planned, out)
+        directory = create(planned, out, console.say)
         runs.append(directory.path)
         console.say(f"rates {', '.join(map(str, rates))}: {directory.path}")
-        execute(directory, attached=planned.attached, quiet=True)
+        with progress_watcher(directory, json=False) as watch:
+            ended = execute(directory, Invocation(attached=planned.attached, watch=watch))
+        if ended.error is not None:
+            raise ended.error
         return list(capacities([build_report(directory)], objective))
 
     rows = search(measured, start, repeats)
@@ -78,41 +79,3 @@ def capacity(
     for row in rows:
         console.out.print(capacity_text(row, objective), markup=False, end="")
     console.out.print(f"runs: {' '.join(map(str, runs))}", markup=False)
-
-
-def search(measure_ladder: MeasureLadder, start: int, repeats: int) -> list[CapacityRow]:
-    """Return the rows of a fine ladder of rates with repeats around the capacity.
-
-    Ladders of factor two with one cell, up or down, bracket the capacity first.
-
-    Args:
-        measure_ladder: measures rates with a number of cells.
-        start: lowest rate of the first ladder, transactions a second.
-        repeats: cells of the fine ladder.
-
-    Raises Undecided when no ladder brackets the capacity.
-    """
-    low = float(start)
-    for _ in range(SEARCHES_MAX):
-        row = measure_ladder(ladder(low, low * FACTOR ** (RUNGS - 1), RUNGS), 1)[0]
-        kept_per_s, broken_per_s = row.sustained_per_s, row.high_per_s
-        if kept_per_s is not None and broken_per_s is not None:
-            # A little beyond both, since cells differ and each has to keep one rate and to break another.
-            return measure_ladder(ladder(max(1.0, kept_per_s / 1.15), broken_per_s * 1.15, RUNGS), repeats)
-        if broken_per_s is None and kept_per_s is None:
-            raise Undecided(
-                "no rate of the ladder could be judged", where="capacity", evidence=f"run {row.run_id}",
-                next_step="see the run's report for why its cells are invalid",
-            )  # fmt: skip
-        if kept_per_s is not None:
-            low = kept_per_s
-        elif low > 1:
-            low = max(1.0, low / FACTOR ** (RUNGS - 1))
-        else:
-            break
-    raise Undecided(
-        "no ladder of rates brackets the objective",
-        where="capacity",
-        evidence=f"the last ladder began at {low:g}/s",
-        next_step="start nearer to the capacity with --from, or choose another --limit",
-    )

@@ -18,11 +18,11 @@ from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.analysis.recorded.window import clock_text, parse_window
 from volbench.cli import console, options
-from volbench.cli.run_names import run_path
 from volbench.errors import UsageError
 from volbench.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
+from volbench.store.run_names import run_path
 
 ASSOCIATIONS_SHOWN = 5
 QUERIES_SHOWN = 5

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Lock
 
 import typer
 
 from volbench.analysis.credits.prices import load_prices
-from volbench.base.text import size
+from volbench.base.text import ignore_messages
 from volbench.cli import console, options
-from volbench.cli.runs.own_data import download_dataset
-from volbench.cli.runs.plan import (
-    Planned,
-    command_line,
-    make_plan,
-    show_plan,
-    storage_caveats,
-    until_settings,
-    volumes_share_storage,
-)
-from volbench.cli.runs.price import check_cost, price_run
+from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
-from volbench.cli.targets import changed_options, make_target
-from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError, VolbenchError
+from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
 from volbench.execute.completion import is_finished
-from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages
 from volbench.placement.attach import attach_of
-from volbench.records.base import Scalar, parse_duration_s
+from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.report.formats.terminal import summary_lines
-from volbench.report.render import write_reports
-from volbench.report.rows.verdict.pairs import why_decided
-from volbench.report.rows.verdict.replace import cells_to_replace
+from volbench.session.caveats import storage_caveats, volumes_share_storage
+from volbench.session.copies import copied
+from volbench.session.own_data import restore_dataset
+from volbench.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.session.price import check_cost, price_run
+from volbench.session.runner import Invocation, create, execute, reports_of
+from volbench.session.targets import changed_options
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
 
@@ -69,13 +60,14 @@ def run(
         )  # fmt: skip
         return
     bucket = Bucket(results_to) if results_to else None
-    budget_s = _budget_s(budget, until)
+    budget_s = budget_seconds(budget, until)
     if budget_s is not None:
         until = options.UntilMode.DECIDED
-    planned = make_plan(
-        suite, volume, target=target, settings=until_settings(until, settings), servers=server,
-        option_files=option_file, tools=tools, target_options=target_option,
-    )  # fmt: skip
+    request = TargetRequest(
+        target=target, servers=server, option_files=option_file, tools=tools, options=target_option
+    )
+    settings = until_settings(until, settings)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     if budget_s is not None and planned.run.suite.comparison.until != "decided":
         raise UsageError("--budget needs comparison.until=decided", where="--set comparison.until")
     if not json:
@@ -84,11 +76,22 @@ def run(
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not _confirmed(planned):
         raise typer.Exit(EXIT_NO_GO)
-    directory = create(planned, out)
+    _exit_if_undecided(begin_run(planned, out, bucket=bucket, json=json, budget_s=budget_s))
+
+
+def begin_run(
+    planned: Planned,
+    results: Path,
+    *,
+    bucket: Bucket | None = None,
+    json: bool = False,
+    budget_s: float | None = None,
+) -> Report | None:
+    """Run all cells of a plan in a new directory below `results`; return the report. Raise VolbenchError."""
+    directory = create(planned, results, console.say)
     console.say(f"results: {directory.path}")
-    with copied(directory, bucket):
-        report = execute(directory, attached=planned.attached, json=json, bucket=bucket, budget_s=budget_s)
-    _exit_if_undecided(report)
+    with copied(directory, bucket, console.say):
+        return run_cells(directory, attached=planned.attached, json=json, bucket=bucket, budget_s=budget_s)
 
 
 def _check_detached(target: str, settings: Mapping[str, object]) -> None:
@@ -102,22 +105,6 @@ def _check_detached(target: str, settings: Mapping[str, object]) -> None:
         raise UsageError(
             f"{option} and --detach contradict each other", where="--detach", next_step=f"leave {option} out"
         )
-
-
-def _budget_s(budget: str, until: options.UntilMode | None) -> float | None:
-    """Return the seconds of `--budget`, None without it. Raise UsageError."""
-    if not budget:
-        return None
-    if until is options.UntilMode.ALL_CELLS:
-        raise UsageError("--budget needs --until decided: a run of all cells has one look at its data, at its end",
-                         where="--budget")  # fmt: skip
-    try:
-        budget_s = parse_duration_s(budget)
-    except ValueError as error:
-        raise UsageError(str(error), where="--budget") from error
-    if budget_s <= 0:
-        raise UsageError("a budget is more than 0 s", where="--budget", evidence=budget)
-    return budget_s
 
 
 def _exit_if_undecided(report: Report | None) -> None:
@@ -144,148 +131,76 @@ def resume(
     target_option: options.TargetOptions = [],  # noqa: B006
 ) -> None:
     """Continue a run after an interruption; completed cells are not repeated."""
-    bucket = Bucket(results_to) if results_to else None
-    directory = RunDirectory.open(path)
-    changed = changed_options(directory.run, target_option)
-    if is_finished(directory):
-        console.say(f"nothing to do: all {len(directory.results())} cells are done")
-        with copied(directory, bucket):
-            report = _leave_report(directory, json=json)
-        _exit_if_undecided(report)
-        return
-    console.say(f"resuming {directory.path}")
-    dataset = directory.run.suite.dataset
-    if dataset.url and not Path(dataset.path).exists():
-        download_dataset(dataset, console.say)
-    with copied(directory, bucket):
-        attached = attach_of(directory.run, option_file)
-        report = execute(directory, attached=attached, json=json, bucket=bucket, target_options=changed)
+    report = resume_run(
+        RunDirectory.open(path), bucket=Bucket(results_to) if results_to else None, json=json,
+        option_files=tuple(option_file), target_options=tuple(target_option),
+    )  # fmt: skip
     _exit_if_undecided(report)
 
 
-@contextmanager
-def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
-    """Copy the run's directory when the block ends, also when a cell failed.
-
-    The plan is copied first, so that a bucket that refuses writes fails before anything is measured.
-    """
-    if bucket is None:
-        yield
-        return
-    bucket.copy(directory.path)
-    try:
-        yield
-    except VolbenchError:
-        try:
-            _copy(directory, bucket)
-        except VolbenchError as error:
-            console.say(str(error))  # the command ends with the run's own failure
-        raise
-    _copy(directory, bucket)
-
-
-def _copying(
-    watch: Callable[[CellState], None], directory: RunDirectory, bucket: Bucket | None
-) -> Callable[[CellState], None]:
-    """Return a watcher that also copies the run's directory when a cell has ended and the next one begins.
-
-    A bucket that refuses then is only reported: the measurement goes on, and the copy at the end fails with it.
-    """
-    if bucket is None:
-        return watch
-    lock = Lock()
-    current = ""
-
-    def watch_and_copy(state: CellState) -> None:
-        nonlocal current
-        watch(state)
-        if state.cell_id == current or not lock.acquire(blocking=False):
-            return
-        try:
-            if current:
-                bucket.copy(directory.path)
-        except VolbenchError as error:
-            console.say(f"not copied after cell {current}: {error.what}: {error.evidence}")
-        finally:
-            current = state.cell_id
-            lock.release()
-
-    return watch_and_copy
+def resume_run(
+    directory: RunDirectory,
+    *,
+    bucket: Bucket | None = None,
+    json: bool = False,
+    option_files: tuple[str, ...] = (),
+    target_options: tuple[str, ...] = (),
+) -> Report | None:
+    """Run the remaining cells of a run, or say that there are none; return its report. Raise VolbenchError."""
+    changed = changed_options(directory.run, target_options)
+    if is_finished(directory):
+        console.say(f"nothing to do: all {len(directory.results())} cells are done")
+        with copied(directory, bucket, console.say):
+            report, files = reports_of(directory)
+            _show_report(report, files, json=json)
+        return report
+    console.say(f"resuming {directory.path}")
+    restore_dataset(directory.run, console.say)
+    with copied(directory, bucket, console.say):
+        attached = attach_of(directory.run, option_files)
+        return run_cells(directory, attached=attached, json=json, bucket=bucket, target_options=changed)
 
 
-def _copy(directory: RunDirectory, bucket: Bucket) -> None:
-    copy = bucket.copy(directory.path)
-    amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
-    console.say(f"copied to {copy.destination}: {amounts}; {copy.unchanged} already existed")
-
-
-def create(planned: Planned, out: Path) -> RunDirectory:
-    """Download what the run needs, and return its new directory."""
-    download_dataset(planned.run.suite.dataset, console.say)
-    out.mkdir(parents=True, exist_ok=True)
-    return RunDirectory.create(out.resolve(), planned.run)
-
-
-def execute(
+def run_cells(
     directory: RunDirectory,
     *,
     attached: Mapping[str, AttachSpec],
     json: bool = False,
-    quiet: bool = False,
     bucket: Bucket | None = None,
     target_options: Mapping[str, Scalar] | None = None,
     budget_s: float | None = None,
 ) -> Report | None:
-    """Run the remaining cells, write the reports and return the report. Raises the failure of a cell.
+    """Run the remaining cells with progress on the terminal, print the report and return it.
 
-    Args:
-        quiet: print nothing.
-        bucket: gets a copy after each cell.
-        target_options: instead of those of run.json.
-        budget_s: seconds, of a run that begins and goes on until it is decided.
+    Raises the failure of the target or of a cell, after saying how to continue.
     """
-    run_record = directory.run
-    if target_options is not None:
-        run_record = run_record.model_copy(update={"target_options": dict(target_options)})
-    outcome: Outcome | None = None
-    failure: VolbenchError | None = None
-    try:
-        target, volumes = make_target(run_record, directory.results())
-        with progress_watcher(directory, json=json) as watch:
-            orchestrator = Orchestrator(
-                directory, target, volumes, attached=attached, on_state=_copying(watch, directory, bucket),
-                invalid_cells=cells_to_replace, decided=why_decided,
-                on_message=ignore_messages if quiet or json else console.say, budget_s=budget_s,
-            )  # fmt: skip
-            outcome = orchestrator.run()
-    except VolbenchError as error:
-        failure = error
-    except KeyboardInterrupt:
-        _leave_report(directory, json=json, quiet=quiet)
-        console.say(f"interrupted; continue with: {command_line(['volbench', 'resume', str(directory.path)])}")
-        raise
-    report = _leave_report(directory, json=json, quiet=quiet)
-    if failure is not None:
-        console.say(f"fix the problem, then continue with: volbench resume {directory.path}")
-        raise failure
-    if outcome is not None and outcome.failures:
-        console.say(f"retry the failed cells with: {command_line(['volbench', 'resume', str(directory.path)])}")
-        raise outcome.failures[0]
-    return report
+    with progress_watcher(directory, json=json) as watch:
+        invocation = Invocation(
+            attached=attached, watch=watch, say=ignore_messages if json else console.say, bucket=bucket,
+            target_options=target_options, budget_s=budget_s,
+        )  # fmt: skip
+        ended = execute(directory, invocation)
+    _show_report(ended.report, ended.files, json=json)
+    command = shlex.join(["volbench", "resume", str(directory.path)])
+    if isinstance(ended.failure, KeyboardInterrupt):
+        console.say(f"interrupted; continue with: {command}")
+    elif ended.failure is not None:
+        console.say(f"fix the problem, then continue with: {command}")
+    elif ended.error is not None:
+        console.say(f"retry the failed cells with: {command}")
+    if ended.error is not None:
+        raise ended.error
+    return ended.report
 
 
-def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> Report | None:
-    """Write the reports of the cells that have results, print their paths, and return the report."""
-    if not directory.results():
-        return None
-    report, files = write_reports(directory)
-    if quiet:
-        return report
+def _show_report(report: Report | None, files: Sequence[Path], *, json: bool) -> None:
+    """Print what a report says, and where its files are."""
+    if report is None:
+        return
     if json:
         console.show_json(report.model_dump(mode="json", by_alias=True))
-        return report
+        return
     for line in summary_lines(report):
         console.out.print(line, markup=False)
     for file in files:
         console.out.print(f"report: {file}", markup=False)
-    return report

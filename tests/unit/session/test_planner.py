@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from volbench.cli import console
-from volbench.cli.runs.plan import Planned, make_plan, show_plan
+from volbench.cli.runs.plan import show_plan
 from volbench.errors import UsageError
+from volbench.session.planner import Planned, TargetRequest, make_plan
 
 SUITES = Path(__file__).parents[3] / "suites"
 
 
 def planned(suite: str, *settings: str) -> Planned:
-    return make_plan(SUITES / f"{suite}.yaml", [], target="local", settings=settings)
+    return make_plan(SUITES / f"{suite}.yaml", [], TargetRequest(target="local"), settings=settings)
 
 
 def said(plan: Planned) -> str:
@@ -36,7 +37,9 @@ def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
 
 def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:
     suite = SUITES / "fsx-async-writes.yaml"
-    plan = make_plan(suite, ["v4=path:/mnt/a", "v3=path:/mnt/b"], target="local", settings=["sweep=null"])
+    plan = make_plan(
+        suite, ["v4=path:/mnt/a", "v3=path:/mnt/b"], TargetRequest(target="local"), settings=["sweep=null"]
+    )
     assert [volume.name for volume in plan.run.volumes] == ["v4", "v3"]
     assert plan.cost.cells == 10
 
@@ -87,7 +90,7 @@ def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_dow
         "steps: [{kind: idle, duration: 1s}]\nrepeats: 1\n"
     )
     volumes = [f"a=path:{tmp_path}"]
-    plan = make_plan(suite, volumes, target="local", settings=[])
+    plan = make_plan(suite, volumes, TargetRequest(target="local"))
     path = Path(plan.run.suite.dataset.path)
     assert path.is_relative_to(tmp_path / "cache")
     assert path.name == "shop.sql.gz"
@@ -95,4 +98,4 @@ def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_dow
     assert not (tmp_path / "cache").exists()
     sweep = "sweep={factors: {dataset.path: {base: a.sql, levels: [b.sql]}}}"
     with pytest.raises(UsageError, match="a sweep cannot download"):
-        make_plan(suite, volumes, target="local", settings=[sweep])
+        make_plan(suite, volumes, TargetRequest(target="local"), settings=[sweep])

@@ -10,8 +10,8 @@ from synthetic_run import OLTP, build_run, two_volumes
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.cli.run_names import run_path
 from volbench.report.render import write_reports
+from volbench.store.run_names import run_path
 
 OLD, NEW = "20260101T000000Z-quick-aaaaaa", "20260201T000000Z-quick-bbbbbb"
 

@@ -16,8 +16,8 @@ import pytest
 from s3_server import NAME, credentials, s3, s3_address
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.store import downloads
-from volbench.store.downloads import download, download_path
+from volbench.session import downloads
+from volbench.session.downloads import download, download_path
 
 __all__ = ["credentials", "s3", "s3_address"]
 DUMP = b"CREATE TABLE t (id INT);\n" * 200_000

@@ -11,9 +11,9 @@ from volbench.errors import UsageError
 from volbench.placement.workspace import default_cache
 from volbench.records.cell import DatasetSpec
 from volbench.records.own_files import dump_parents, dump_steps, snapshot_steps
-from volbench.records.run import TargetName
+from volbench.records.run import RunRecord, TargetName
 from volbench.records.steps.replay import ReplayStep
-from volbench.store.downloads import download, download_directory, download_path
+from volbench.session.downloads import download, download_directory, download_path
 from volbench.suite.model import SuiteFile
 from volbench.suite.own_files import missing_files, unreadable_files
 
@@ -43,6 +43,13 @@ def download_dataset(dataset: DatasetSpec, say: Callable[[str], None]) -> None:
     download_directory(default_cache()).mkdir(mode=0o700, parents=True, exist_ok=True)
     if download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=say):
         say(f"downloaded {dataset.url} to {dataset.path}")
+
+
+def restore_dataset(run: RunRecord, say: Callable[[str], None]) -> None:
+    """Bring the dump of an earlier run again where it is gone. Raise what `download` raises."""
+    dataset = run.suite.dataset
+    if dataset.url and not Path(dataset.path).exists():
+        download_dataset(dataset, say)
 
 
 def check(suite: SuiteFile, path: Path, target: TargetName) -> None:

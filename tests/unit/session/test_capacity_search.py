@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.cli.runs.capacity import search
 from volbench.errors import Undecided, UsageError
 from volbench.records.goals.capacity import CapacityRow
 from volbench.records.steps.oltp import OltpStep
+from volbench.session.capacity_search import search
 from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import check_suite
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from volbench.analysis.credits.prices import load_prices
-from volbench.cli.runs.plan import Planned, make_plan
-from volbench.cli.runs.price import RunPrice, check_cost, price_line, price_run
 from volbench.errors import Refused, UsageError
+from volbench.session.planner import Planned, TargetRequest, make_plan
+from volbench.session.price import RunPrice, check_cost, price_line, price_run
 
 SUITE = Path(__file__).parents[3] / "suites" / "quick.yaml"
 GP3, IO2 = "storage-class:volbench-ebs-gp3?size=100Gi", "storage-class:fast?size=200Gi"
@@ -18,7 +18,7 @@ M5 = "selector=node.kubernetes.io/instance-type=m5.large"
 
 def planned(*volumes: str, options: tuple[str, ...] = ()) -> Planned:
     texts = [f"{name}={text}" for name, text in zip("ab", volumes, strict=False)]
-    return make_plan(SUITE, texts, target="kubernetes", settings=["replacements=0"], target_options=options)
+    return make_plan(SUITE, texts, TargetRequest(target="kubernetes", options=options), settings=["replacements=0"])
 
 
 def price(*volumes: str, options: tuple[str, ...] = ()) -> RunPrice:
