@@ -15,6 +15,7 @@ from volbench.cli.runs import capacity as command
 from volbench.errors import Undecided
 from volbench.records.goals.capacity import Objective
 from volbench.report.build import build_report
+from volbench.session import capacity_search
 from volbench.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.mysqld
@@ -32,7 +33,7 @@ limits: {foreign_iops: 100000000, device_against_client: 100000000, missed_sampl
 def test_a_ladder_that_never_breaks_is_an_ordinary_run_without_an_upper_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "SEARCHES_MAX", 1)
+    monkeypatch.setattr(capacity_search, "SEARCHES_MAX", 1)
     suite, results = tmp_path / "suite.yaml", tmp_path / "results"
     suite.write_text(SUITE)
     (tmp_path / "volume").mkdir()
