@@ -43,7 +43,7 @@ cat "$work/site.txt"
 regressions=$(grep -c '^regression: ' "$work/site.txt") || :
 
 {
-    python3 -c 'import json, sys; print("### volbench\n\n" + json.load(open(sys.argv[1]))["summary"]["sentence"] + "\n")' \
+    python3 -I -c 'import json, sys; print("### volbench\n\n" + json.load(open(sys.argv[1]))["summary"]["sentence"] + "\n")' \
         "$RESULTS/$run/report.json"
     sed -n 's/^regression: /- :warning: /p' "$work/site.txt"
     echo
@@ -55,7 +55,8 @@ regressions=$(grep -c '^regression: ' "$work/site.txt") || :
 [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$work/comment.md" >>"$GITHUB_STEP_SUMMARY"
 [ -z "${GITHUB_OUTPUT:-}" ] || printf 'run=%s\ndecision=%s\nregressions=%s\n' "$RESULTS/$run" "$decision" "$regressions" >>"$GITHUB_OUTPUT"
 if [ "$COMMENT" = true ] && [ -n "$PULL_REQUEST" ]; then
-    gh pr comment "$PULL_REQUEST" --body-file "$work/comment.md" || echo "the pull request could not be commented" >&2
+    # Away from the checkout, whose files may be the pull request's.
+    (cd "$work" && gh pr comment "$PULL_REQUEST" --body-file "$work/comment.md") || echo "the pull request could not be commented" >&2
 fi
 
 [ "$code" = 0 ] || exit "$code"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from functools import cache
 from importlib import import_module
@@ -12,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from volbench import __version__
+from volbench.base.environment import search_path
 from volbench.cli import console, logs
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
@@ -174,6 +176,7 @@ def _root(
 def main() -> NoReturn:
     """Run a command; print one message for an expected failure and exit with its code."""
     sys.argv[1:] = logs.global_options_first(sys.argv[1:])
+    os.environ["PATH"] = search_path()  # libraries start programs too, such as Docker's credential helpers
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import hostile_user
 import pytest
-from planted_modules import imported_from, plant_modules, run_script
+from hostile_user import as_nobody
+from planted_modules import IMPORTED, imported_from, plant_modules, run_script
+
+from volbench.errors import Refused
+from volbench.profile.resolve import resolve
+from volbench.suite.bundled import bundled_path
 
 SAMPLING = """
 import os, sys, time
@@ -165,3 +174,32 @@ def test_the_planted_modules_are_imported_where_nobody_prevents_it(place: Path, 
     script.write_text("import subprocess, sys; subprocess.run([sys.executable, '-c', 'import json'], check=True)")
     run_script(script, directory=place)
     assert any("json" in line for line in imported_from(place))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="somebody else plants it")
+def test_a_planted_suites_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`volbench run suites/quick.yaml` in /tmp: the user means the bundled file, whose name somebody has taken."""
+    with hostile_user.shared_place() as directory:
+        as_nobody(
+            "os.makedirs(sys.argv[1] + '/volumes'); open(sys.argv[1] + '/quick.yaml', 'w')", directory / "suites"
+        )
+        monkeypatch.chdir(directory)
+        with pytest.raises(Refused, match=r"suites/quick.yaml in the working directory is another user's"):
+            bundled_path(Path("suites/quick.yaml"))
+        with pytest.raises(Refused):
+            resolve("ebs-gp3")
+        assert bundled_path(Path("suites/compare.yaml")).is_file()
+
+
+def test_the_module_volbench_leaves_the_working_directory_out(place: Path) -> None:
+    """`python -m volbench`: what Python imports before cannot be helped, but what volbench imports can."""
+    for path in place.iterdir():
+        if path.name not in {"json", "typer", "pydantic", "rich", IMPORTED}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    environment = {**os.environ, "PYTHONPATH": str(hostile_user.RUNNER)}
+    done = subprocess.run(
+        [sys.executable, "-m", "volbench", "--version"],
+        cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert imported_from(place) == []

@@ -131,3 +131,12 @@ def test_the_action_puts_no_expression_into_a_shell() -> None:
         assert step["shell"] == "sh"
     used = set(re.findall(r"inputs\.([a-z-]+)", (ROOT / "action.yml").read_text()))
     assert used == set(ACTION["inputs"])
+
+
+def test_nothing_of_the_checkout_is_run(base: Path) -> None:
+    """The workflow's directory has the files of a pull request, which may be anybody's."""
+    for name in ("json.py", "sitecustomize.py"):
+        (base / name).write_text(f"open({str(base / 'imported')!r}, 'w')\n")
+    done = measure(base)
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    assert not (base / "imported").exists()
