@@ -22,10 +22,10 @@ from hostile_user import NOBODY, TREASURE, as_nobody, volbench
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.engine.connection import Account
+from volbench.engine.connection import Account, connection
 from volbench.engine.own_data.loading import load
 from volbench.engine.own_data.pipe import Loading
-from volbench.errors import EXIT_REFUSED, EXIT_USAGE, UsageError, VolbenchError
+from volbench.errors import EXIT_REFUSED, EXIT_USAGE, StepFailed, UsageError, VolbenchError
 from volbench.observe.ring import write_whole
 from volbench.records.cell import DatasetSpec
 from volbench.site.build import INDEX_FILE, build_site
@@ -177,7 +177,7 @@ def test_a_link_in_an_observation_is_not_written_through(tmp_path: Path, victim:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
-    with scratch_server(tmp_path_factory.mktemp("m")) as started:
+    with scratch_server(tmp_path_factory.mktemp("m"), "--skip-symbolic-links") as started:
         yield started
 
 
@@ -262,6 +262,91 @@ def test_no_command_of_a_client_does_anything(
             loaded(server, place / "shop.sql")
         assert not ran.exists(), command
         assert server.query("SHOW TABLES FROM shop") == [], command
+
+
+STATEMENTS = (
+    "SELECT 1 INTO OUTFILE '{place}/made'", "SELECT 'x' INTO DUMPFILE '{place}/made'",
+    "CREATE TABLE x AS SELECT LOAD_FILE('{victim}') AS text", "LOAD DATA INFILE '{victim}' INTO TABLE t (text)",
+    "LOAD DATA LOCAL INFILE '{victim}' INTO TABLE t (text)", "LOAD XML LOCAL INFILE '{victim}' INTO TABLE t (text)",
+    "SET GLOBAL general_log_file = '{place}/made'", "SET GLOBAL general_log = 1", "SET GLOBAL slow_query_log = 1",
+    "SET GLOBAL slow_query_log_file = '{place}/made'", "SET @@global.log_output = 'TABLE'",
+    "SET PERSIST max_connections = 7", "SET PERSIST_ONLY max_connections = 7",
+    "SET GLOBAL init_connect = 'SELECT 1'",
+    "CREATE TABLE x (id INT) DATA DIRECTORY = '{place}'",
+    "CREATE TABLE x (id INT) ENGINE=MyISAM INDEX DIRECTORY = '{place}'",
+    "CREATE TABLE x (id INT) PARTITION BY HASH(id) (PARTITION p DATA DIRECTORY = '{place}')",
+    "ALTER TABLE t PARTITION BY HASH(id) (PARTITION p DATA DIRECTORY = '{place}')",
+    "CREATE TABLESPACE x ADD DATAFILE '{place}/made.ibd'", "INSTALL PLUGIN x SONAME 'ha_federatedx.so'",
+    "INSTALL SONAME 'ha_connect'", "INSTALL COMPONENT 'file://component_x'",
+    "CREATE FUNCTION sys_exec RETURNS INT SONAME 'lib_mysqludf_sys.so'",
+    "CREATE SERVER x FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', DATABASE 'x', USER 'root')",
+    "SHUTDOWN", "FLUSH TABLES WITH READ LOCK", "CREATE USER x@localhost", "SET PASSWORD FOR root@localhost = 'x'",
+    "GRANT ALL ON *.* TO x@localhost IDENTIFIED BY 'x'", "GRANT SELECT ON shop.* TO root@localhost",
+    "ALTER USER root@localhost IDENTIFIED BY 'x'", "DROP USER root@localhost",
+    "RENAME USER root@localhost TO x@localhost",
+    "INSERT INTO mysql.plugin VALUES ('x', 'x.so')", "UPDATE mysql.global_priv SET Priv = ''",
+    "CREATE DATABASE further", "CREATE TABLE mysql.x (id INT)", "RENAME TABLE shop.t TO mysql.t",
+    "CREATE /* a */ DEFINER = root@localhost PROCEDURE x() SET GLOBAL general_log = 1",
+    "CREATE /* a */ DEFINER = root@localhost SQL SECURITY DEFINER VIEW x AS SELECT 1",
+    "CREATE /* a */ DEFINER = root@localhost TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
+    "CREATE /* a */ DEFINER = root@localhost EVENT x ON SCHEDULE EVERY 1 SECOND DO SET GLOBAL general_log = 1",
+    "CREATE DEFINER = root@localhost TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET GLOBAL general_log = 1; "
+    "INSERT INTO t VALUES (1, '')",
+    "CREATE DEFINER = root@localhost PROCEDURE x() SET GLOBAL general_log = 1; CALL x()",
+    "PREPARE x FROM 'SET GLOBAL general_log = 1'; EXECUTE x", "EXECUTE IMMEDIATE 'SET GLOBAL general_log = 1'",
+    "/*!99999 SET */ SET GLOBAL general_log = 1", "/*M!100000 SET GLOBAL general_log = 1 */; SELECT x",
+    "SET SESSION sql_log_bin = 0, GLOBAL general_log = 1", "BINLOG 'x'", "RESET MASTER", "PURGE BINARY LOGS TO 'x'",
+    "SET ROLE root", "CHANGE MASTER TO MASTER_HOST='x'\x00; SET GLOBAL general_log = 1",
+    "HANDLER mysql.global_priv OPEN",
+    "USE mysql\n;SELECT 1 /* of another schema */; USE shop; SELECT * FROM mysql.user",
+    "CREATE TABLE x (id INT) ENGINE=FEDERATED CONNECTION='mysql://root@127.0.0.1/x/x'",
+    "CREATE TABLE x (id INT) ENGINE=CONNECT TABLE_TYPE=DOS FILE_NAME='{victim}'",
+    "KILL {connection}", "SELECT SLEEP(0) FROM mysql.user",
+)  # fmt: skip
+
+
+SEEN = (
+    "SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE '%timestamp%' AND Variable_name NOT LIKE 'gtid%'",
+    "SELECT user, host, priv FROM mysql.global_priv WHERE user <> 'volbench_loader' ORDER BY 1, 2",
+    "SHOW DATABASES", "SELECT * FROM mysql.plugin", "SELECT * FROM mysql.func", "SELECT * FROM mysql.servers",
+)  # fmt: skip
+
+
+@pytest.mark.mysqld
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_no_statement_of_a_dump_reaches_beyond_its_schema(
+    server: ScratchServer, place: Path, victim: Path, statement: str
+) -> None:
+    """Neither files nor settings nor accounts.
+
+    The server is closed by nothing else but --skip-symbolic-links: MariaDB asks no right for DATA DIRECTORY.
+    """
+    place.chmod(0o777)
+    victim.chmod(0o644)
+    (place / "shop.sql").write_text("SELECT 1;\n")
+    loaded(server, place / "shop.sql")  # makes the account
+    before = [server.query(question) for question in SEEN]
+    with connection(Account(user="root", socket=str(server.socket))) as other:
+        text = statement.format(place=place, victim=victim, connection=other.connection_id)
+        (place / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
+        with contextlib.suppress(StepFailed):
+            loaded(server, place / "shop.sql")
+        assert other.is_connected()
+    assert [server.query(question) for question in SEEN] == before
+    assert [path.name for path in place.iterdir()] == ["shop.sql"]
+    for (table,) in server.query("SHOW TABLES FROM shop"):
+        assert TREASURE.strip() not in str(server.query(f"SELECT * FROM shop.`{table}`"))  # noqa: S608
+
+
+@pytest.mark.mysqld
+def test_what_the_account_may_not_do_is_one_message(server: ScratchServer, place: Path) -> None:
+    """With the line of the dump, the server's error and the next step."""
+    text = "SET SQL_LOG_BIN=0;\nUSE other;\nSELECT 1;\nUSE shop;\nCREATE TABLE t (id INT);\nSHUTDOWN;\n"
+    (place / "shop.sql").write_text(text)
+    with pytest.raises(StepFailed) as failed:
+        loaded(server, place / "shop.sql")
+    assert "at line 6" in failed.value.evidence
+    assert "remove the statement" in failed.value.next_step
 
 
 HARMS = {

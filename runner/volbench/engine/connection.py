@@ -256,6 +256,11 @@ def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) 
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
 
+def quoted_name(name: object) -> str:
+    """Return a name of a schema, table or the like as SQL has it: a dump may give a table any name."""
+    return "`" + as_text(name).replace("`", "``") + "`"
+
+
 def as_text(value: object) -> str:
     """Return a value of a row as text: some servers give the names of the system schemas as bytes."""
     return value.decode() if isinstance(value, bytes | bytearray) else str(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pydantic import Field
 
 from volbench.base import programs
+from volbench.engine.connection import quoted_name
 from volbench.engine.own_data.loading import load
 from volbench.engine.own_data.physical_copy import is_physical_copy
 from volbench.engine.own_data.pipe import Loading
@@ -57,8 +58,12 @@ def fill(
     timeout_s: float,
     cancelled: threading.Event,
     progress: Progress,
+    notes: list[str] | None = None,
 ) -> dict[str, TableRecord]:
     """Make the tables of a dataset on a running server and bring their statistics up to date.
+
+    Args:
+        notes: gets what of a dump was left out or changed.
 
     Raises EnvironmentLacks without sysbench, StepFailed when it fails, is cancelled or takes too long.
     """
@@ -67,22 +72,19 @@ def fill(
     if is_physical_copy(dataset):
         progress("the tables came with the physical copy", None)
     elif dataset.is_own:
-        load(
-            Loading(
-                account=server.account,
-                dataset=dataset,
-                deadline_s=time.monotonic() + timeout_s,
-                cancelled=cancelled,
-                progress=progress,
-            )
-        )
+        loading = Loading(
+            account=server.account, dataset=dataset, deadline_s=time.monotonic() + timeout_s,
+            cancelled=cancelled, progress=progress,
+        )  # fmt: skip
+        load(loading)
+        (notes if notes is not None else []).extend(loading.left_out.notes())
     else:
         with sysbench_files(server.account, schema) as files:
             _run_sysbench(server, dataset, files, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
     names = _table_names(server, dataset)
     progress("analyzing tables", None)
     for name in names:
-        server.query(f"ANALYZE TABLE `{schema}`.`{name}`")
+        server.query(f"ANALYZE TABLE `{schema}`.{quoted_name(name)}")
     records = {}
     for done, name in enumerate(names):
         progress("reading checksums", done / len(names))
@@ -116,8 +118,9 @@ def _table_names(server: Server | AttachedServer, dataset: DatasetSpec) -> list[
 
 def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:
     """Return row count and checksum of a table."""
-    ((count,),) = server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")  # noqa: S608 - names are checked
-    ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")
+    place = f"`{schema}`.{quoted_name(table)}"
+    ((count,),) = server.query(f"SELECT COUNT(*) FROM {place}")  # noqa: S608 - a quoted name
+    ((_, checksum),) = server.query(f"CHECKSUM TABLE {place}")
     return TableRecord(rows=int(count), checksum=None if checksum is None else int(checksum))
 
 

@@ -83,6 +83,7 @@ class TemplateRecord(Record):
     sysbench: str
     made_at: str
     made_in_s: float
+    notes: tuple[str, ...] = Field(default=(), description="What of a dump was left out or changed.")
 
     @property
     def rows(self) -> int:
@@ -199,8 +200,9 @@ def prepare_template(
         template_paths = paths.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
         server = Server(spec=_preparing(spec), paths=template_paths, supervisor=supervisor)
         started_s = time.monotonic()
+        notes: list[str] = []
         try:
-            tables = _build(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+            tables = _build(server, dataset, notes, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
         except BaseException:
             if dataset.is_own:  # it may be large, and may never load
                 ownership.remove(partial)
@@ -217,6 +219,7 @@ def prepare_template(
             sysbench="" if dataset.is_own else sysbench_version(),
             made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             made_in_s=time.monotonic() - started_s,
+            notes=tuple(notes),
         )
         _publish(partial, path, record)
     return Template(path=path, record=record)
@@ -252,7 +255,13 @@ def _preparing(spec: ServerSpec) -> ServerSpec:
 
 
 def _build(
-    server: Server, dataset: DatasetSpec, *, timeout_s: float, cancelled: threading.Event, progress: Progress
+    server: Server,
+    dataset: DatasetSpec,
+    notes: list[str],
+    *,
+    timeout_s: float,
+    cancelled: threading.Event,
+    progress: Progress,
 ) -> dict[str, TableRecord]:
     if not dataset.is_own:
         sysbench_program()
@@ -269,14 +278,14 @@ def _build(
         progress("starting the server", None)
         server.start(FIRST_START if physical else None)
         if physical:
-            for note in disarm(server):
-                progress(note, None)
+            notes.extend(disarm(server))
         tables = fill(
             server,
             dataset,
             timeout_s=timeout_s,
             cancelled=cancelled,
             progress=progress,
+            notes=notes,
         )
         progress("shutting down, everything purged and flushed", None)
         server.stop()

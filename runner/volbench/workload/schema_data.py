@@ -1,6 +1,6 @@
 """A schema's tables, their size, and checksums that prove two schemas equal.
 
-Statements contain names as they are: schema names match DatasetSpec's pattern, table names come from the server.
+Schema names match DatasetSpec's pattern, and are in statements as they are.
 """
 
 # ruff: noqa: S608
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.engine.connection import as_text
+from volbench.engine.connection import as_text, quoted_name
 from volbench.workload.interface import ServerHandle
 
 _FRESH_STATISTICS = "SET /*!80000 SESSION information_schema_stats_expiry = 0, */ @volbench = 0"
@@ -73,8 +73,9 @@ def table_sums(
     tables = table_names(server, schema)
     for done, table in enumerate(tables):
         progress(f"checksum of {schema}.{table}", done / len(tables))
-        rows = int(server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")[0][0])
-        checksum = int(server.query(f"CHECKSUM TABLE `{schema}`.`{table}` EXTENDED")[0][1])
+        table_name = f"`{schema}`.{quoted_name(table)}"
+        rows = int(server.query(f"SELECT COUNT(*) FROM {table_name}")[0][0])
+        checksum = int(server.query(f"CHECKSUM TABLE {table_name} EXTENDED")[0][1])
         sums[table] = TableSum(rows=rows, checksum=checksum)
     return sums
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account, MemoryFile
+from volbench.engine.own_data.account import schema_account
 from volbench.engine.own_data.mydumper import load_mydumper
 from volbench.engine.own_data.pipe import (
     Loading,
-    client_argv,
+    load_sql,
     require_program,
     run_pipe,
     tool_version,
@@ -33,35 +36,38 @@ _DSN = re.compile(
 
 
 def load(loading: Loading) -> None:
-    """Load the dataset into its schema, which exists and is empty.
+    """Load the dataset into its schema, which exists and is empty, with rights on that schema only.
+
+    Args:
+        loading: its account may create accounts.
 
     Raises UsageError for a source of an unknown form, EnvironmentLacks for a missing program, StepFailed with the
     program's own message if the source does not load.
     """
-    dataset, path = loading.dataset, Path(loading.dataset.path)
+    load_source = _loader_of(loading.dataset)
+    with schema_account(loading.account, loading.dataset.schema_name) as account:
+        load_source(replace(loading, account=account, admin=loading.account), Path(loading.dataset.path))
+
+
+def _loader_of(dataset: DatasetSpec) -> Callable[[Loading, Path], None]:
+    """Return what loads a source of this form. Raises UsageError for a directory that is no dump."""
+    path = Path(dataset.path)
     if dataset.kind == "schema":
-        _copy_schema(loading)
-    elif dataset.kind == "script" and path.suffix == ".lua":
-        _run_lua(loading, path)
-    elif path.is_dir():
-        _load_directory(loading, path)
-    else:
-        load_sql_file(loading, path)
-
-
-def _load_directory(loading: Loading, path: Path) -> None:
-    """Load a directory of mydumper or MySQL Shell."""
+        return _copy_schema
+    if dataset.kind == "script" and path.suffix == ".lua":
+        return _run_lua
+    if not path.is_dir():
+        return load_sql_file
     if (path / "@.json").exists():
-        load_shell_dump(loading, path)
-    elif (path / "metadata").exists():
-        load_mydumper(loading, path)
-    elif any((path / name).exists() for name in _UNFINISHED):
+        return load_shell_dump
+    if (path / "metadata").exists():
+        return load_mydumper
+    if any((path / name).exists() for name in _UNFINISHED):
         raise UsageError("mydumper did not finish this dump", where="dataset.path", evidence=str(path))
-    else:
-        raise UsageError(
-            "the directory is no dump of mydumper or MySQL Shell, and no physical copy", where="dataset.path",
-            evidence=str(path), next_step="name the directory that has the file `metadata`, `@.json` or `ibdata1`",
-        )  # fmt: skip
+    raise UsageError(
+        "the directory is no dump of mydumper or MySQL Shell, and no physical copy", where="dataset.path",
+        evidence=str(path), next_step="name the directory that has the file `metadata`, `@.json` or `ibdata1`",
+    )  # fmt: skip
 
 
 def _run_lua(loading: Loading, path: Path) -> None:
@@ -88,19 +94,12 @@ def _run_lua(loading: Loading, path: Path) -> None:
         )  # fmt: skip
 
 
-def _copy_schema(loading: Loading) -> None:
+def _copy_schema(loading: Loading, _path: Path) -> None:
     """Dump one schema of another server in one snapshot, and load it while it arrives."""
     source_account, schema = source_of(loading.dataset)
-    with (
-        closing(MemoryFile(source_account.option_file_text())) as source,
-        closing(MemoryFile(loading.account.option_file_text())) as target,
-        tempfile.TemporaryFile() as nothing,
-    ):
+    with closing(MemoryFile(source_account.option_file_text())) as source, tempfile.TemporaryFile() as nothing:
         dump = _dump_argv(source.path, schema)
-        run_pipe(
-            [dump, client_argv(target.path, loading.dataset.schema_name)], loading, source=nothing,
-            what=f"copying {schema} from {source_account.address}",
-        )  # fmt: skip
+        load_sql(loading, nothing, [dump], what=f"copying {schema} from {source_account.address}")
 
 
 def source_of(dataset: DatasetSpec) -> tuple[Account, str]:

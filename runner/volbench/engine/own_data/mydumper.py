@@ -1,47 +1,72 @@
-"""Loads a directory of mydumper, of any version, with myloader."""
+"""Loads one schema of a directory of mydumper, of any version, with the command line client.
+
+Not with myloader: it would need rights on the whole server for what a dump's triggers, views and routines name as
+their definers, and Debian's reads no zstd. Layout: `SCHEMA.TABLE-schema.sql`, `SCHEMA.TABLE.00000.sql` of its rows,
+`-schema-view.sql`, `-schema-triggers.sql`, and `SCHEMA-schema-post.sql` of routines and events, all of them perhaps
+compressed. Source: mydumper's docs/files.rst; dumps of 0.10 and 1.0.
+"""
 
 from __future__ import annotations
 
 import re
-import tempfile
-from contextlib import closing
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
-from volbench.engine.connection import MemoryFile
-from volbench.engine.own_data.pipe import Loading, require_program, run_pipe, tool_version
+from volbench.engine.own_data.pipe import Loading, decompress_argv, load_sql, opened, regular_names
 from volbench.engine.own_data.sql_file import load_sql_file
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import UsageError
 
+_FILE = re.compile(r"(?P<stem>.+)\.sql(\.(gz|zst))?")
 _SCHEMA_FILE = re.compile(r"(?P<schema>.+)-schema-create\.sql(\.\w+)?")
 _TABLE_FILE = re.compile(r"(?P<schema>[^.]+)\..+-schema\.sql(\.\w+)?")
-_VERSION = re.compile(r"(\d+)\.(\d+)")
-_READABLE = (".sql", ".gz")
-_CURRENT = (0, 12)
-"""What every myloader reads, and the first version that reads zstd; Debian has 0.10."""
+_KINDS = ("-schema-create", "-schema-sequence", "-schema", "", "-schema-post", "-schema-triggers", "-schema-view")
+"""Ends of the files' names, in the order in which they are loaded; the empty one is of rows."""
+_OF_PROGRAMS = ("-schema-post", "-schema-triggers")
+_PROGRAM_BYTES_MAX = 64 << 20
+_DELIMITER = b"$mydumper$"
+_OWN_DELIMITER = re.compile(rb"^[ \t]*delimiter[ \t]", re.IGNORECASE | re.MULTILINE)
 
 
 def load_mydumper(loading: Loading, path: Path) -> None:
-    """Load one schema of the dump into the dataset's schema.
+    """Load one schema of the dump into the dataset's schema, rows with the dataset's number of threads.
 
-    Raises UsageError if the dump has several schemas and none of them is the dataset's, EnvironmentLacks for a
-    compression that the installed myloader cannot read, StepFailed if myloader fails.
+    Raises UsageError if the dump has several schemas and none of them is the dataset's, EnvironmentLacks without
+    the program that decompresses it, StepFailed if a statement fails.
     """
-    names = sorted(file.name for file in path.iterdir())
-    myloader = require_program("myloader")
-    version = tool_version(myloader)
-    schema = source_schema(names, loading.dataset.schema_name)
-    check_compression(path, names, version)
-    with closing(MemoryFile(loading.account.option_file_text())) as options, tempfile.TemporaryFile() as nothing:
-        argv = [
-            myloader, f"--defaults-file={options.path}", f"--directory={path}",
-            f"--source-db={schema}", f"--database={loading.dataset.schema_name}",
-            f"--threads={loading.dataset.threads}",
-        ]  # fmt: skip
-        run_pipe([argv], loading, source=nothing, what=f"loading {path.name}")
-    if not _is_current(version):
-        for name in names:
-            if name.startswith(f"{schema}-schema-triggers.sql"):
+    names = regular_names(path)
+    schema = source_schema(sorted(names), loading.dataset.schema_name)
+    files = dump_files(names, schema)
+    sizes = {name: (path / name).stat().st_size for of_kind in files.values() for name in of_kind}
+    for kind in _KINDS[1:]:
+        if kind == "":
+            _load_rows(loading, path, files[kind], sizes)
+        elif kind in _OF_PROGRAMS:
+            for name in files[kind]:
+                _load_programs(loading, path / name)
+        else:
+            for name in files[kind]:
                 load_sql_file(loading, path / name)
+
+
+def dump_files(names: frozenset[str], schema: str) -> dict[str, list[str]]:
+    """Return the files of a schema by their kind, in order. Raises UsageError for rows in another form than SQL."""
+    files: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    for name in sorted(names):
+        if not name.startswith((f"{schema}.", f"{schema}-schema")):
+            continue
+        match = _FILE.fullmatch(name)
+        if match is not None:
+            kind = next((kind for kind in _KINDS if kind and match["stem"].endswith(kind)), "")
+            files[kind].append(name)
+        elif not name.endswith(("-metadata", ".checksum", "-checksum")) and "-schema-checksum" not in name:
+            raise UsageError(
+                "the dump has rows in files that are no SQL", where="dataset.path", evidence=name,
+                next_step="dump with mydumper's default format, compressed with gzip or zstd",
+            )  # fmt: skip
+    return files
 
 
 def source_schema(names: list[str], wanted: str) -> str:
@@ -58,18 +83,57 @@ def source_schema(names: list[str], wanted: str) -> str:
     )  # fmt: skip
 
 
-def _is_current(version: str) -> bool:
-    """Return whether the myloader reads zstd, and the file of all triggers of a schema: Debian's does not."""
-    number = _VERSION.search(version)
-    return number is not None and (int(number[1]), int(number[2])) >= _CURRENT
+def _load_rows(loading: Loading, path: Path, names: Sequence[str], sizes: dict[str, int]) -> None:
+    """Load files at the same time; after an error none is begun."""
+    whole, done = max(1, sum(sizes[name] for name in names)), 0
+    failed, lock = threading.Event(), threading.Lock()
+
+    def ignore(_text: str, _share: float | None) -> None:
+        """Report nothing: the share of all files is reported."""
+
+    one = replace(loading, progress=ignore)
+
+    def load(name: str) -> None:
+        nonlocal done
+        if failed.is_set():
+            return
+        try:
+            load_sql_file(one, path / name)
+        except BaseException:
+            failed.set()
+            raise
+        with lock:
+            done += sizes[name]
+            loading.progress(f"loading {path.name}", done / whole)
+
+    with ThreadPoolExecutor(loading.dataset.threads) as threads:
+        running = [threads.submit(load, name) for name in names]
+    for one_of in running:
+        one_of.result()
 
 
-def check_compression(path: Path, names: list[str], version: str) -> None:
-    """Raise EnvironmentLacks if a myloader of this version cannot read the dump's files."""
-    unreadable = next((name for name in names if ".sql." in name and not name.endswith(_READABLE)), None)
-    if unreadable is not None and not _is_current(version):
-        raise EnvironmentLacks(
-            f"this myloader cannot read the dump's compression: {version}", where="dataset.path",
-            evidence=str(path / unreadable),
-            next_step=f"decompress the dump first: zstd -d --rm {path}/*.zst",
-        )  # fmt: skip
+def _load_programs(loading: Loading, file: Path) -> None:
+    """Load routines, events or triggers."""
+    unpack = decompress_argv(file)
+    with opened(file) as source:
+        commands = [unpack] if unpack else []
+        load_sql(loading, source, commands, what=f"loading {file.name}", before=end_statements_at_lines)
+
+
+def end_statements_at_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield programs with a delimiter of their own: mydumper has a `;` at a line's end only behind a program.
+
+    Raises UsageError for a text that is too large.
+    """
+    text = b""
+    for chunk in chunks:
+        text += chunk
+        if len(text) > _PROGRAM_BYTES_MAX:
+            raise UsageError(
+                "the routines of the dump are too large", where="dataset.path",
+                evidence=f"more than {_PROGRAM_BYTES_MAX >> 20} MiB",
+            )  # fmt: skip
+    if _OWN_DELIMITER.search(text) is None:
+        end = _DELIMITER + b"\n"
+        text = b"DELIMITER " + end + text.replace(b";\n", end)
+    yield text

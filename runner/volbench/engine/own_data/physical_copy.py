@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from volbench.base import safe_files
+from volbench.engine.connection import quoted_name
 from volbench.engine.differences import ServerIdentity
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.cell import DatasetSpec
@@ -77,7 +78,7 @@ def disarm(server: _Queried) -> tuple[str, ...]:
     notes = []
     events = server.query(_EVENTS)
     for schema, name in events:
-        server.query(f"ALTER EVENT {_quoted(schema)}.{_quoted(name)} DISABLE")
+        server.query(f"ALTER EVENT {quoted_name(schema)}.{quoted_name(name)} DISABLE")
     if events:
         notes.append(f"{len(events)} events of the physical copy were disabled")
     replica = "REPLICA" if server.identity.number >= _SAYS_REPLICA else "SLAVE"
@@ -141,8 +142,3 @@ def _text(source: Path, names: Sequence[str]) -> str:
 def _numbers(version: str) -> tuple[int, ...]:
     """Return 10.11 of 10.11.6: within a series, files are the same."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-
-
-def _quoted(name: object) -> str:
-    text = name.decode() if isinstance(name, bytes | bytearray) else str(name)
-    return "`" + text.replace("`", "``") + "`"

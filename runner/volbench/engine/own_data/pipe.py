@@ -3,43 +3,61 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from volbench.base import programs, safe_files
-from volbench.engine.connection import Account, check_client
+from volbench.engine.connection import Account, MemoryFile, check_client
+from volbench.engine.own_data.dump_filter import DumpFilter, LeftOut
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
 
 Progress = Callable[[str, float | None], None]
+Share = Callable[[], float | None]
+Change = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 _POLL_FIRST_S, _POLL_S = 0.01, 0.5
+_CHUNK_BYTES = 1 << 16
 _TAIL_BYTES = 2000
 _LAST_LINES = 5
 _READER_GONE = ("Broken pipe", "errno 32")
 """What gzip, zstd and mysqldump print when the client before which they work has ended."""
 WITHOUT_COMMANDS = ("--binary-mode", "--local-infile=0", "--loose-sandbox", "--loose-skip-system-command")
 """Options of either client with which a text of SQL is nothing but statements for the server."""
+_DENIED = re.compile(r"^ERROR (1044|1142|1143|1227|1370|1396|1419|1410|4161) ", re.MULTILINE)
+"""Errors of a server for a statement that the account has no right to."""
+_NO_RIGHT = (
+    "remove the statement: own data is loaded with rights on its schema only, and never changes the server; "
+    "the volumes were not touched"
+)
 _NO_PROGRAM = "/bin/false"
 _DECOMPRESS = {".gz": ("gzip", "-dc"), ".zst": ("zstd", "-dcq"), ".bz2": ("bzip2", "-dc"), ".xz": ("xz", "-dc")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """One load: the server's account, the schema, and the bounds."""
+    """One load: the server's account, the schema, and the bounds.
+
+    Args:
+        admin: may change the server's settings; None: `account` may.
+        left_out: gets what of the dump was left out or changed.
+    """
 
     account: Account
     dataset: DatasetSpec
     deadline_s: float
     cancelled: threading.Event
     progress: Progress
+    admin: Account | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 def client_argv(option_file: Path, schema: str) -> list[str]:
@@ -54,6 +72,31 @@ def client_argv(option_file: Path, schema: str) -> list[str]:
         client, f"--defaults-file={option_file}", "--batch", "--default-character-set=utf8mb4",
         "--max-allowed-packet=1G", *WITHOUT_COMMANDS, f"--database={schema}",
     ]  # fmt: skip
+
+
+def load_sql(
+    loading: Loading,
+    source: IO[bytes],
+    commands: Sequence[Sequence[str]],
+    *,
+    what: str,
+    share: Share = lambda: None,
+    before: Change = iter,
+) -> None:
+    """Feed SQL to the client, without what is not for the dataset's schema.
+
+    Args:
+        commands: between the source and the client, as a pipe.
+        share: returns the part that is done, if known.
+        before: changes the text first.
+    """
+    with closing(MemoryFile(loading.account.option_file_text())) as options:
+        client = client_argv(options.path, loading.dataset.schema_name)
+        kept = DumpFilter(loading.dataset.schema_name, loading.left_out)
+        run_pipe(
+            [*commands, client], loading, source=source, what=what, share=share,
+            through=lambda chunks: kept.filtered(before(chunks)),
+        )  # fmt: skip
 
 
 def decompress_argv(path: Path) -> list[str] | None:
@@ -71,27 +114,37 @@ def run_pipe(
     *,
     source: IO[bytes],
     what: str,
-    share: Callable[[], float | None] = lambda: None,
+    share: Share = lambda: None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    through: Change | None = None,
 ) -> str:
-    """Run commands as a pipe; return the end of the last one's output. Raise StepFailed with what one printed."""
+    """Run commands as a pipe; return the end of the last one's output. Raise StepFailed with what one printed.
+
+    Args:
+        through: changes what the last command reads; its own errors are raised too.
+    """
     for argv in commands:
         check_client(argv)
     processes: list[programs.Popen] = []
+    changing: _Changing | None = None
     with ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
         try:
             stdin: IO[bytes] = source
             for number, (argv, output) in enumerate(zip(commands, outputs, strict=True)):
                 is_last = number == len(commands) - 1
+                changes = through is not None and is_last
                 process = programs.Popen(
-                    list(argv), stdin=stdin, stdout=output if is_last else subprocess.PIPE, stderr=output,
+                    list(argv), stdin=subprocess.PIPE if changes else stdin,
+                    stdout=output if is_last else subprocess.PIPE, stderr=output,
                     cwd=cwd or "/", env={**_environment(), **(env or {})}, start_new_session=True,
                 )  # fmt: skip
-                if number:
-                    stdin.close()  # else the writer would never learn that its reader is gone
                 processes.append(process)
+                if through is not None and process.stdin is not None:
+                    changing = _Changing(stdin, process.stdin, through, closes=number > 0)
+                elif number:
+                    stdin.close()  # else the writer would never learn that its reader is gone
                 if process.stdout is not None:
                     stdin = process.stdout
             _wait(processes, loading, what, share)
@@ -99,15 +152,42 @@ def run_pipe(
             for process in processes:
                 process.kill()
                 process.wait()
+            if changing is not None:
+                changing.join()
         texts = [_tail(output) for output in outputs]
+    if changing is not None and changing.error is not None:
+        raise changing.error
     failed = _failed([process.returncode for process in processes], texts)
     if failed is not None:
         raise StepFailed(
             f"{what} failed: {Path(commands[failed][0]).name} ended with exit code {processes[failed].returncode}",
             where="dataset", evidence=_last_lines(texts[failed]), cause="dataset_not_loaded",
-            next_step="fix the source of the dataset; the volumes were not touched",
+            next_step=_NO_RIGHT if _DENIED.search(texts[failed]) else
+            "fix the source of the dataset; the volumes were not touched",
         )  # fmt: skip
     return texts[-1]
+
+
+class _Changing(threading.Thread):
+    """Passes on what one program writes to the next one's stdin, changed; ends with either of them."""
+
+    def __init__(
+        self, source: IO[bytes], target: IO[bytes], change: Change, *, closes: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(daemon=True)
+        self._source, self._target, self._change, self._closes = source, target, change, closes
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Read, change, write."""
+        chunks = iter(lambda: os.read(self._source.fileno(), _CHUNK_BYTES), b"")
+        try:
+            with suppress(BrokenPipeError), self._target, self._source if self._closes else nullcontext():
+                for changed in self._change(chunks):
+                    self._target.write(changed)
+        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+            self.error = error
 
 
 def _environment() -> dict[str, str]:
@@ -128,9 +208,7 @@ def _failed(codes: Sequence[int], texts: Sequence[str]) -> int | None:
     return next(iter([*own, *failed]), None)
 
 
-def _wait(
-    processes: Sequence[subprocess.Popen[bytes]], loading: Loading, what: str, share: Callable[[], float | None]
-) -> None:
+def _wait(processes: Sequence[subprocess.Popen[bytes]], loading: Loading, what: str, share: Share) -> None:
     """Wait for all; once one failed, the others have a moment to end."""
     pause_s = _POLL_FIRST_S
     while any(process.poll() is None for process in processes):
@@ -179,18 +257,15 @@ def require_program(*names: str) -> str:
     return path
 
 
-def first_bytes(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file, decompressed. Raises UsageError for a file that cannot be read."""
-    unpack = decompress_argv(path)
-    with opened(path) as source:
-        if unpack is None:
-            return source.read(count)
-        process = programs.Popen(unpack, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        try:
-            return process.stdout.read(count) if process.stdout else b""
-        finally:
-            process.kill()
-            process.communicate()
+def regular_names(path: Path) -> frozenset[str]:
+    """Return the names of a dump's regular files: links, pipes and directories are none of it. Raise UsageError."""
+    try:
+        with os.scandir(path) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    except OSError as error:
+        raise UsageError(
+            "a directory of the dataset cannot be read", where="dataset.path", evidence=repr(error)
+        ) from error
 
 
 def tool_version(tool: str) -> str:

@@ -7,7 +7,6 @@ in `BASE.tsv.zst`, or in chunks `BASE@0.tsv.zst` ... `BASE@@N.tsv.zst`. Source: 
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,15 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from volbench.base import safe_files
-from volbench.engine.connection import MemoryFile, rows
-from volbench.engine.own_data.pipe import Loading, client_argv, decompress_argv, opened, run_pipe
+from volbench.engine.connection import MemoryFile, quoted_name, rows
+from volbench.engine.own_data.pipe import (
+    Loading,
+    client_argv,
+    decompress_argv,
+    load_sql,
+    opened,
+    regular_names,
+    run_pipe,
+)
 from volbench.errors import StepFailed, UsageError
 from volbench.records.parse import parse_json
 
 _SESSION = "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0, unique_checks = 0"
 _REMOVED_MODE = re.compile(r"(SET\s+sql_mode\s*=\s*'[^']*?)NO_AUTO_CREATE_USER,?", re.IGNORECASE)
 """MySQL 8 refuses this mode, which triggers of 5.7 name."""
-_CREATE_SCHEMA = re.compile(r"^(CREATE DATABASE|USE) .*;\s*$", re.MULTILINE)
 _RECORDS = re.compile(r"Records: (\d+)\s+Deleted: \d+\s+Skipped: (\d+)\s+Warnings: (\d+)")
 _DECODERS = ("FROM_BASE64", "UNHEX")
 _JSON_BYTES_MAX = 64 << 20
@@ -67,13 +73,14 @@ def load_shell_dump(loading: Loading, path: Path) -> None:
     _run_sql(loading, path, [f"{table.base}.sql" for table in dump.tables])
     _run_sql(loading, path, [f"{base}.pre.sql" for base in dump.views])
     session = _SESSION + (", time_zone = '+00:00'" if dump.utc else "")
-    rows(loading.account, "SET GLOBAL local_infile = 1", timeout_s=60)
+    admin = loading.admin or loading.account
+    rows(admin, "SET GLOBAL local_infile = 1", timeout_s=60)
     try:
         for table in dump.tables:
             for chunk in table.chunks:
                 _load_chunk(loading, path / chunk, f"{session}; {table.statement}")
     finally:
-        rows(loading.account, "SET GLOBAL local_infile = 0", timeout_s=60)
+        rows(admin, "SET GLOBAL local_infile = 0", timeout_s=60)
     _run_sql(loading, path, [f"{table.base}.triggers.sql" for table in dump.tables if table.has_triggers])
     _run_sql(loading, path, [f"{base}.sql" for base in dump.views])
 
@@ -83,7 +90,7 @@ def read_shell_dump(path: Path, schema: str) -> ShellDump:
 
     Raises UsageError for a dump that is not complete, that lacks a file, or that has no such schema.
     """
-    names = _names_in(path)
+    names = regular_names(path)
     described = _json(path, names, "@.json")
     if "@.done.json" not in names:
         raise UsageError(
@@ -127,15 +134,6 @@ def _table(path: Path, names: frozenset[str], base: str) -> ShellTable:
     )
 
 
-def _names_in(path: Path) -> frozenset[str]:
-    """Return the names of the dump's regular files: links, pipes and directories are none of it."""
-    try:
-        with os.scandir(path) as entries:
-            return frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-    except OSError as error:
-        raise _unreadable(str(path), repr(error)) from error
-
-
 def _json(path: Path, names: frozenset[str], name: str) -> dict[str, Any]:
     """Return the object in a file of the dump. Raises UsageError."""
     try:
@@ -177,12 +175,11 @@ def _run_sql(loading: Loading, path: Path, names: list[str]) -> None:
             raise _unreadable(str(path), f"{name} is no name of a file")
         with opened(path / name) as file:
             text = file.read().decode(errors="surrogateescape")
-        text = _REMOVED_MODE.sub(r"\1", _CREATE_SCHEMA.sub("", text))
-        with closing(MemoryFile(loading.account.option_file_text())) as options, tempfile.TemporaryFile() as sql:
-            sql.write(f"{_SESSION};\n{text}".encode(errors="surrogateescape"))
+        text = _REMOVED_MODE.sub(r"\1", text)
+        with tempfile.TemporaryFile() as sql:
+            sql.write(f"{_SESSION}; {text}".encode(errors="surrogateescape"))
             sql.seek(0)
-            client = client_argv(options.path, loading.dataset.schema_name)
-            run_pipe([client], loading, source=sql, what=f"loading {path.name}: {name}")
+            load_sql(loading, sql, [], what=f"loading {path.name}: {name}")
 
 
 def _chunks(path: Path, names: frozenset[str], base: str, extension: str) -> Iterator[str]:
@@ -226,23 +223,21 @@ def load_statement(options: Mapping[str, Any]) -> str:
     if unknown := set(decoders.values()) - set(_DECODERS):
         raise ValueError(f"decodeColumns names {min(unknown)}")
     names = [str(name) for name in options["columns"]]
-    fields = [f"@c{number}" if name in decoders else _quoted(name) for number, name in enumerate(names)]
+    fields = [f"@c{number}" if name in decoders else quoted_name(name) for number, name in enumerate(names)]
     decoded = [
-        f"{_quoted(name)} = {decoders[name]}(@c{number})" for number, name in enumerate(names) if name in decoders
+        f"{quoted_name(name)} = {decoders[name]}(@c{number})"
+        for number, name in enumerate(names)
+        if name in decoders
     ]
     optionally = "OPTIONALLY " if options["fieldsOptionallyEnclosed"] else ""
     return (
-        f"LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE {_quoted(str(options['table']))} "
+        f"LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE {quoted_name(str(options['table']))} "
         f"CHARACTER SET {_text(options['defaultCharacterSet'])} "
         f"FIELDS TERMINATED BY {_text(options['fieldsTerminatedBy'])} "
         f"{optionally}ENCLOSED BY {_text(options['fieldsEnclosedBy'])} "
         f"ESCAPED BY {_text(options['fieldsEscapedBy'])} LINES TERMINATED BY {_text(options['linesTerminatedBy'])} "
         f"({', '.join(fields)})" + (f" SET {', '.join(decoded)}" if decoded else "")
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _text(value: object) -> str:

@@ -193,7 +193,8 @@ def _start_on_copy(
         template_dir = Path(paths.template_dir) / cell.template_key
         seed(template_dir, Path(paths.data_dir))
     if cell.dataset.is_own:
-        builder.notes.append(_dataset_note(cell.dataset, verify_template(template_dir).record))
+        template = verify_template(template_dir).record
+        builder.notes += [_dataset_note(cell.dataset, template), *template.notes]
     with builder.phase("start"), importing(LATER_MODULES):
         progress.report("starting the server")
         server.start()

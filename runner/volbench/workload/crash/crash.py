@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from volbench.engine.attached import AttachedServer
+from volbench.engine.connection import quoted_name
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.metrics import metric
 from volbench.records.steps.crash import CrashStep
@@ -191,7 +192,7 @@ def _check_tables(step: CrashStep, ctx: StepContext) -> tuple[str, ...]:
     tables = [ledger.TABLE]
     if step.check_tables:
         schema = ctx.dataset.schema_name
-        tables += [f"`{schema}`.`{table}`" for table in table_names(ctx.server, schema)]
+        tables += [f"`{schema}`.{quoted_name(table)}" for table in table_names(ctx.server, schema)]
     ctx.progress("checking tables after recovery", None)
     return ledger.damaged_tables(ctx.server, tables)
 
