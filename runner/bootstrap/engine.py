@@ -18,7 +18,9 @@ from volbench.placement import capabilities
 
 START_LIMIT_S = 90.0
 ASK_EVERY_S = 0.25
+ASK_LIMIT_S = 10
 ENGINE_PID_FILE = Path("/var/run/docker.pid")
+ENGINE_SOCKET = Path("/var/run/docker.sock")
 SYSTEMD_RUNS = Path("/run/systemd/system")
 
 ENGINE_NEEDS: tuple[Need, ...] = (
@@ -72,23 +74,34 @@ def _start(directories: Directories, console: Console) -> capabilities.Means:
     process = start_dockerd(log)
     (directories.state / "dockerd.pid").write_text(f"{process.pid}\n", encoding="ascii")
     console.say(f"no systemd here: started dockerd itself (pid {process.pid}, log {log})")
+    if os.geteuid() != 0:
+        _give_socket(lambda: process.poll() is None, log)
     return _require_answer(_wait(lambda: process.poll() is None), log)
 
 
 def start_dockerd(log: Path) -> subprocess.Popen[bytes]:
-    """Start dockerd in a session of its own, so that it outlives the set-up and its terminal.
-
-    For a user with sudo the socket is given to the user's group, as the `docker` group would have it.
-    """
-    group = [] if os.geteuid() == 0 else [f"--group={os.getegid()}"]
+    """Start dockerd in a session of its own, so that it outlives the set-up and its terminal."""
     with log.open("ab") as out:
         return subprocess.Popen(
-            with_rights(["dockerd", *group]),
+            with_rights(["dockerd"]),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def _give_socket(alive: Callable[[], bool], log: Path, socket: Path = ENGINE_SOCKET) -> None:
+    """Make the user who has sudo the owner of the engine's socket once it is there.
+
+    Who reaches the socket is root on this machine: so not the user's group, which may be everybody's.
+    """
+    limit = time.monotonic() + START_LIMIT_S
+    while not socket.exists() and alive() and time.monotonic() < limit:
+        time.sleep(ASK_EVERY_S)
+    if socket.exists():
+        argv = with_rights(["chown", str(os.geteuid()), str(socket)])
+        run(argv, log=log, label=f"giving {socket} to this user", timeout_s=ASK_LIMIT_S)
 
 
 def running_engine_pid(pid_file: Path = ENGINE_PID_FILE, processes: Path = Path("/proc")) -> int | None:

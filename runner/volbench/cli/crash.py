@@ -20,6 +20,8 @@ from volbench.placement.attach import without_password
 _SECRET = re.compile(r"(?i)passw|pwd|secret|token|key")
 _VALUE = re.compile(r"(?i)((?:passw\w*|pwd|secret\w*|\w*token|\w*key)[\"']?\s*[=:]\s*)\S+")
 _DSN = re.compile(r"\w*sql\w*:/\S+|://[^/\s]*:[^\s]*@\S*")
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""The shell's working directories, with which paths of a traceback begin: no passwords."""
 _SECRET_CHARACTERS_MIN = 4
 
 
@@ -56,7 +58,7 @@ def report_text(error: BaseException, arguments: Sequence[str], environment: Map
 def without_secrets(text: str, environment: Mapping[str, str]) -> str:
     """Return the text without values of secret environment variables, DSNs, and named passwords."""
     for name, value in environment.items():
-        if _SECRET.search(name) and len(value) >= _SECRET_CHARACTERS_MIN:
+        if name not in _DIRECTORIES and _SECRET.search(name) and len(value) >= _SECRET_CHARACTERS_MIN:
             text = text.replace(value, "***")
     return redact(_VALUE.sub(r"\1***", _DSN.sub(lambda match: without_password(match[0]), text)), environment)
 

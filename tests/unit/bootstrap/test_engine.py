@@ -1,7 +1,12 @@
-"""A pid file left behind is told from a dockerd that runs."""
+"""A pid file left behind is told from a dockerd that runs; its socket is one user's."""
 
+import os
+import subprocess
 from pathlib import Path
 
+import pytest
+
+from bootstrap import engine
 from bootstrap.engine import running_engine_pid, telling_lines
 
 
@@ -42,3 +47,19 @@ def test_reason_is_found_above_a_stack_trace() -> None:
 def test_log_without_a_reason_shows_its_end() -> None:
     log = "\n".join(f"level=info msg={i}" for i in range(50))
     assert telling_lines(log, limit=2).split() == ["level=info", "msg=48", "level=info", "msg=49"]
+
+
+def test_the_socket_is_given_to_the_user_and_to_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is in the user's primary group, such as `users`, must not become root through the engine."""
+    log, started = tmp_path / "dockerd.log", []
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(engine, "with_rights", lambda argv: ["sudo", *argv])
+    monkeypatch.setattr(engine, "run", lambda argv, **_: started.append(argv))
+    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: started.append(argv))
+    engine.start_dockerd(log)
+    socket = tmp_path / "docker.sock"
+    engine._give_socket(lambda: False, log, socket)  # dockerd has ended
+    assert started == [["sudo", "dockerd"]]
+    socket.touch()
+    engine._give_socket(lambda: True, log, socket)
+    assert started[1:] == [["sudo", "chown", "1000", str(socket)]]

@@ -67,3 +67,12 @@ def test_the_message_names_the_line(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert found.exit_code == EXIT_CRASHED
     assert "could not write a file" in found.next_step
     assert SECRET not in str(found)
+
+
+def test_the_working_directory_is_no_secret() -> None:
+    """PWD is the shell's; a traceback whose paths are masked helps nobody."""
+    environment = {"PWD": "/home/dba/volbench", "OLDPWD": "/home/dba", "MYSQL_PWD": "open-sesame"}
+    error = ValueError("/home/dba/volbench/runner/volbench/x.py, open-sesame")
+    text = report_text(error, ["plan"], environment)
+    assert "/home/dba/volbench/runner/volbench/x.py" in text
+    assert "open-sesame" not in text
