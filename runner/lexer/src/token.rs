@@ -248,6 +248,9 @@ impl<'a> Lexer<'a> {
 
     fn token(&mut self, kind: Kind, start: usize, end: usize) -> Token {
         let end = end.min(self.text.len());
+        if matches!(kind, Kind::Word | Kind::Variable) && looks_like_space(&self.text[start..end]) {
+            self.doubts |= doubt::SPACE;
+        }
         let token = Token { kind, start, end, open: false, after_point: self.after_point };
         self.at = end;
         self.after_point = false;
@@ -408,9 +411,6 @@ impl<'a> Lexer<'a> {
         let charset = self.dialect.charset;
         let end = self.identifier_end(start + charset.length(&self.text[start..]).max(1)).max(start + 1);
         let text = &self.text[start..end.min(self.text.len())];
-        if !text.is_ascii() && looks_like_space(text) {
-            self.doubts |= doubt::SPACE;
-        }
         let takes_hint = !self.after_point
             && [&b"select"[..], b"insert", b"replace", b"update", b"delete"]
                 .iter()
@@ -425,13 +425,14 @@ impl<'a> Lexer<'a> {
         match first {
             0 => self.doubts |= doubt::ZERO,
             b'\\' if second != b'N' => self.doubts |= doubt::FAULT,
-            b'*' if second == b'/' => self.doubts |= doubt::FAULT,
+            b'*' if second == b'/' && self.byte(start + 2) != b'*' => self.doubts |= doubt::FAULT,
             1..=8 | 14..=31 | 127 => self.doubts |= doubt::SPACE,
             _ => {}
         }
         let is_pair = matches!(
             (first, second),
-            (b':', b'=')
+            (b'\\', b'N')
+                | (b':', b'=')
                 | (b'&', b'&')
                 | (b'|', b'|')
                 | (b'<', b'=' | b'>' | b'<')
@@ -451,7 +452,7 @@ fn looks_like_space(text: &[u8]) -> bool {
         character.is_whitespace()
             || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{80}'..='\u{9f}' | '\u{180e}')
     };
-    String::from_utf8_lossy(text).chars().any(unusual)
+    !text.is_ascii() && String::from_utf8_lossy(text).chars().any(unusual)
 }
 
 impl Iterator for Lexer<'_> {
