@@ -20,7 +20,8 @@ from rich.text import Text
 
 from volbench.cli import console, options
 from volbench.errors import UsageError
-from volbench.observe.exposition import ObservationCollector, parse_listen, serve
+from volbench.observe.exposition import ObservationCollector
+from volbench.observe.listening import EXPOSED, parse_listen, serve
 from volbench.observe.markdown import markdown
 from volbench.observe.observer import Now, ObserveOptions, Observer, observing
 from volbench.observe.page import page
@@ -72,6 +73,13 @@ def observe(
     listen: Annotated[
         str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Answer Prometheus there: 127.0.0.1:9104.")
     ] = "",
+    listen_remote: Annotated[
+        bool,
+        typer.Option(
+            "--listen-remote",
+            help="Let --listen take an address of the network: whoever reaches it can read the metrics.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but where the observation is.")] = False,
 ) -> None:
     """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
@@ -94,12 +102,14 @@ def observe(
     )
     if not 0.1 <= options_given.interval_s <= 60:
         raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")
-    listen_address = parse_listen(listen) if listen else None
+    listen_address = parse_listen(listen, remote=listen_remote) if listen else None
     with _stopped_by_signal() as stopped, observing(options_given) as (observer, process), ExitStack() as stack:
         if listen_address is not None:
             answering = serve(*listen_address, ObservationCollector(observer.latest, observer.now))
             stack.callback(answering.server_close)
             stack.callback(answering.shutdown)
+            if listen_remote:
+                console.say(f"listening on {listen}: whoever reaches it sees {EXPOSED}")
         if not quiet:
             _introduce(observer)
         with _display(observer, quiet=quiet) as show:

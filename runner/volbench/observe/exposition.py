@@ -7,9 +7,7 @@ variables. What volbench makes of them has names of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -19,7 +17,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from volbench.errors import EnvironmentLacks, UsageError
 from volbench.observe.observer import Now
 from volbench.sample.interface import Reading
 
@@ -125,29 +122,3 @@ def _status(reading: Reading | None) -> Iterator[Metric]:
     for (name, _), value in {} if reading is None else dict(reading.values).items():
         if name != _GENERATION:
             yield UnknownMetricFamily(f"mysql_global_status_{name}", "SHOW GLOBAL STATUS", value=value)
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """Address and port of `127.0.0.1:9104` or `[::1]:9104`. Raises UsageError."""
-    address, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal() or not 0 < int(port) < 65536 or not address:
-        raise UsageError(
-            "this is no address with a port",
-            where=f"--listen {text}",
-            next_step="for example --listen 127.0.0.1:9104",
-        )
-    return address.strip("[]"), int(port)
-
-
-def serve(address: str, port: int, collector: Collector) -> WSGIServer:
-    """Answer Prometheus from a thread until the server's `shutdown`. Raises EnvironmentLacks."""
-    registry = CollectorRegistry()
-    registry.register(collector)
-    try:
-        server, _ = start_http_server(port, addr=address, registry=registry)
-    except OSError as error:
-        raise EnvironmentLacks(
-            "nobody can be answered there", where=f"--listen {address}:{port}", evidence=str(error),
-            next_step="choose another port or address",
-        ) from error  # fmt: skip
-    return server

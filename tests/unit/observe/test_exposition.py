@@ -14,7 +14,8 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.observe.exposition import ObservationCollector, parse_listen, serve
+from volbench.observe.exposition import ObservationCollector
+from volbench.observe.listening import parse_listen, serve
 from volbench.observe.observer import Now
 from volbench.sample.interface import Reading
 
