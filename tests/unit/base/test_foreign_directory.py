@@ -69,7 +69,7 @@ from volbench.testing.runs import run_suite
 try:
     run_suite("no-such-suite.yaml", volumes={"a": "path:/nowhere"})
 except VolbenchError as error:
-    assert "no-such-suite.yaml" in str(error.evidence), error.evidence
+    assert "no-such-suite.yaml" in str(error), error
 else:
     raise AssertionError
 """,

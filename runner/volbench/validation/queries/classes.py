@@ -6,10 +6,7 @@ sums, so that the result does not depend on where the log was divided.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
-from volbench.base import safe_files
-from volbench.base.workers import worker_pool
 from volbench.errors import UsageError
 from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.sql.library import ShapeNumbers, as_bytes
+from volbench.validation.queries.log_workers import MEMORY_BYTES, log_files, log_workers
 from volbench.workload.replay.logged_statement import (
     INHERITED,
     LoggedStatement,
@@ -107,7 +103,7 @@ def classes_of_log(
         if len(log_parts) == 1 or processes == 1:
             return _merged(job, iter([((0, None), _read_part(job, 0, None))]))
         log_parts[-1] = (log_parts[-1][0], None)  # what is written meanwhile is read too
-        with _pool(min(processes, len(log_parts))) as pool:
+        with log_workers(min(processes, len(log_parts)), job.path) as pool:
             return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
@@ -253,7 +249,7 @@ def _read_part(job: _Job, begin: int, end: int | None, state: LogState | None = 
     if begin and state is None:
         state = LogState(schema=INHERITED, local_end_s=INHERITED)
     tallies = _Tallies(job.schemas, job.samples_each)
-    with safe_files.open_given(job.path) as file, safe_files.open_given(job.path) as later:
+    with log_files(job.path) as (file, later):
         following = None if end is None else decoded(later, end)
         log = SlowLog(decoded(file, begin, end), name=str(job.path), state=state, following=following)
         try:
@@ -310,6 +306,12 @@ def _parts_in_order(
                 log_part = None if future is None else future.result()
             except BrokenProcessPool:
                 log_part = None
+            except MemoryError as error:
+                raise UsageError(
+                    "a part of the slow query log takes too much memory", where=str(job.path),
+                    evidence=f"from byte {offsets[0]} on; {MEMORY_BYTES >> 20} MiB are allowed",
+                    next_step="leave out what is there: a statement of such a size has no place in a comparison",
+                ) from error  # fmt: skip
             yield offsets, log_part
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -323,20 +325,3 @@ def _submitted(
         return pool.submit(_read_part, job, begin, end)
     except BrokenProcessPool:
         return None
-
-
-def _pool(processes: int) -> ProcessPoolExecutor:
-    return worker_pool(processes, initializer=_initialise_process)
-
-
-def _initialise_process() -> None:
-    """Leave Ctrl-C to the parent, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os.kill(os.getpid(), signal.SIGKILL)  # a process that waits for its next part ends in no other way

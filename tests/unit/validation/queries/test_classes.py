@@ -36,7 +36,7 @@ BANNER = "mysqld, Version: 8.4.3 (x). started with:\nTcp port: 0  Unix socket: /
 @pytest.fixture
 def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are read in threads: starting processes takes longer than reading a short log."""
-    monkeypatch.setattr(module, "_pool", ThreadPoolExecutor)
+    monkeypatch.setattr(module, "log_workers", lambda processes, _: ThreadPoolExecutor(processes))
 
 
 def in_order(path: Path) -> LogClasses | str:
