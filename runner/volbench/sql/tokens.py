@@ -46,17 +46,30 @@ LITERALS = frozenset((Kind.TEXT, Kind.NUMBER, Kind.BITS, Kind.DOLLAR))
 VALUES_AND_NAMES = frozenset((*LITERALS, Kind.NAME, Kind.COMMENT, Kind.HINT))
 
 
+class Charset(IntEnum):
+    """A client's character sets in which tokens end elsewhere; in all others they end as in UTF-8."""
+
+    UTF8 = 0
+    LATIN1 = 1
+    """With white space at 0xa0."""
+    GBK = 2
+    GB18030 = 3
+    SJIS = 4
+    BIG5 = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a session reads a text: its sql_mode. The client's character set is UTF-8."""
+    """How a session reads a text: its sql_mode, and its client's character set."""
 
     ansi_quotes: bool = False
     no_escapes: bool = False
+    charset: Charset = Charset.UTF8
 
     @property
     def bits(self) -> int:
         """Return what the library takes."""
-        return self.ansi_quotes | self.no_escapes << 1
+        return self.ansi_quotes | self.no_escapes << 1 | self.charset << 2
 
 
 class Tokens:
@@ -90,13 +103,13 @@ def is_closed(sql: str, *, escapes: bool = True) -> bool:
 def without_values(sql: str) -> str:
     """Return the text with spaces in place of literals, quoted names and comments, so that signs are signs."""
     text = library.as_bytes(sql)
-    pieces: list[bytes] = []
-    before = 0
+    plain, before = bytearray(), 0
     for kind, start, end, _ in Tokens(text):
         if kind in VALUES_AND_NAMES:
-            pieces += (text[before:start], b" ")
+            plain += text[before:start] + b" "
             before = end
-    return (b"".join(pieces) + text[before:]).decode("utf-8", "surrogateescape")
+    plain += text[before:]
+    return plain.decode("utf-8", "surrogateescape")
 
 
 def statements(sql: str) -> list[str]:

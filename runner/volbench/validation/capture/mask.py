@@ -12,10 +12,12 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from volbench.sql.library import as_bytes
+from volbench.sql.tokens import Charset, Dialect, Doubt, Kind, Tokens
 from volbench.workload.replay.logged_statement import LoggedStatement
 
 _HINTS = (
@@ -25,37 +27,16 @@ _HINTS = (
     "ORDER_INDEX|NO_ORDER_INDEX|QB_NAME|RESOURCE_GROUP|SEMIJOIN|NO_SEMIJOIN|SKIP_SCAN|NO_SKIP_SCAN|SET_VAR|SUBQUERY"
 )
 _HINT = re.compile(rf"(?:\s*(?:{_HINTS})\s*(?:\((?:[\w@$.,=\s]|`[^`]*`|'[^'\\]*')*\))?\s*,?)+\s*", re.IGNORECASE)
-_BEFORE_A_HINT = re.compile(r"(?:^|[^\w$.`@])(?:SELECT|INSERT|REPLACE|UPDATE|DELETE)\s*\Z", re.IGNORECASE)
-_VERSION_COMMENT = re.compile(r"/\*M?!(?P<version>\d{5,6})?")
+_HINT_CHARACTERS_MAX = 10_000
 _MYSQL_VERSIONS, _MARIADB_VERSIONS = range(30000, 91400), range(100000, 130400)
 _SIGNIFICANT_DIGITS = re.compile(
-    r"(?<![\w$.`@])(?:(?:DEC|DECIMAL|NUMERIC|FIXED)\s*\(\s*\d{1,2}\s*(?:,\s*\d{1,2}\s*)?\)"
+    r"(?:DEC|DECIMAL|NUMERIC|FIXED)\s*\(\s*\d{1,2}\s*(?:,\s*\d{1,2}\s*)?\)"
     r"|(?:NOW|SYSDATE|CURTIME|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP|UTC_TIME|UTC_TIMESTAMP|TIME"
-    r"|DATETIME|TIMESTAMP)\s*\(\s*[0-6]\s*\))",
+    r"|DATETIME|TIMESTAMP)\s*\(\s*[0-6]\s*\)",
     re.IGNORECASE,
 )
 """Digits that are part of a type or count decimals of seconds, and so are no data."""
-_TOKEN = re.compile(
-    rf"""(?P<kept>{_SIGNIFICANT_DIGITS.pattern})"""
-    r"""|(?P<comment>/\*(?!M?!).*?(?:\*/|\Z)|(?:--(?=[\x00-\x20]|\Z)|\#)[^\n]*)"""
-    r"""|(?P<open>/\*M?!(?:\d{5,6})?)|(?P<close>\*/)"""
-    r"""|(?P<bits>(?<![\w$.`@])[xXbB]'[^']*(?:'|\Z))"""
-    r"""|(?P<quote>['"])"""
-    r"""|(?P<name>`(?:[^`]|``)*`|@@?[\w.$]+)"""
-    r"""|(?P<cut>`.*\Z)"""
-    r"""|(?P<dollar>(?<![\w$])\$\w*\$)"""
-    r"""|(?P<typographic>[\u2018-\u201f\u2039\u203a\u00ab\u00bb])"""
-    r"""|(?P<number>(?<![\w$])(?:0[xX][0-9a-fA-F]+|0b[01]+)(?![\w$])"""
-    r"""|(?<![\w$.`])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$])|(?<![\w$`])\.\d+(?:[eE][+-]?\d+)?(?![\w$]))"""
-    r"""|(?P<word>[\w$]+)""",
-    re.DOTALL | re.IGNORECASE,
-)
-"""Tokens, whichever begins first: each may contain what looks like the others."""
-_STRING_ENDS = {
-    (quote, escapes): re.compile(rf"(?:[^{quote}{escape}]|{quote}{quote}{more})*({quote}|\Z)", re.DOTALL)
-    for quote in "'\""
-    for escapes, escape, more in ((True, r"\\", r"|\\(?:.|\Z)"), (False, "", ""))
-}
+_TYPOGRAPHIC = re.compile("[\u2018-\u201f\u2039\u203a\u00ab\u00bb]")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[ T]\d\d:\d\d:\d\d(?P<fraction>\.\d{1,6})?)?|(?P<only>\d\d:\d\d:\d\d)")
 
 
@@ -63,16 +44,13 @@ class _AmbiguousError(Exception):
     """A statement whose literals cannot be distinguished from its names for certain."""
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Whether a backslash escapes a quote in strings of either quote, and whether "x" is a name."""
-
-    single: bool
-    double: bool
-    names: bool = False
-
-
-_READINGS = (_Reading(single=True, double=True), _Reading(single=False, double=False), _Reading(True, double=False))
+_MODES = (
+    Dialect(),
+    Dialect(no_escapes=True),
+    Dialect(ansi_quotes=True),
+    Dialect(ansi_quotes=True, no_escapes=True),
+)
+_DIFFERENT = Doubt.NESTED | Doubt.DOLLAR | Doubt.ZERO | Doubt.SPACE | Doubt.HINT | Doubt.FAULT
 
 
 def masked(
@@ -117,11 +95,17 @@ def masked_sql(sql: str, key: bytes, *, sql_mode: str | None = None) -> str | No
     Comments are removed, since they may have data. Hints of MySQL and executed comments stay, with masked literals.
     Numbers keep their number of digits, hexadecimal and bit values their length, dates stay dates.
     """
+    text, names = as_bytes(sql), sql_mode is not None
+    result: str | None = None
     try:
-        results = {_masked(sql, key, reading) for reading in _readings(sql_mode)}
+        for dialect in _dialects(text, sql_mode):
+            other = _masked(text, key, dialect, names=names)
+            if result is not None and other != result:
+                return None
+            result = other
     except _AmbiguousError:
         return None
-    return results.pop() if len(results) == 1 else None
+    return result
 
 
 def redact_error(message: str) -> str:
@@ -130,92 +114,114 @@ def redact_error(message: str) -> str:
     return f"error {code[0]}" if code else message.partition(":")[0]
 
 
-def _readings(sql_mode: str | None) -> tuple[_Reading, ...]:
-    if sql_mode is None:
-        return _READINGS
-    modes = {mode.strip().upper() for mode in sql_mode.split(",")}
-    escapes = "NO_BACKSLASH_ESCAPES" not in modes
-    names = "ANSI_QUOTES" in modes or "ANSI" in modes
-    return (_Reading(single=escapes, double=escapes and not names, names=names),)
+def _dialects(text: bytes, sql_mode: str | None) -> Iterator[Dialect]:
+    """Yield how a server may have read the text: in each mode that makes a difference, and character set."""
+    modes: Sequence[Dialect] = _MODES
+    if sql_mode is not None:
+        session_modes = {mode.strip().upper() for mode in sql_mode.split(",")}
+        modes = (
+            Dialect(
+                ansi_quotes=bool(session_modes & {"ANSI_QUOTES", "ANSI"}),
+                no_escapes="NO_BACKSLASH_ESCAPES" in session_modes,
+            ),
+        )
+    is_utf8 = True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        is_utf8 = False
+    for mode in modes:
+        needless = (mode.ansi_quotes and b'"' not in text) or (mode.no_escapes and b"\\" not in text)
+        if sql_mode is None and needless:
+            continue
+        for charset in Charset if not is_utf8 else (Charset.UTF8,):
+            yield replace(mode, charset=charset)
 
 
-def _masked(sql: str, key: bytes, reading: _Reading) -> str:
-    """Return the statement masked in one reading. Raises _AmbiguousError where versions of servers disagree."""
-    pieces: list[str] = []
-    at, executed = 0, False
-    while token := _TOKEN.search(sql, at):
-        pieces.append(_space(sql[at : token.start()]))
-        at, kind, text = token.end(), str(token.lastgroup), token[0]
-        match kind:
-            case "quote":
-                end = _STRING_ENDS[text, reading.single if text == "'" else reading.double].match(sql, at)
-                at = end.end() if end else len(sql)
-                pieces.append(_string(sql[token.start() : at], key, reading, closed=bool(end and end[1])))
-            case "comment":
-                pieces.append(_comment(text, sql[: token.start()], key))
-            case "open":
-                executed = _open_executed_comment(token, executed)
-                pieces.append(text + " ")
-            case "close":
-                if not executed:
-                    raise _AmbiguousError
-                executed = False
-                pieces.append(" " + text)
-            case "dollar" | "typographic":  # a value pasted from a text is part of a name to the server
-                raise _AmbiguousError
-            case _:
-                pieces.append(_plain(kind, text, key))
-    if executed:
+def _masked(text: bytes, key: bytes, dialect: Dialect, *, names: bool) -> str:
+    """Return the statement masked in one reading; `names`: whether "x" under ANSI_QUOTES certainly is a name.
+
+    Raises _AmbiguousError where versions of servers disagree.
+    """
+    tokens = Tokens(text, dialect)
+    out, before, executed = bytearray(), 0, False
+    for kind, start, end, is_open in tokens:
+        if start < before:
+            continue  # of digits that are no data
+        out += _space(text[before:start])
+        before = end
+        if kind == Kind.OPEN:
+            _check_version(text[start:end])
+        elif kind == Kind.WORD and (digits := _SIGNIFICANT_DIGITS.match(_window(text, start))):
+            before = start + digits.end()
+        executed = kind == Kind.OPEN or (executed and kind != Kind.CLOSE)
+        out += as_bytes(_masked_token(Kind(kind), _decoded(text[start:before]), key, is_open=is_open, names=names))
+    if executed or tokens.doubts & _DIFFERENT:
         raise _AmbiguousError
-    pieces.append(_space(sql[at:]))
-    return "".join(pieces).strip()
+    out += _space(text[before:])
+    return _decoded(bytes(out)).strip()
 
 
-def _plain(kind: str, text: str, key: bytes) -> str:
-    """Return a token that all servers read alike, masked."""
+def _window(text: bytes, start: int) -> str:
+    """Return what may be a type or a function with its digits."""
+    return text[start : start + 64].decode("latin-1")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _masked_token(kind: Kind, text: str, key: bytes, *, is_open: bool, names: bool) -> str:
+    if kind in {Kind.TEXT, Kind.NAME}:
+        return _quoted(kind, text, key, is_open=is_open, names=names)
     match kind:
-        case "bits":
-            return _digits_of(text[:2], text[2:].rstrip("'"), key) + "'"
-        case "number":
+        case Kind.NUMBER:
             return _number(text, key)
-        case "cut":
-            return "`masked`"
-        case _:
-            return text
+        case Kind.BITS:
+            quote = "'" if text[1] == "'" else ""
+            return _digits_of(text[:2], text[2:].rstrip("'"), key) + quote
+        case Kind.COMMENT | Kind.HINT:
+            return _comment(kind, text, key)
+        case Kind.WORD if not text.isascii() and _TYPOGRAPHIC.search(text):
+            raise _AmbiguousError  # a value pasted from a text is part of a name to the server
+    return {Kind.OPEN: f"{text} ", Kind.CLOSE: f" {text}"}.get(kind, text)
 
 
-def _space(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+def _quoted(kind: Kind, text: str, key: bytes, *, is_open: bool, names: bool) -> str:
+    if kind == Kind.TEXT:
+        prefix = text[0] if text[0] in "nN" else ""
+        return prefix + _string(text[len(prefix) :], key, closed=not is_open)
+    if text[0] == '"' and not names:
+        return _string(text, key, closed=not is_open)
+    return f"{text[0]}masked{text[0]}" if is_open else text
 
 
-def _open_executed_comment(token: re.Match[str], executed: bool) -> bool:
-    """Return True for an executed comment. Raises _AmbiguousError for a version that no server has."""
-    match = _VERSION_COMMENT.match(token[0])
-    version = int(match["version"]) if match and match["version"] else None
-    if executed or (version is not None and version not in _MYSQL_VERSIONS and version not in _MARIADB_VERSIONS):
+def _space(text: bytes) -> bytes:
+    return b" " if text else b""
+
+
+def _check_version(opening: bytes) -> None:
+    """Raise _AmbiguousError for an executed comment of a version that no server has."""
+    digits = opening.lstrip(b"/*M!")
+    if digits and int(digits) not in _MYSQL_VERSIONS and int(digits) not in _MARIADB_VERSIONS:
         raise _AmbiguousError
-    return True
 
 
-def _comment(text: str, before: str, key: bytes) -> str:
+def _comment(kind: Kind, text: str, key: bytes) -> str:
     """Return a hint of MySQL with its values masked; a space for any other comment."""
     inside = text[3:-2]
-    if not (text.startswith("/*+") and text.endswith("*/") and _BEFORE_A_HINT.search(before)):
+    if kind != Kind.HINT or len(inside) > _HINT_CHARACTERS_MAX or not _HINT.fullmatch(inside):
         return " "
-    if not _HINT.fullmatch(inside):
-        return " "
-    return f"/*+{_masked(inside, key, _READINGS[0])} */"
+    return f"/*+{_masked(as_bytes(inside), key, Dialect(), names=True)} */"
 
 
 def _pseudonym(text: str, key: bytes) -> bytes:
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
-def _string(text: str, key: bytes, reading: _Reading, *, closed: bool) -> str:
+def _string(text: str, key: bytes, *, closed: bool) -> str:
     """Return the masked string. Dates stay dates, since DATE'...' needs one; an empty string stays empty."""
     quote, inside = text[0], text[1:-1] if closed else text[1:]
-    if quote == '"' and reading.names:
-        return text if closed else '"masked"'
     if closed and not inside:
         return text
     digest = _pseudonym(inside, key)

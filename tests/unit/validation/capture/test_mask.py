@@ -67,6 +67,14 @@ def test_what_looks_like_a_comment_in_a_literal_hides_nothing(sql: str) -> None:
     assert "secret" not in fingerprint(sql)
 
 
+def test_a_text_that_is_no_utf_8_is_left_out_where_its_character_set_decides() -> None:
+    """In GBK the byte before the quote takes the backslash or the quote's escape to itself."""
+    assert masked_sql("SELECT '\udcbf\\' AND a = 'secret'", KEY) is None
+    found = masked_sql("SELECT '\udcbf\udcbf', 'secret'", KEY)
+    assert found is not None
+    assert "secret" not in found
+
+
 @pytest.mark.parametrize(
     ("sql", "sql_mode"),
     [
