@@ -19,7 +19,13 @@ PARSERS = frozenset({
     "strptime", "read_csv", "ParquetFile", "read_string", "read_given", "open_given",
 })  # fmt: skip
 """Functions of ours and of libraries that make values of text or bytes."""
-UNREACHED = frozenset({("store/journal.py", "_is_torn"), ("workload/replay/logged_statement.py", "is_moment")})
+UNREACHED = frozenset(
+    {
+        ("store/journal.py", "_is_torn"),
+        ("volume/emulated/status.py", "_is_for_a_volume"),
+        ("workload/replay/logged_statement.py", "is_moment"),
+    }
+)
 """What only damaged inputs enter."""
 OWN = {
     "cli/cell.py": "the cell that the agent was given",
@@ -43,6 +49,7 @@ OWN = {
 ELSEWHERE = {
     "cli/runs/list.py": "report.json, as the row report.json",
     "engine/own_data/content.py": "bytes are hashed",
+    "engine/own_data/pipe.py": "dumps are read by the servers' own clients, tests/integration/test_own_data.py",
     "observe/ring.py": "RingTail follows the observer's own ring; readers of others' rings are in the table",
     "placement/kubernetes/placement.py": "a line of a pod's log: no JSON is passed over, tests/unit/placement",
     "placement/kubernetes/result.py": "a pod's result.json, as the row result.json",
@@ -50,7 +57,7 @@ ELSEWHERE = {
     "placement/processes.py": "PID files below a marked directory",
     "session/downloads.py": "what volbench wrote beside a download",
     "store/run_directory.py": "attempts that were set apart are read as results",
-    "validation/queries/classes.py": "processes read parts as the row slow-log-classes reads all",
+    "validation/queries/log_workers.py": "processes read parts as the row slow-log-classes reads all",
     "validation/queries/comparison.py": "the parser of plans is the row query-plan",
     "volume/cluster.py": "answers of the API server, tests/unit/volume/test_cluster.py",
     "volume/emulated/control.py": "answers of the emulator's daemon, tests/unit/volume/test_emulated.py",

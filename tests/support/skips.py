@@ -72,6 +72,12 @@ LACKS = (
         remedy="boot with systemd.unified_cgroup_hierarchy=1",
     ),
     Lack(
+        means="IPv6",
+        pattern=r"this machine has no IPv6",
+        why="an address of each family is listened at",
+        remedy="a kernel and a loopback device with IPv6",
+    ),
+    Lack(
         means="a newer kernel",
         pattern=r"this kernel answers by mincore|the kernel gives no mnt_id",
         why="cachestat(2) came with Linux 6.5, mnt_id with 5.8",
@@ -85,7 +91,7 @@ LACKS = (
     ),
     Lack(
         means="the right to mount",
-        pattern=r"mount|needs root|root's rights|root is attacked",
+        pattern=r"mount|needs root|root's rights|root is attacked|somebody else plants it|only root becomes",
         why="tests mount file systems of their own",
         remedy="run as root",
     ),
@@ -121,7 +127,8 @@ LACKS = (
     ),
     Lack(
         means="a program",
-        pattern=r"is not installed|^needs [a-z][\w.-]*\b(?!:)|^no [\w.-]+( here)?$|no Chromium|when we are killed",
+        pattern=r"is not installed|there is no [\w/.-]+$|^needs [a-z][\w.-]*\b(?!:)|^no [\w.-]+( here)?$"
+        r"|no Chromium|when we are killed",
         why="the test runs it",
         remedy="make test installs it where the distribution has it",
     ),

@@ -63,16 +63,6 @@ code = start_agent(SimpleNamespace(out=Path(sys.argv[1]), kind="run"), {}).wait(
 log = Path(sys.argv[1], AGENT_LOG).read_text()
 assert "cell.json" in log, log
 """,
-    "the run of a test's suite": """
-from volbench.errors import VolbenchError
-from volbench.testing.runs import run_suite
-try:
-    run_suite("no-such-suite.yaml", volumes={"a": "path:/nowhere"})
-except VolbenchError as error:
-    assert "no-such-suite.yaml" in str(error), error
-else:
-    raise AssertionError
-""",
     "the processes that read a log": """
 import os, sys
 from pathlib import Path

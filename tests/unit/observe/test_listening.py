@@ -30,7 +30,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[WSGIServer]:
     try:
         running = serve(request.param, 0, ObservationCollector(dict, Now()))
     except Exception as error:  # noqa: BLE001 - a machine without IPv6
-        pytest.skip(f"needs {request.param}: {error}")
+        pytest.skip(f"this machine has no IPv6: {error}")
     yield running
     running.shutdown()
     running.server_close()
