@@ -8,18 +8,20 @@ a disk. The program ends with this process.
 from __future__ import annotations
 
 import io
+import math
 import os
-import signal
+import stat
 import subprocess
 import tarfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from volbench.base import programs
+from volbench.base.confinement import Confinement
 from volbench.base.environment import CONTAINERS
 from volbench.placement import capabilities
 from volbench.placement.docker import image_names
@@ -33,6 +35,9 @@ PROGRAMS: tuple[ToolName, ...] = get_args(ToolName)
 VERSION_TIMEOUT_S = 60.0
 _START_S = 60.0
 """For a container to start, in addition to the program's own time."""
+_MEMORY_BYTES = 2 << 30
+_PROCESSES = 16
+"""They ask `uname` and `hostname`."""
 _INSIDE = "/run/volbench"
 _TMPFS_BYTES = 192 * 2**20
 _SCRIPT = """
@@ -105,18 +110,22 @@ class InstalledProgram:
         files: Mapping[str, str],
         *,
         timeout_s: float,
-        accounts: Sequence[Account] = (),  # noqa: ARG002 - it reaches what this process reaches
+        accounts: Sequence[Account] = (),
     ) -> subprocess.CompletedProcess[str]:
-        """Run it; it ends with this process where setpriv is installed."""
+        """Run it, confined: it reads names and statements of others. It ends with this process."""
+        bounds = Confinement(memory_bytes=_MEMORY_BYTES, cpu_s=math.ceil(timeout_s), processes=_PROCESSES)
+        if not all(map(_is_open_to_others, _files_of(accounts))):
+            bounds = replace(bounds, user=None)  # another user would not get to the server
         with ExitStack() as stack:
             descriptors = {name: _in_memory(text) for name, text in files.items()}
             for number in descriptors.values():
                 stack.callback(os.close, number)
+                bounds.give(number)
             paths = {name: f"/dev/fd/{number}" for name, number in descriptors.items()}
             return programs.run(
-                [self.path, *arguments(paths)], parent_death_signal=signal.SIGKILL,
+                [self.path, *arguments(paths)], confined=bounds,
                 capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
-                pass_fds=tuple(descriptors.values()), env=programs.environment(LC_ALL="C"),
+                pass_fds=tuple(descriptors.values()), env=programs.environment(LC_ALL="C", HOME="/nonexistent"),
             )  # fmt: skip
 
 
@@ -153,6 +162,28 @@ class ContainerProgram:
             os.close(reader)  # first: a writer that still waits has no reader then
             feeding.join()
             os.close(writer)
+
+
+def _files_of(accounts: Sequence[Account]) -> list[Path]:
+    """Return the sockets and certificates that a client of these accounts opens."""
+    names = [
+        name for account in accounts
+        for name in ([account.socket] if account.socket
+                     else [account.tls.ssl_ca, account.tls.ssl_cert, account.tls.ssl_key])
+    ]  # fmt: skip
+    return [Path(name) for name in names if name]
+
+
+def _is_open_to_others(path: Path) -> bool:
+    """Return whether every user may read a file, or connect to a socket."""
+    try:
+        real = path.resolve(strict=True)
+        mode = real.stat().st_mode
+        reached = all(place.stat().st_mode & stat.S_IXOTH for place in real.parents)
+    except OSError:
+        return False
+    permission = stat.S_IWOTH if stat.S_ISSOCK(mode) else stat.S_IROTH
+    return reached and bool(mode & permission)
 
 
 def _reach(accounts: Sequence[Account]) -> list[str]:
