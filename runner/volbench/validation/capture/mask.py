@@ -99,10 +99,10 @@ def masked_sql(sql: str, key: bytes, *, sql_mode: str | None = None) -> str | No
     result: str | None = None
     try:
         for dialect in _dialects(text, sql_mode):
-            other = _masked(text, key, dialect, names=names)
-            if result is not None and other != result:
+            masked_text = _masked(text, key, dialect, names=names)
+            if result is not None and masked_text != result:
                 return None
-            result = other
+            result = masked_text
     except _AmbiguousError:
         return None
     return result
