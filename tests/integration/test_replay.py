@@ -62,7 +62,7 @@ def too_busy(check: CheckRow) -> bool:
 
 def test_fifty_thousand_statements_are_sent_when_they_are_due(tmp_path: Path, server: ScratchServer) -> None:
     found, check = replayed(tmp_path, account(server), Shop(statements=54_000), speed=2.0)
-    assert found.statements >= 50_000
+    assert found.statements >= 49_500  # without those that call stored functions, which may write
     assert (found.sent, found.errors) == (found.statements, {})
     assert found.excluded["that do more than read"] > 2000
     assert found.duration_s >= 0.9 * found.planned_s

@@ -251,7 +251,7 @@ def connection(
 def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[tuple[Any, ...]]:
     """Return all rows of one statement on a connection of its own. Raise mysql.connector.Error."""
     with connection(account, timeout_s=timeout_s) as opened, opened.cursor() as cursor:
-        _log.debug("query: %s", without_literals(sql)[:_STATEMENT_CHARACTERS])
+        _log.debug("query: %s", without_literals(sql[: 20 * _STATEMENT_CHARACTERS])[:_STATEMENT_CHARACTERS])
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 

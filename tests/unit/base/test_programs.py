@@ -82,6 +82,7 @@ def test_a_secret_of_the_environment_is_masked_wherever_it_stands() -> None:
 
 def test_texts_of_a_statement_are_left_out() -> None:
     assert without_literals("SELECT 'it''s', \"x\\\"y\", 5 FROM t") == "SELECT '?', '?', 5 FROM t"
+    assert without_literals("SELECT 'a', 'that is cut") == "SELECT '?', '?'"
 
 
 def test_no_module_starts_a_program_past_the_log() -> None:

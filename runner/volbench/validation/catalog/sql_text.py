@@ -15,6 +15,9 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
+from volbench.sql.library import as_bytes
+from volbench.sql.tokens import Kind, Tokens
+
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns on the terminal of syntax that it keeps unchanged
 
 UNPARSED = "as printed: "
@@ -64,10 +67,19 @@ def _unescaped(text: str) -> str:
 
 def _respelled(sql: str) -> str:
     """Rewrite syntax that the parser does not accept: MySQL's functions around a rollup, MOD between operands."""
-    pieces = re.split(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)", sql)
-    for at in range(0, len(pieces), 2):
-        pieces[at] = re.sub(r"(?i)\)\s*select\b", ") select", re.sub(r"(?i)(?<=[\s`)])MOD(?=\s)", "%", pieces[at]))
-    return "".join(pieces)
+    text = as_bytes(sql)
+    pieces, before, previous = bytearray(), 0, b""
+    for kind, start, end, _ in Tokens(text):
+        token, following = text[start:end], text[end : end + 1]
+        if kind == Kind.WORD and token.lower() == b"mod" and following.isspace() and previous:
+            token = b"%"
+        gap = text[before:start]
+        if kind == Kind.WORD and token.lower() == b"select" and previous == b")":
+            gap = b" "
+        pieces += gap + token
+        before, previous = end, token
+    pieces += text[before:]
+    return pieces.decode("utf-8", "surrogateescape")
 
 
 def _normalise_tree(tree: exp.Expr) -> exp.Expr:
