@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +14,19 @@ import pytest
 from hostile_user import NOBODY, TREASURE, as_nobody, shared_place, volbench
 from synthetic_observation import observation
 from synthetic_run import build_run, two_volumes
+from waiting import wait_for
 
 from bootstrap.directories import Directories
 from volbench.base import safe_files
-from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused
+from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused, StepFailed
 from volbench.observe.observer import ObserveOptions, _make_directory
 from volbench.records.cell import AttachSpec
+from volbench.sample.host.server_group import ServerGroup
 from volbench.session.downloads import download
 from volbench.store.run_directory import RunDirectory
+from volbench.volume import ownership
+from volbench.volume.task_account import keep_task_file
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked by an unprivileged user")
 SYNTHETIC = two_volumes(repeats=1)
@@ -168,3 +175,62 @@ def test_directories_of_root_and_of_who_became_root_are_no_plants(
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     assert safe_files.planted_entry(shared / "own" / "run") is None
     assert safe_files.planted_entry(Path(sys.executable)) is None
+
+
+@pytest.fixture
+def control(shared: Path) -> Path:
+    """A cell's control directory: root's, and a container's user may make files in it."""
+    directory = shared / "control"
+    ownership.claim(directory, purpose="run")
+    ownership.hand_over(directory, group=NOBODY)
+    return directory
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+@pytest.mark.parametrize("name", ["tasks.json.new", ".tasks.json.partial", "tasks.json"])
+def test_a_container_turns_no_report_of_its_processes_elsewhere(
+    control: Path, victim: Path, name: str, kind: str
+) -> None:
+    """root writes it twice a second where the server's container may make files."""
+    plant(control / name, kind, victim)
+    stop = threading.Event()
+    arguments = (control / "tasks.json", {"server": [os.getpid()]}, stop)
+    thread = threading.Thread(target=keep_task_file, args=arguments, daemon=True)
+    thread.start()
+    report = control / "tasks.json"
+
+    def is_written() -> bool:
+        return os.path.lexists(report) and stat.S_ISREG(report.lstat().st_mode) and "entities" in report.read_text()
+
+    try:
+        wait_for(is_written, "there is no report")
+        assert json.loads(report.read_text())["entities"][0] == "server"
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+@pytest.mark.parametrize("name", ["command", "state", "argv", ".argv.new", ".argv.partial", "mysqld.log"])
+def test_a_container_turns_no_file_of_the_supervisor_elsewhere(
+    control: Path, victim: Path, name: str, kind: str
+) -> None:
+    """Whoever controls the server writes there, and reads what the server's container writes."""
+    plant(control / name, kind, victim)
+    supervisor = Supervisor(control)
+    with pytest.raises(StepFailed):
+        supervisor.start(["/bin/true"])
+    if kind != "hard link":  # for which the container's user needs the right to read
+        assert TREASURE not in supervisor.log_tail()
+    with pytest.raises(StepFailed):
+        supervisor.wait_ready_for_commands(timeout_s=0.1)
+    assert ServerGroup(control / "state").text() == ""
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_a_supervisor_is_launched_only_with_an_own_log(control: Path, victim: Path, kind: str) -> None:
+    plant(control / "mysqld.log", kind, victim)
+    plant(control / "supervisor.sh", kind, victim)
+    with pytest.raises(OSError, match=r"mysqld\.log"):
+        launch_supervisor(control)
+    assert (control / "supervisor.sh").read_bytes() == supervisor_script()

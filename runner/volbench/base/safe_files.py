@@ -107,6 +107,29 @@ def read_regular(directory: int, name: str, *, bytes_max: int = DOCUMENT_BYTES_M
     return content
 
 
+def read_beside(path: Path, *, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
+    """Return the bytes of a regular file in a directory that others may write to; no link is followed.
+
+    The directory itself is reached as its path says. Raises OSError as `read_regular`.
+    """
+    with held_directory(path.parent.resolve()) as directory:
+        return read_regular(directory, path.name, bytes_max=bytes_max)
+
+
+def open_pipe(path: Path) -> int:
+    """Open a named pipe that somebody reads, to write to it, and return the descriptor; no link is followed.
+
+    Raises OSError: ENXIO without a reader, ENOENT, EINVAL for another kind of file.
+    """
+    with held_directory(path.parent.resolve()) as directory:
+        descriptor = open_beneath(directory, path.name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISFIFO(mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"not a named pipe but a {kind_of(mode)}", str(path))
+    return descriptor
+
+
 def open_given(path: Path) -> BufferedReader:
     """Open a regular file that the user names, for reading; links are followed.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import time
@@ -12,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.errors import StepFailed, UsageError
 from volbench.placement.processes import KnownProcess
 
@@ -23,6 +22,7 @@ COMMAND_TIMEOUT_S = 10.0
 """The supervisor reads a command at once; on a machine that swaps that may take a moment."""
 _POLL_S = 0.01
 _LOG_TAIL_BYTES = 64 * 1024
+_STATE_BYTES_MAX = 4096
 _T = TypeVar("_T")
 
 
@@ -95,9 +95,9 @@ class Supervisor:
             raise UsageError("a server argument must not contain a line break", where="server control")
         if self.state().running:
             raise StepFailed("the server runs already", where="server control", evidence=str(self.state()))
-        partial = self.control_dir / ".argv.new"
-        partial.write_text("".join(f"{argument}\n" for argument in argv))
-        partial.replace(self.control_dir / "argv")
+        with safe_files.held_directory(self.control_dir.resolve()) as directory:
+            content = "".join(f"{argument}\n" for argument in argv)
+            safe_files.write_new(directory, "argv", content.encode(errors="surrogateescape"), sync=False)
         return self._command("start")
 
     def stop(self, timeout_s: float) -> ServerState:
@@ -157,17 +157,19 @@ class Supervisor:
     def log_size(self) -> int:
         """Return the log's size in bytes: the mark for `log_since`."""
         try:
-            return self.log_file.stat().st_size
+            return self.log_file.lstat().st_size
         except FileNotFoundError:
             return 0
 
     def log_since(self, mark: int, *, limit_bytes: int = 8 << 20) -> str:
         """Return the log's text after the first `mark` bytes, at most `limit_bytes`."""
         try:
-            with self.log_file.open("rb") as log:
+            with safe_files.held_directory(self.control_dir.resolve()) as directory:
+                descriptor = safe_files.open_regular(directory, self.log_file.name)
+            with os.fdopen(descriptor, "rb") as log:
                 log.seek(mark)
                 return log.read(limit_bytes).decode(errors="replace")
-        except FileNotFoundError:
+        except OSError:  # there is none, or something else has its name
             return ""
 
     def _command(self, command: str) -> ServerState:
@@ -188,11 +190,9 @@ class Supervisor:
 
     def _send(self, command: str) -> None:
         try:
-            descriptor = os.open(self.control_dir / "command", os.O_WRONLY | os.O_NONBLOCK)
+            descriptor = safe_files.open_pipe(self.control_dir / "command")
         except OSError as error:
-            if error.errno in {errno.ENXIO, errno.ENOENT}:
-                raise self._gone() from error
-            raise
+            raise self._gone() from error
         try:
             os.write(descriptor, f"{command}\n".encode())
         finally:
@@ -201,17 +201,18 @@ class Supervisor:
     def _listening(self) -> bool:
         """Return whether a supervisor has the FIFO open."""
         try:
-            os.close(os.open(self.control_dir / "command", os.O_WRONLY | os.O_NONBLOCK))
+            os.close(safe_files.open_pipe(self.control_dir / "command"))
         except OSError:
             return False
         return True
 
     def _read_state(self) -> ServerState | None:
         try:
-            fields = (self.control_dir / STATE_FILE).read_text().split()
+            state = safe_files.read_beside(self.control_dir / STATE_FILE, bytes_max=_STATE_BYTES_MAX)
+            fields = state.decode("ascii").split()
             seq, status = int(fields[0]), fields[1]
             number = int(fields[2]) if len(fields) > 2 else None
-        except (FileNotFoundError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError):
             return None
         if status == "running":
             return ServerState(seq=seq, pid=number)
@@ -269,7 +270,8 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
         for stale in (STATE_FILE, "command"):
             (control_dir / stale).unlink(missing_ok=True)
         script = control_dir / "supervisor.sh"
-        script.write_bytes(supervisor_script())
+        with safe_files.held_directory(control_dir.resolve()) as directory:
+            safe_files.write_new(directory, script.name, supervisor_script(), mode=0o644, sync=False)
         started = KnownProcess.of(_spawn_detached(script, supervisor.log_file))
         if started is not None:
             started.write(pid_file)
@@ -279,7 +281,7 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
 
 def _spawn_detached(script: Path, log_file: Path) -> int:
     """Start the script in a session of its own and return its pid; it may outlive this process."""
-    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = safe_files.open_own(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         return programs.detach(["sh", script, script.parent], stdout=log, stderr=log)
     finally:

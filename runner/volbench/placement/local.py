@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.base.python import python_command
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.placement.interface import Job, Placement
@@ -188,7 +188,7 @@ def _own_directories(paths: CellPlaces | None, control_dir: Path) -> list[Path]:
 def _send_to_supervisor(control: Path, command: str) -> None:
     """Write a command to a supervisor's FIFO, if a supervisor reads it."""
     try:
-        descriptor = os.open(control / "command", os.O_WRONLY | os.O_NONBLOCK)
+        descriptor = safe_files.open_pipe(control / "command")
     except OSError:
         return  # no supervisor
     try:

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import safe_files
+
 PROC = Path("/proc")
 SERVER, CLIENT, CELL, EMULATOR, SAMPLER = "server", "client", "cell", "emulator", "sampler"
 """Whose processes: the server's, the load's with the agent that starts it, both together, the emulated volume's
@@ -289,15 +291,13 @@ def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threadi
     The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and the figures of each; replaced atomically.
     """
     accounts = TaskAccounts(roots)
-    partial = file.with_name(f"{file.name}.new")
-    while not stop.wait(_FILE_INTERVAL_S):
-        figures = accounts.figures()
-        text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
-        try:
-            partial.write_text(text)
-            partial.replace(file)
-        except OSError:
-            return  # its directory was removed: the cell is over
+    with suppress(OSError), safe_files.held_directory(file.parent.resolve()) as directory:
+        while not stop.wait(_FILE_INTERVAL_S):
+            figures = accounts.figures()
+            text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
+            # Containers may make files there: a link of that name is replaced, not followed. The first failure ends
+            # this: the directory was removed, and the cell is over.
+            safe_files.write_new(directory, file.name, text.encode(), mode=0o644, sync=False)
 
 
 def machine_busy_s(path: Path = PROC / "stat") -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import Popen
 
+from volbench.base import safe_files
 from volbench.engine.supervisor import STATE_FILE, SUPERVISOR_PID_FILE
 from volbench.execute.cell.cell_server import CellServer
 from volbench.execute.cell.recorder import CellRecorder
@@ -25,6 +26,7 @@ from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
 SERVER_CGROUP_FILE = "cgroup"
+CONTROL_BYTES_MAX = 1 << 16
 """In the control directory: /proc/PID/cgroup of a server in a container, written by the target."""
 SERVER_PID_FILE = "container.pid"
 """In the control directory: first process of the server's container, where the agent shares its process ids."""
@@ -108,7 +110,7 @@ def _server_pids(cell: CellSpec) -> tuple[int, ...]:
         supervisor = KnownProcess.from_file(control / SUPERVISOR_PID_FILE)
         return (supervisor.pid,) if supervisor else ()
     try:
-        return (int((control / SERVER_PID_FILE).read_text()),)
+        return (int(_control_file(cell, SERVER_PID_FILE)),)
     except (OSError, ValueError):
         return ()
 
@@ -125,7 +127,7 @@ class _Accounts:
 def _accounts(cell: CellSpec) -> _Accounts:
     if cell.places is not None:
         try:
-            server = cgroup_root_of(int((Path(cell.places.control_dir) / SERVER_PID_FILE).read_text()))
+            server = cgroup_root_of(int(_control_file(cell, SERVER_PID_FILE)))
         except (OSError, ValueError):
             pass  # not in a pod
         else:
@@ -157,9 +159,18 @@ def _server_group(cell: CellSpec) -> str:
     if cell.places is None:
         return ""
     try:
-        return (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
-    except OSError:
+        return _control_file(cell, SERVER_CGROUP_FILE)
+    except (OSError, ValueError):
         return ""
+
+
+def _control_file(cell: CellSpec, name: str) -> str:
+    """Return what a target wrote into the control directory, where the server's container may write too.
+
+    Raises OSError, ValueError.
+    """
+    control = cell.places.control_dir if cell.places is not None else ""
+    return safe_files.read_beside(Path(control) / name, bytes_max=CONTROL_BYTES_MAX).decode()
 
 
 def _cpu_files(group: str) -> tuple[str, ...]:

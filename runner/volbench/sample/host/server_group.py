@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from volbench.base import safe_files
+
 CGROUPS = Path("/sys/fs/cgroup")
+_STATE_BYTES_MAX = 4096
 
 
 class ServerGroup:
@@ -22,8 +25,9 @@ class ServerGroup:
     def text(self) -> str:
         """/proc/PID/cgroup of the server now; empty while it does not run."""
         try:
-            fields = self._state_file.read_text().split()
-            if len(fields) != 3 or fields[1] != "running":
+            state = safe_files.read_beside(self._state_file, bytes_max=_STATE_BYTES_MAX)
+            fields = state.decode("ascii", "replace").split()
+            if len(fields) != 3 or fields[1] != "running" or not fields[2].isdecimal():
                 return ""
             return (self._proc / fields[2] / "cgroup").read_text()
         except OSError:

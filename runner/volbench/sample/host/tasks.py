@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from volbench.base import safe_files
 from volbench.records.parse import parse_json
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
@@ -32,6 +33,7 @@ from volbench.volume.task_account import (
     socket_peer,
 )
 
+_REPORT_BYTES_MAX = 1 << 16
 _OBSERVED_READINGS_PER_WALK = 10
 """A server in use hardly starts processes, and a walk over those of a large machine costs milliseconds."""
 
@@ -102,7 +104,7 @@ class Tasks(Sampler):
 
     @staticmethod
     def _reported_values(file: Path) -> Values:
-        report = parse_json(file.read_text())
+        report = parse_json(safe_files.read_beside(file, bytes_max=_REPORT_BYTES_MAX))
         age_s = time.monotonic() - float(report["at_s"])
         if age_s > TASKS_STALE_S:
             raise Unavailable(f"what is told of the cell's processes is {age_s:.0f} s old")
