@@ -179,11 +179,11 @@ def _is_open_to_others(path: Path) -> bool:
     try:
         real = path.resolve(strict=True)
         mode = real.stat().st_mode
-        leads_there = all(place.stat().st_mode & stat.S_IXOTH for place in real.parents)
+        is_reachable = all(parent.stat().st_mode & stat.S_IXOTH for parent in real.parents)
     except OSError:
         return False
     permission = stat.S_IWOTH if stat.S_ISSOCK(mode) else stat.S_IROTH
-    return leads_there and bool(mode & permission)
+    return is_reachable and bool(mode & permission)
 
 
 def _reach(accounts: Sequence[Account]) -> list[str]:
