@@ -6,11 +6,13 @@ sums, so that the result does not depend on where the log was divided.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -99,14 +101,31 @@ def classes_of_log(
     processes = processes or min(PROCESSES_MAX, len(os.sched_getaffinity(0)))
     job = _Job(path=path.absolute(), schemas=frozenset(schemas), samples_each=samples_each)
     try:
-        log_parts: list[_Range] = list(pairwise(part_offsets(path, part_bytes=part_bytes)))
-        if len(log_parts) == 1 or processes == 1:
-            return _merged(job, iter([((0, None), _read_part(job, 0, None))]))
-        log_parts[-1] = (log_parts[-1][0], None)  # what is written meanwhile is read too
-        with log_workers(min(processes, len(log_parts)), job.path) as pool:
-            return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
+        return _classes_of_parts(job, processes, part_bytes)
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Stop the collection of cycles: counts have none, and looking for them among 100,000 classes takes a third."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_no_collection()
+def _classes_of_parts(job: _Job, processes: int, part_bytes: int) -> LogClasses:
+    log_parts: list[_Range] = list(pairwise(part_offsets(job.path, part_bytes=part_bytes)))
+    if len(log_parts) == 1 or processes == 1:
+        return _merged(job, iter([((0, None), _read_part(job, 0, None))]))
+    log_parts[-1] = (log_parts[-1][0], None)  # what is written meanwhile is read too
+    with log_workers(min(processes, len(log_parts)), job.path) as pool:
+        return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
 
 
 def only_reads(sql: str) -> bool:
@@ -200,7 +219,9 @@ class _Tallies:
         for (schema, shape), tally in log_part.classes.items():
             actual_schema = inherited_schema(schema, before)
             if not why_outside_schema(actual_schema, self._schemas):
-                self.classes.setdefault((actual_schema or "", shape), _Tally()).add(tally, self._samples_each)
+                total = self.classes.setdefault((actual_schema or "", shape), tally)
+                if total is not tally:
+                    total.add(tally, self._samples_each)
 
     def skipped_by_reason(self) -> Counter[str]:
         """Return numbers of skipped statements, in the order in which the reasons occurred."""
@@ -241,6 +262,7 @@ class _PartResult:
     state: LogState
 
 
+@_no_collection()
 def _read_part(job: _Job, begin: int, end: int | None, state: LogState | None = None) -> _PartResult | None:
     """Return what a part of the log gives; None where only the text before or after it decides.
 

@@ -140,6 +140,11 @@ def _named_schema(named: str) -> str | None:
     return schema[1] if schema else None
 
 
+def is_administrator_command(sql: str) -> bool:
+    """Return whether the text in place of a statement names a command of the protocol."""
+    return _ADMINISTRATOR.fullmatch(sql) is not None
+
+
 def is_moment(text: str) -> bool:
     """Return whether the text of `# Time:` is a time as MySQL from 5.7 on writes it."""
     if "T" not in text:
@@ -168,7 +173,7 @@ def statement_of(segment: Segment, state: LogState) -> LoggedStatement | str:
         return CUT
     if state.schema in NO_SCHEMA_YET:
         keep_used_schema(state, sql)
-    if _ADMINISTRATOR.fullmatch(sql):
+    if is_administrator_command(sql):
         return ADMINISTRATOR
     if start_s is None:
         return WITHOUT_TIME

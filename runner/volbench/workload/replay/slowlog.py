@@ -19,6 +19,7 @@ from volbench.workload.replay.logged_statement import (
     NO_SCHEMA_YET,
     LoggedStatement,
     LogState,
+    is_administrator_command,
     is_moment,
     keep_used_schema,
     local_time_s,
@@ -121,13 +122,13 @@ class SlowLog:
     def _plain_texts(self, run: PlainRun) -> Iterator[tuple[str | None, float, str]]:
         """Yield what `statement_of` says of the same entries: their head is whole, and their timestamp a time."""
         state, used = self.state, 0
-        for match in run.matches:
-            time, named, query, more, use, sql = match.group("time", "named", "query", "more", "use", "sql")
+        for match, sql in run.entries:
+            time, named, query, more, use = match.group("time", "named", "query", "more", "use")
             if use is not None:
                 state.schema = use
             if time is not None and not is_moment(time):
                 state.local_end_s = local_time_s(time)
-            if sql is None:
+            if sql[0] == "#" and is_administrator_command(sql):
                 self.skipped[ADMINISTRATOR] += 1
                 continue
             if state.schema in NO_SCHEMA_YET:

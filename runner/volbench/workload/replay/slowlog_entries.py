@@ -1,7 +1,7 @@
 """Divides the text of a slow query log into its entries: heads, the text after each, and the server's banners.
 
 `divide_segments` may also take runs of plain entries out of the text with one expression for each entry: a head,
-comments, `use`, `SET timestamp` and a statement in which nothing is open at its end and no head can hide.
+comments, `use`, `SET timestamp` and a statement in which nothing is open at its end, where the next head begins.
 
 Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a literal or
 a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows a literal
@@ -33,20 +33,14 @@ _HEAD_TEXT = (
     r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
 _HEAD = re.compile(_HEAD_TEXT)
-_OPEN_TEXT = r"[^'\"`#/\-;\\]"
-_QUOTED = r"'[^'#\\]*+'|\"[^\"#\\]*+\"|`[^`#\\]*+`|/\*[^*#]*+\*/|/(?!\*)|-(?!-)"
 _PLAIN = re.compile(
-    rf"{_HEAD_TEXT}(?:(?<=[^\r]\n)"
+    rf"{_HEAD_TEXT}(?P<preamble>(?<=[^\r]\n)"
     r"(?:#(?! (?:Time|User@Host|Thread_id|Schema|Query_time|administrator command): )[^\n#]*+\n)*"
     r"(?:use (?P<use>[^\n#'\"`/;\\]*+);\n)?"
-    r"SET timestamp=[0-9]{1,11}+(?:\.[0-9]{1,6}+)?;\n"
-    rf"(?:(?P<sql>(?!;){_OPEN_TEXT}*+(?:(?:{_QUOTED}){_OPEN_TEXT}*+)*)|# administrator command: [\w ]++)"
-    r";\n(?=# ))?"
+    r"SET timestamp=[0-9]{1,11}+(?:\.[0-9]{1,6}+)?;\n(?!;))?"
 )
-"""A head, and all of its entry if that is plain: nothing is open at its end, and no other head can begin in it.
-
-`sql` is None for an administrator command. The entry ends there if the next head begins there.
-"""
+"""A head, and what comes before the statement if that is as servers write it."""
+_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
 _BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
 """What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
 _BANNER_MARK = "started with:"
@@ -74,14 +68,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PlainRun:
-    """Plain entries one after the other, each a match of `_PLAIN`; a head follows the last."""
+    """Plain entries one after the other, each a match of `_PLAIN` and its statement; a head follows the last."""
 
-    matches: list[re.Match[str]]
+    entries: list[tuple[re.Match[str], str]]
 
     def segments(self) -> Iterator[Segment]:
         """The same entries as segments."""
-        for match in self.matches:
-            yield Segment(head=_head_of(match), body=match.string[_head_end(match) : match.end()])
+        for match, sql in self.entries:
+            yield Segment(head=_head_of(match), body=f"{match['preamble']}{sql};\n")
 
 
 class EntryContinues(Exception):
@@ -99,14 +93,14 @@ def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterato
     buffer, searched, is_partial = "", 0, False
     for chunk in text:
         buffer += chunk
-        start, run = 0, list[re.Match[str]]()
+        start, run = 0, list[tuple[re.Match[str], str]]()
         expression = _PLAIN if plain_runs and _BANNER_MARK not in buffer else _HEAD
         for matched in expression.finditer(buffer, searched):
             begin = matched.start()
             if begin and matched["user"] is None and buffer[begin - 1] != "\n":
                 continue
-            if head is not None and head.end() == begin and start < begin and head.string is buffer:
-                run.append(head)
+            if head is not None and head.string is buffer and (sql := _plain_statement(head, begin)) is not None:
+                run.append((head, sql))
             else:
                 if run:
                     yield PlainRun(run)
@@ -121,6 +115,15 @@ def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterato
         if searched > STATEMENT_CHARACTERS_MAX:
             buffer, searched, is_partial = buffer[searched:], 0, True
     yield from _divided(head, buffer, is_partial=is_partial)
+
+
+def _plain_statement(match: re.Match[str], end: int) -> str | None:
+    """The statement of an entry up to the next head; None where it may go on after it, or does not end as one."""
+    text = match.string
+    if match.re is not _PLAIN or match["preamble"] is None or not text.endswith(";\n", match.end(), end):
+        return None
+    sql = text[match.end() : end - 2]
+    return sql if sql and (_MAY_HIDE.search(sql) is None or is_closed(sql)) else None
 
 
 def _head_end(match: re.Match[str]) -> int:

@@ -89,7 +89,7 @@ def test_recorded_logs_are_divided_and_mostly_plain(path: Path) -> None:
     runs = [run for run in divide_segments([text[5000:]], plain_runs=True) if isinstance(run, PlainRun)]
     assert len(part_offsets(path, part_bytes=20_011)) > 5
     if "started with" not in text[5000:]:
-        assert sum(len(run.matches) for run in runs) > 0.7 * text[5000:].count("\n# User@Host")
+        assert sum(len(run.entries) for run in runs) > 0.7 * text[5000:].count("\n# User@Host")
 
 
 def test_parts_read_by_processes_give_the_same(tmp_path: Path) -> None:
