@@ -155,6 +155,11 @@ class MemoryFile:
         self._descriptor = _in_memory(text)
         self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
 
+    @property
+    def descriptor(self) -> int:
+        """Of the file, to hand it to a program as /proc/self/fd/N."""
+        return self._descriptor
+
     def replace(self, text: str) -> None:
         """Put another text in place of the file's at once: a reader sees the old one or the new one, whole."""
         descriptor = _in_memory(text)

@@ -17,6 +17,7 @@ from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.own_data.account import schema_account
 from volbench.engine.own_data.mydumper import load_mydumper
 from volbench.engine.own_data.pipe import (
+    Command,
     Loading,
     load_sql,
     require_program,
@@ -79,7 +80,7 @@ def _run_lua(loading: Loading, path: Path) -> None:
         argv = [sysbench_program(), str(path), f"--config-file={files.config}", *words, "prepare"]
         environment = {"LUA_PATH": f"{path.parent}/?.lua;;"}
         output = run_pipe(
-            [argv],
+            [Command(argv=argv)],
             loading,
             source=nothing,
             what=f"preparing with {path.name}",
@@ -99,7 +100,7 @@ def _copy_schema(loading: Loading, _path: Path) -> None:
     source_account, schema = source_of(loading.dataset)
     with closing(MemoryFile(source_account.option_file_text())) as source, tempfile.TemporaryFile() as nothing:
         dump = _dump_argv(source.path, schema)
-        load_sql(loading, nothing, [dump], what=f"copying {schema} from {source_account.address}")
+        load_sql(loading, nothing, [Command(argv=dump)], what=f"copying {schema} from {source_account.address}")
 
 
 def source_of(dataset: DatasetSpec) -> tuple[Account, str]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from volbench.engine.own_data.pipe import Loading, decompress_argv, load_sql, opened, regular_names
+from volbench.engine.own_data.pipe import Loading, decompressor, load_sql, opened, regular_names
 from volbench.engine.own_data.sql_file import load_sql_file
 from volbench.errors import UsageError
 
@@ -114,10 +114,8 @@ def _load_rows(loading: Loading, path: Path, names: Sequence[str], sizes: dict[s
 
 def _load_programs(loading: Loading, file: Path) -> None:
     """Load routines, events or triggers."""
-    unpack = decompress_argv(file)
     with opened(file) as source:
-        commands = [unpack] if unpack else []
-        load_sql(loading, source, commands, what=f"loading {file.name}", before=end_statements_at_lines)
+        load_sql(loading, source, decompressor(file), what=f"loading {file.name}", before=end_statements_at_lines)
 
 
 def end_statements_at_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

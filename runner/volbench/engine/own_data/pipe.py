@@ -9,12 +9,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from volbench.base import programs, safe_files
+from volbench.base.confinement import Confinement
 from volbench.engine.connection import Account, MemoryFile, check_client
 from volbench.engine.own_data.dump_filter import DumpFilter, LeftOut
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
@@ -38,6 +39,10 @@ _NO_RIGHT = (
     "remove the statement: own data is loaded with rights on its schema only, and never changes the server; "
     "the volumes were not touched"
 )
+_CLIENT_BYTES_MAX, _DECOMPRESSOR_BYTES_MAX = 8 << 30, 4 << 30
+"""Of address space: a statement of 1 GB several times; zstd's largest window is 2 GiB."""
+_CPU_S_MAX = 24 * 3600
+_THREADS_MAX = 64
 _NO_PROGRAM = "/bin/false"
 _DECOMPRESS = {".gz": ("gzip", "-dc"), ".zst": ("zstd", "-dcq"), ".bz2": ("bzip2", "-dc"), ".xz": ("xz", "-dc")}
 
@@ -60,24 +65,50 @@ class Loading:
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
-def client_argv(option_file: Path, schema: str) -> list[str]:
-    """Return the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks.
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A program of a pipe.
+
+    Args:
+        confined: it reads what somebody else wrote.
+        descriptors: of files that it opens as /proc/self/fd/N.
+    """
+
+    argv: Sequence[str]
+    confined: Confinement | None = None
+    descriptors: tuple[int, ...] = ()
+
+
+@contextmanager
+def client(account: Account, schema: str, *options: str) -> Iterator[Command]:
+    """Yield the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks.
 
     A dump may come from somebody else. In binary mode the client takes no commands but `delimiter` and `\\C`
     (`find_command` in mysql.cc of both), wherever they stand: neither edit, system, source, tee, pager, connect nor
-    their short forms. It sends the server no file. An older client warns of the other options.
+    their short forms. It sends the server no file. An older client warns of the other options. It is confined too:
+    another user where this is root, who may start nothing, and gets the option file and the server's socket handed.
     """
-    client = require_program("mariadb", "mysql")
-    return [
-        client, f"--defaults-file={option_file}", "--batch", "--default-character-set=utf8mb4",
-        "--max-allowed-packet=1G", *WITHOUT_COMMANDS, f"--database={schema}",
-    ]  # fmt: skip
+    confined = Confinement(memory_bytes=_CLIENT_BYTES_MAX, cpu_s=_CPU_S_MAX)
+    with ExitStack() as stack:
+        descriptors = []
+        if account.socket:
+            descriptors.append(os.open(account.socket, os.O_PATH | os.O_CLOEXEC))
+            stack.callback(os.close, descriptors[0])
+            account = replace(account, socket=f"/proc/self/fd/{descriptors[0]}")
+        file = stack.enter_context(closing(MemoryFile(account.option_file_text())))
+        confined.give(file.descriptor)
+        argv = [
+            require_program("mariadb", "mysql"), f"--defaults-file=/proc/self/fd/{file.descriptor}", "--batch",
+            "--default-character-set=utf8mb4", "--max-allowed-packet=1G", *WITHOUT_COMMANDS, f"--database={schema}",
+            *options,
+        ]  # fmt: skip
+        yield Command(argv=argv, confined=confined, descriptors=(*descriptors, file.descriptor))
 
 
 def load_sql(
     loading: Loading,
     source: IO[bytes],
-    commands: Sequence[Sequence[str]],
+    commands: Sequence[Command],
     *,
     what: str,
     share: Share = lambda: None,
@@ -90,26 +121,36 @@ def load_sql(
         share: returns the part that is done, if known.
         before: changes the text first.
     """
-    with closing(MemoryFile(loading.account.option_file_text())) as options:
-        client = client_argv(options.path, loading.dataset.schema_name)
+    with client(loading.account, loading.dataset.schema_name) as reader:
         kept = DumpFilter(loading.dataset.schema_name, loading.left_out)
         run_pipe(
-            [*commands, client], loading, source=source, what=what, share=share,
+            [*commands, reader], loading, source=source, what=what, share=share,
             through=lambda chunks: kept.filtered(before(chunks)),
         )  # fmt: skip
 
 
-def decompress_argv(path: Path) -> list[str] | None:
-    """Return the program that decompresses a file from stdin to stdout, by its suffix; None: it is not compressed.
+def decompressor(path: Path, *, as_pipe: bool = False) -> list[Command]:
+    """Return the program that decompresses a file from stdin to stdout, by its suffix; none where there is none.
+
+    Args:
+        as_pipe: also a file that is not compressed is read by a program, from which the next one has a pipe.
 
     Raises EnvironmentLacks without the program.
     """
     words = _DECOMPRESS.get(path.suffix)
-    return [require_program(words[0]), *words[1:]] if words else None
+    if words is None:
+        return [_confined("cat")] if as_pipe else []
+    return [_confined(*words)]
+
+
+def _confined(name: str, *words: str) -> Command:
+    # zstd and xz have threads of their own for reading and writing.
+    confined = Confinement(memory_bytes=_DECOMPRESSOR_BYTES_MAX, cpu_s=_CPU_S_MAX, processes=_THREADS_MAX)
+    return Command(argv=[require_program(name), *words], confined=confined)
 
 
 def run_pipe(
-    commands: Sequence[Sequence[str]],
+    commands: Sequence[Command],
     loading: Loading,
     *,
     source: IO[bytes],
@@ -124,43 +165,36 @@ def run_pipe(
     Args:
         through: changes what the last command reads; its own errors are raised too.
     """
-    for argv in commands:
-        check_client(argv)
+    for command in commands:
+        check_client(command.argv)
     processes: list[programs.Popen] = []
-    changing: _Changing | None = None
+    changing: list[_Changing] = []
     with ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
         try:
-            stdin: IO[bytes] = source
-            for number, (argv, output) in enumerate(zip(commands, outputs, strict=True)):
-                is_last = number == len(commands) - 1
-                changes = through is not None and is_last
-                process = programs.Popen(
-                    list(argv), stdin=subprocess.PIPE if changes else stdin,
-                    stdout=output if is_last else subprocess.PIPE, stderr=output,
-                    cwd=cwd or "/", env={**_environment(), **(env or {})}, start_new_session=True,
-                )  # fmt: skip
-                processes.append(process)
-                if through is not None and process.stdin is not None:
-                    changing = _Changing(stdin, process.stdin, through, closes=number > 0)
-                elif number:
-                    stdin.close()  # else the writer would never learn that its reader is gone
-                if process.stdout is not None:
-                    stdin = process.stdout
+            stdin = source
+            for command, output in zip(commands[:-1], outputs, strict=False):
+                stdin = _started(processes, command, stdin, subprocess.PIPE, output, cwd=cwd, env=env)
+            piped: IO[bytes] | int = stdin if through is None else subprocess.PIPE
+            _started(processes, commands[-1], piped, outputs[-1], outputs[-1], cwd=cwd, env=env)
+            if through is not None:
+                changing = [_Changing(stdin, processes[-1].stdin, through, closes=len(commands) > 1)]
             _wait(processes, loading, what, share)
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-            if changing is not None:
-                changing.join()
+            for thread in changing:
+                thread.join()
         texts = [_tail(output) for output in outputs]
-    if changing is not None and changing.error is not None:
-        raise changing.error
+    for thread in changing:
+        if thread.error is not None:
+            raise thread.error
     failed = _failed([process.returncode for process in processes], texts)
     if failed is not None:
+        name, code = Path(commands[failed].argv[0]).name, processes[failed].returncode
         raise StepFailed(
-            f"{what} failed: {Path(commands[failed][0]).name} ended with exit code {processes[failed].returncode}",
+            f"{what} failed: {name} ended with exit code {code}",
             where="dataset", evidence=_last_lines(texts[failed]), cause="dataset_not_loaded",
             next_step=_NO_RIGHT if _DENIED.search(texts[failed]) else
             "fix the source of the dataset; the volumes were not touched",
@@ -168,13 +202,37 @@ def run_pipe(
     return texts[-1]
 
 
+def _started(
+    processes: list[programs.Popen],
+    command: Command,
+    stdin: IO[bytes] | int,
+    stdout: IO[bytes] | int,
+    stderr: IO[bytes],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+) -> IO[bytes]:
+    """Start a program behind the others; return what it writes to."""
+    if command.confined is not None and processes and not isinstance(stdin, int):
+        command.confined.give(stdin.fileno())  # a pipe: it may open /dev/stdin
+    process = programs.Popen(
+        list(command.argv), confined=command.confined, pass_fds=command.descriptors, stdin=stdin, stdout=stdout,
+        stderr=stderr, cwd=cwd or "/", env={**_environment(), **(env or {})}, start_new_session=True,
+    )  # fmt: skip
+    if processes and not isinstance(stdin, int):
+        stdin.close()  # else the writer would never learn that its reader is gone
+    processes.append(process)
+    return process.stdout if process.stdout is not None else stderr
+
+
 class _Changing(threading.Thread):
     """Passes on what one program writes to the next one's stdin, changed; ends with either of them."""
 
     def __init__(
-        self, source: IO[bytes], target: IO[bytes], change: Change, *, closes: bool,
+        self, source: IO[bytes], target: IO[bytes] | None, change: Change, *, closes: bool,
     ) -> None:  # fmt: skip
         super().__init__(daemon=True)
+        assert target is not None  # noqa: S101 - a pipe was asked for
         self._source, self._target, self._change, self._closes = source, target, change, closes
         self.error: Exception | None = None
         self.start()

@@ -10,17 +10,16 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from volbench.base import safe_files
-from volbench.engine.connection import MemoryFile, quoted_name, rows
+from volbench.engine.connection import quoted_name, rows
 from volbench.engine.own_data.pipe import (
     Loading,
-    client_argv,
-    decompress_argv,
+    client,
+    decompressor,
     load_sql,
     opened,
     regular_names,
@@ -199,14 +198,10 @@ def _chunks(path: Path, names: frozenset[str], base: str, extension: str) -> Ite
 
 
 def _load_chunk(loading: Loading, file: Path, statement: str) -> None:
-    with opened(file) as source, closing(MemoryFile(loading.account.option_file_text())) as options:
-        client = [
-            *client_argv(options.path, loading.dataset.schema_name), "--local-infile=1", "-vv",
-            f"--execute={statement}",
-        ]  # fmt: skip
-        unpack = decompress_argv(file)
+    options = ("--local-infile=1", "-vv", f"--execute={statement}")
+    with opened(file) as source, client(loading.account, loading.dataset.schema_name, *options) as reader:
         output = run_pipe(
-            [*([unpack] if unpack else []), client], loading, source=source, what=f"loading {file.name}"
+            [*decompressor(file, as_pipe=True), reader], loading, source=source, what=f"loading {file.name}"
         )
     counts = _RECORDS.findall(output)
     if not counts or any(int(skipped) or int(warnings) for _, skipped, warnings in counts):
