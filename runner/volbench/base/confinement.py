@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Confinement", "confine_this_process", "has_no_new_privileges", "unprivileged_user"]
+__all__ = ["USERS", "Confinement", "confine_this_process", "has_no_new_privileges", "unprivileged_user"]
 
-_USERS = range(61184, 65520)
+USERS = range(61184, 65520)
 """Numbers that no distribution gives to anybody: systemd takes them for the users of DynamicUser=."""
 _CAP_SETGID, _CAP_SETUID = 6, 7
 _PR_SET_NO_NEW_PRIVS = 38
@@ -29,7 +29,7 @@ def unprivileged_user() -> int | None:
     if os.geteuid() != 0 or not _may_change_user():
         return None
     used_numbers = {entry.pw_uid for entry in pwd.getpwall()} | _users_of_processes()
-    return random.choice([number for number in _USERS if number not in used_numbers])  # noqa: S311 - no secret
+    return random.choice([number for number in USERS if number not in used_numbers])  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def _maps_users(path: Path) -> bool:
         ranges = [line.split() for line in path.read_text().splitlines()]
     except OSError:
         return True  # a kernel without user namespaces
-    return any(int(begin) <= _USERS[0] and int(begin) + int(count) > _USERS[-1] for begin, _, count in ranges)
+    return any(int(begin) <= USERS[0] and int(begin) + int(count) > USERS[-1] for begin, _, count in ranges)
 
 
 def _users_of_processes() -> set[int]:

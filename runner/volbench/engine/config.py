@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from volbench.base.nearest import nearest_match
 from volbench.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.engine.differences import ServerIdentity, fit_options
-from volbench.errors import UsageError
+from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.base import Scalar, parse_size_bytes
 
 PINNED: dict[str, Scalar] = {
@@ -31,6 +31,7 @@ PINNED: dict[str, Scalar] = {
     "auto_generate_certs": False,
     "caching_sha2_password_auto_generate_rsa_keys": False,
 }
+SOCKET_BYTES_MAX = 107
 _CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
 
 # Without skip_, enable_ and the like, which are stripped before the lookup.
@@ -61,6 +62,8 @@ class ServerPaths:
     data_dir: str
     control_dir: str
     tmp_dir: str
+    socket_dir: str = ""
+    """Where socket and pid file are; empty: in the control directory."""
     init_file: str = ""
     port: int | None = None
     """Of the loopback, for a replica of this machine; None: no network."""
@@ -68,7 +71,7 @@ class ServerPaths:
     @property
     def socket(self) -> str:
         """The Unix socket; without a port the server's only listener."""
-        return f"{self.control_dir}/mysqld.sock"
+        return f"{self.socket_dir or self.control_dir}/mysqld.sock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +105,7 @@ def render_config(
     harness_options: list[tuple[str, Scalar]] = [
         ("datadir", paths.data_dir),
         ("socket", paths.socket),
-        ("pid_file", f"{paths.control_dir}/mysqld.pid"),
+        ("pid_file", f"{paths.socket_dir or paths.control_dir}/mysqld.pid"),
         ("tmpdir", paths.tmp_dir),
         *(
             [("skip_networking", True)]
@@ -207,3 +210,15 @@ def _line(name: str, value: Scalar) -> str:
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         text = f'"{escaped}"'
     return f"{name} = {text}"
+
+
+def check_socket_path(socket: str) -> None:
+    """Raise EnvironmentLacks for a path that is too long for a Unix socket."""
+    length = len(os.fsencode(socket))
+    if length > SOCKET_BYTES_MAX:
+        raise EnvironmentLacks(
+            f"the path of the server's Unix socket has {length} bytes; the kernel's limit is {SOCKET_BYTES_MAX}",
+            where="server control",
+            evidence=socket,
+            next_step="set TMPDIR to a directory with a short path",
+        )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from volbench.errors import UsageError
+from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.base import Scalar, parse_server_size_bytes
+from volbench.records.cell import ServerSpec
 
 Flavor = Literal["mysql", "mariadb"]
 
@@ -124,3 +125,21 @@ def identify(version_output: str, binary: str) -> ServerIdentity | None:
         return None
     flavor: Flavor = "mariadb" if "mariadb" in match["version"].lower() else "mysql"
     return ServerIdentity(flavor=flavor, version=match["version"], binary=binary)
+
+
+def require_version(spec: ServerSpec, identity: ServerIdentity) -> ServerIdentity:
+    """Return the identity of a server. Raise EnvironmentLacks if it is not the one that the suite requires."""
+    version = spec.version
+    fits = (
+        not version
+        or f"{identity.version}.".startswith(f"{version}.")
+        or identity.version.startswith(f"{version}-")
+    )
+    if spec.flavor in {"any", identity.flavor} and fits:
+        return identity
+    raise EnvironmentLacks(
+        f"the suite requires {spec.flavor} {version}".rstrip(),
+        where="server",
+        evidence=f"{identity.binary} is {identity.flavor} {identity.version}",
+        next_step=f"install that server, use --target docker, or --set engine.flavor={identity.flavor}",
+    )

@@ -18,13 +18,15 @@ import mysql.connector
 from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.base import safe_files
 from volbench.engine import failure as failures
 from volbench.engine.attached import AttachedServer
-from volbench.engine.config import ServerPaths, render_config
+from volbench.engine.config import ServerPaths, check_socket_path, render_config
 from volbench.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
-from volbench.engine.differences import ServerIdentity, identify
+from volbench.engine.differences import ServerIdentity, identify, require_version
 from volbench.engine.facts import server_facts
-from volbench.engine.supervisor import Supervisor
+from volbench.engine.server_user import enclosed, server_user
+from volbench.engine.supervisor import Supervisor, launched_supervisor
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
@@ -34,13 +36,14 @@ from volbench.volume.trouble import check_volume_state, exit_code_of
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
-SOCKET_BYTES_MAX = 107
 ACCOUNT_FILE = "volbench-account"
 """In the data directory, 0600: the password of its root account. Copies of the directory include the file."""
 _BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
 _INIT_FILE = "account.sql"
+_USERS_DIR = "server"
+_CONFIG_FILE, _SOCKET_FILE = "my.cnf", "mysqld.sock"
 _IDENTITY_FILE = "identity.json"
 
 
@@ -65,14 +68,28 @@ class Server:
         self.supervisor = supervisor
         self.data_dir = Path(paths.data_dir)
         self.control_dir = Path(paths.control_dir)
-        self.socket = self.control_dir / "mysqld.sock"
         self.option_file = self.control_dir / "client.cnf"
         self.notes: tuple[str, ...] = ()
         self._log_mark = 0
         self._killed_by_agent = False
         self._oom_kills_before: int | None = None
-        for socket in (str(self.socket), f"{paths.server_control_dir or paths.control_dir}/mysqld.sock"):
-            _check_socket_path(socket)
+        for socket in (str(self.socket), self._server_file(_SOCKET_FILE)):
+            check_socket_path(socket)
+
+    @cached_property
+    def user(self) -> int | None:
+        """The user of a server on this machine where this process is root; None: the same as the supervisor's."""
+        return server_user(self.data_dir) if launched_supervisor(self.control_dir) is not None else None
+
+    @property
+    def server_dir(self) -> Path:
+        """The directory of the server's socket and options: the control directory, or its user's own in it."""
+        return self.control_dir if self.user is None else self.control_dir / _USERS_DIR
+
+    @property
+    def socket(self) -> Path:
+        """The server's Unix socket."""
+        return self.server_dir / _SOCKET_FILE
 
     @cached_property
     def identity(self) -> ServerIdentity:
@@ -83,7 +100,7 @@ class Server:
         # A second agent cannot run the binary while the server runs.
         identity_file = self.control_dir / _IDENTITY_FILE
         if identity_file.exists():
-            return self._require_version(ServerIdentity(**parse_json(identity_file.read_bytes())))
+            return require_version(self.spec, ServerIdentity(**parse_json(identity_file.read_bytes())))
         output = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
@@ -92,7 +109,7 @@ class Server:
             output = ran.output.strip()
             identity = identify(output, binary) if ran.exit_code == 0 else None
             if identity is not None:
-                write_private(identity_file, json.dumps(asdict(self._require_version(identity))))
+                write_private(identity_file, json.dumps(asdict(require_version(self.spec, identity))))
                 return identity
         raise EnvironmentLacks(
             f"there is no {self.spec.flavor} server to run",
@@ -111,11 +128,13 @@ class Server:
             raise Refused(
                 "the data directory is not empty", where="server initialisation", evidence=str(self.data_dir)
             )
-        (self.control_dir / _INIT_FILE).unlink(missing_ok=True)
+        (self.server_dir / _INIT_FILE).unlink(missing_ok=True)
         self._write_config({})
         self._mark_start()
         ran = self.supervisor.run(
-            self._initialise_argv(), timeout_s=_INITIALISE_TIMEOUT_S, doing="initialising the data directory"
+            self._enclosed(self._initialise_argv()),
+            timeout_s=_INITIALISE_TIMEOUT_S,
+            doing="initialising the data directory",
         )
         if ran.exit_code != 0:
             raise failures.as_error(self._diagnose(ran.exit_code, "server initialisation"))
@@ -131,7 +150,8 @@ class Server:
             f"ALTER USER {account} IDENTIFIED BY '{password}';",
             f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;",
         )
-        write_private(self.control_dir / _INIT_FILE, "\n".join(statements) + "\n")
+        self._make_server_dir()
+        write_private(self.server_dir / _INIT_FILE, "\n".join(statements) + "\n")
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
         """Start, wait until the server answers a query, and return the seconds from the start to the answer.
@@ -147,10 +167,11 @@ class Server:
         write_private(self.option_file, self.account.option_file_text())
         self._mark_start()
         since = time.monotonic()
-        self.supervisor.start([self.identity.binary, f"--defaults-file={self._server_file('my.cnf')}"])
+        argv = [self.identity.binary, f"--defaults-file={self._config_file}"]
+        self.supervisor.start(self._enclosed(argv))
         self._wait_ready(since)
         seconds = time.monotonic() - since
-        (self.control_dir / _INIT_FILE).unlink(missing_ok=True)
+        (self.server_dir / _INIT_FILE).unlink(missing_ok=True)
         return seconds
 
     def stop(self) -> None:
@@ -177,7 +198,8 @@ class Server:
     def account(self) -> Account:
         """volbench's account on this server. Raises StepFailed if `initialise` did not make the data directory."""
         try:
-            password = (self.data_dir / ACCOUNT_FILE).read_text().strip()
+            with safe_files.held_directory(self.data_dir.resolve()) as directory:  # the server may write to it
+                password = safe_files.read_regular(directory, ACCOUNT_FILE).decode().strip()
         except OSError as error:
             raise StepFailed(
                 "the data directory has no account of volbench",
@@ -248,29 +270,36 @@ class Server:
                 raise failures.as_error(failure) from error
             raise StepFailed("a query failed", where="server connection", evidence=str(error)) from error
 
-    def _require_version(self, identity: ServerIdentity) -> ServerIdentity:
-        version = self.spec.version
-        fits = (
-            not version
-            or f"{identity.version}.".startswith(f"{version}.")
-            or identity.version.startswith(f"{version}-")
-        )
-        if self.spec.flavor in {"any", identity.flavor} and fits:
-            return identity
-        raise EnvironmentLacks(
-            f"the suite requires {self.spec.flavor} {version}".rstrip(),
-            where="server",
-            evidence=f"{identity.binary} is {identity.flavor} {identity.version}",
-            next_step=f"install that server, use --target docker, or --set engine.flavor={identity.flavor}",
-        )
-
     def _server_file(self, name: str) -> str:
-        return f"{self.paths.server_control_dir or self.paths.control_dir}/{name}"
+        return f"{self.paths.server_control_dir or self.server_dir}/{name}"
+
+    def _make_server_dir(self) -> None:
+        """Make the directory of the server's user, with links to its files where they are for other users."""
+        if self.user is None:
+            return
+        self.server_dir.mkdir(mode=0o711, exist_ok=True)
+        for name in (_CONFIG_FILE, _SOCKET_FILE):
+            with contextlib.suppress(FileExistsError):
+                (self.control_dir / name).symlink_to(f"{_USERS_DIR}/{name}")
+
+    @property
+    def _config_file(self) -> str:
+        return f"{self.paths.server_control_dir or self.control_dir}/{_CONFIG_FILE}"
+
+    @property
+    def _tmp_dir(self) -> Path:
+        return self.data_dir.parent / "tmp"  # on the volume, where a server's would be
+
+    def _enclosed(self, argv: list[str]) -> list[str]:
+        """Return the command for the supervisor. The server's directories are its user's then."""
+        if self.user is None:
+            return argv
+        return enclosed(self.user, self.data_dir, (self._tmp_dir, self.server_dir), argv)
 
     def _write_config(self, overrides: Mapping[str, Scalar]) -> None:
         data_dir = self.paths.server_data_dir or self.paths.data_dir
-        tmp_dir = Path(self.paths.data_dir).parent / "tmp"  # on the volume, where a server's would be
-        tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_server_dir()
         pending = self._account_is_pending()
         rendered = render_config(
             identity=self.identity,
@@ -278,24 +307,25 @@ class Server:
                 data_dir=data_dir,
                 control_dir=self.paths.server_control_dir or self.paths.control_dir,
                 tmp_dir=str(Path(data_dir).parent / "tmp"),
+                socket_dir=self.paths.server_control_dir or str(self.server_dir),
                 init_file=self._server_file(_INIT_FILE) if pending else "",
                 port=self.port,
             ),
             options={**self.spec.config, **overrides},
-            as_root=os.geteuid() == 0,
+            as_root=os.geteuid() == 0 and self.user is None,
         )
-        write_private(self.control_dir / "my.cnf", rendered.text)
+        write_private(self.server_dir / _CONFIG_FILE, rendered.text)
         self.notes = rendered.notes
 
     def _account_is_pending(self) -> bool:
         """Return whether the first start still has to make the account of this data directory."""
         try:
-            return self.account.password in (self.control_dir / _INIT_FILE).read_text()
+            return self.account.password in (self.server_dir / _INIT_FILE).read_text()
         except (FileNotFoundError, StepFailed):
             return False
 
     def _initialise_argv(self) -> list[str]:
-        config = f"--defaults-file={self._server_file('my.cnf')}"
+        config = f"--defaults-file={self._config_file}"
         if self.identity.flavor == "mysql":
             return [self.identity.binary, config, "--initialize-insecure"]
         return ["mariadb-install-db", config, "--auth-root-authentication-method=normal", "--skip-test-db"]
@@ -357,15 +387,4 @@ class Server:
                 by_agent=self._killed_by_agent,
             ),
             where=where,
-        )
-
-
-def _check_socket_path(socket: str) -> None:
-    length = len(os.fsencode(socket))
-    if length > SOCKET_BYTES_MAX:
-        raise EnvironmentLacks(
-            f"the path of the server's Unix socket has {length} bytes; the kernel's limit is {SOCKET_BYTES_MAX}",
-            where="server control",
-            evidence=socket,
-            next_step="set TMPDIR to a directory with a short path",
         )

@@ -258,15 +258,19 @@ def supervisor_script() -> bytes:
     return resources.files("volbench.engine").joinpath("supervisor.sh").read_bytes()
 
 
+def launched_supervisor(control_dir: Path) -> KnownProcess | None:
+    """Return the supervisor that `launch_supervisor` started for that directory, while it runs; else None."""
+    process = KnownProcess.from_file(control_dir / SUPERVISOR_PID_FILE)
+    return process if process is not None and process.running() else None
+
+
 def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervisor:
     """Start a supervisor in a session of its own, or take over one that runs in that directory already.
 
     Its pid file, with the start time, is CONTROL_DIR/supervisor.pid. Raises StepFailed if it does not start.
     """
     supervisor = Supervisor(control_dir)
-    pid_file = control_dir / SUPERVISOR_PID_FILE
-    process = KnownProcess.from_file(pid_file)
-    if process is None or not process.running():
+    if launched_supervisor(control_dir) is None:
         for stale in (STATE_FILE, "command"):
             (control_dir / stale).unlink(missing_ok=True)
         script = control_dir / "supervisor.sh"
@@ -274,7 +278,7 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
             safe_files.write_new(directory, script.name, supervisor_script(), mode=0o644, sync=False)
         started = KnownProcess.of(_spawn_detached(script, supervisor.log_file))
         if started is not None:
-            started.write(pid_file)
+            started.write(control_dir / SUPERVISOR_PID_FILE)
     supervisor.wait_ready_for_commands(timeout_s)
     return supervisor
 

@@ -207,6 +207,8 @@ def prepare_template(
             if dataset.is_own:  # it may be large, and may never load
                 ownership.remove(partial)
             raise
+        if os.geteuid() == 0:
+            _take_ownership(partial / DATA_DIR)
         files, data_bytes = _remove_instance_files(partial)
         record = TemplateRecord(
             key=path.name,
@@ -278,7 +280,9 @@ def _build(
         progress("starting the server", None)
         server.start(FIRST_START if physical else None)
         if physical:
-            notes.extend(disarm(server))
+            for note in disarm(server):
+                progress(note, None)
+                notes.append(note)
         tables = fill(
             server,
             dataset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import mysql.connector
 import pytest
 from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
 
+from volbench.base.confinement import USERS
 from volbench.engine.dataset import table_record
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
@@ -128,6 +130,34 @@ class TestServer:
             with contextlib.suppress(StepFailed):
                 server.query(f"CREATE TABLESPACE apart ADD DATAFILE '{outside}/apart.ibd'")
             assert [path.name for path in outside.iterdir()] == ["secret"]
+
+    @ON_LOCAL
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+    def test_no_server_runs_as_root(self, engine: Engine, template: Template) -> None:
+        """Its user owns nothing else, and all but its own directories is read-only, for its root account too."""
+        with engine.seeded(template) as bench, tempfile.TemporaryDirectory(dir="/tmp") as everybodys:
+            Path(everybodys).chmod(0o1777)
+            server = bench.server()
+            server.start()
+            pid = bench.supervisor.state().pid
+            status = Path(f"/proc/{pid}/status").read_text()
+            (user,) = set(re.findall(r"^Uid:(.*)$", status, re.MULTILINE)[0].split())
+            assert int(user) == server.data_dir.stat().st_uid == server.user
+            assert int(user) in USERS
+            assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
+            assert re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE)
+            assert re.search(r"^Groups:\s*$", status, re.MULTILINE)
+            for name in ("general_log", "slow_query_log"):
+                for statement in (f"{name}_file = '{everybodys}/made'", f"{name} = 1"):
+                    with contextlib.suppress(StepFailed):
+                        server.query(f"SET GLOBAL {statement}")
+            assert list(Path(everybodys).iterdir()) == []
+            bench.kill_from_outside(pid or 0)
+            bench.supervisor.wait_stopped(10.0, "dying")
+            server.start()
+            assert server.data_dir.stat().st_uid == int(user)
+            assert str(engine.base) not in Path("/proc/self/mountinfo").read_text()
+        assert all(path.stat().st_uid == 0 for path in template.data_dir.rglob("*"))
 
     def test_overrides_are_for_one_start(self, engine: Engine, template: Template) -> None:
         with engine.seeded(template) as bench:
