@@ -16,6 +16,14 @@ def consents_by_itself(environment: Mapping[str, str], *, terminal: bool) -> boo
     return environment.get("YES", "") not in {"", "0"} or not terminal
 
 
+def printable(text: str) -> str:
+    """Return the text with characters that a terminal would obey as escapes: programs' output may have any."""
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Console:
     """Lines on stdout, each with the seconds since the set-up began."""
@@ -25,7 +33,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        print(f"[{time.monotonic() - self.began:5.1f} s] {text}", flush=True)
+        print(f"[{time.monotonic() - self.began:5.1f} s] {printable(text)}", flush=True)
 
     def consent(self, action: str, reason: str) -> None:
         """Announce an action with its reason, and ask for consent unless `yes`; raise Refused if it is denied."""

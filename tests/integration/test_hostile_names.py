@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hostile_user import NOBODY, TREASURE, as_nobody, shared_place, volbench
@@ -18,9 +19,11 @@ from waiting import wait_for
 
 from bootstrap.directories import Directories
 from volbench.base import safe_files
+from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused, StepFailed
 from volbench.observe.observer import ObserveOptions, _make_directory
+from volbench.placement.local import log_tail
 from volbench.records.cell import AttachSpec
 from volbench.sample.host.server_group import ServerGroup
 from volbench.session.downloads import download
@@ -234,3 +237,21 @@ def test_a_supervisor_is_launched_only_with_an_own_log(control: Path, victim: Pa
     with pytest.raises(OSError, match=r"mysqld\.log"):
         launch_supervisor(control)
     assert (control / "supervisor.sh").read_bytes() == supervisor_script()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_server_turns_the_file_of_its_account_nowhere(shared: Path, victim: Path, kind: str) -> None:
+    """The agent would send what it reads there as the password."""
+    plant(shared / ACCOUNT_FILE, kind, victim)
+    server = SimpleNamespace(data_dir=shared, socket=shared / "mysqld.sock")
+    with pytest.raises(StepFailed, match="has no account of volbench"):
+        Server.account.fget(server)  # type: ignore[attr-defined]
+
+
+def test_of_a_log_without_an_end_its_last_lines_are_read(shared: Path) -> None:
+    log = shared / "agent.log"
+    with log.open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nthe last line\n")
+    assert log_tail(log, lines=1) == "the last line"

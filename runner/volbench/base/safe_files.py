@@ -116,6 +116,16 @@ def read_beside(path: Path, *, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
         return read_regular(directory, path.name, bytes_max=bytes_max)
 
 
+def read_end(path: Path, *, bytes_max: int) -> bytes:
+    """Return the last bytes of a regular file, as `read_beside` reaches it. Raises OSError."""
+    with (
+        held_directory(path.parent.resolve()) as directory,
+        os.fdopen(open_regular(directory, path.name), "rb") as file,
+    ):
+        file.seek(max(0, os.fstat(file.fileno()).st_size - bytes_max))
+        return file.read(bytes_max)
+
+
 def open_pipe(path: Path) -> int:
     """Open a named pipe that somebody reads, to write to it, and return the descriptor; no link is followed.
 

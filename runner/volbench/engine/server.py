@@ -41,6 +41,7 @@ ACCOUNT_FILE = "volbench-account"
 _BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
+_OWN_FILE_BYTES_MAX = 4096
 _INIT_FILE = "account.sql"
 _USERS_DIR = "server"
 _CONFIG_FILE, _SOCKET_FILE = "my.cnf", "mysqld.sock"
@@ -100,7 +101,8 @@ class Server:
         # A second agent cannot run the binary while the server runs.
         identity_file = self.control_dir / _IDENTITY_FILE
         if identity_file.exists():
-            return require_version(self.spec, ServerIdentity(**parse_json(identity_file.read_bytes())))
+            known = safe_files.read_beside(identity_file, bytes_max=_OWN_FILE_BYTES_MAX)
+            return require_version(self.spec, ServerIdentity(**parse_json(known)))
         output = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
@@ -198,9 +200,9 @@ class Server:
     def account(self) -> Account:
         """volbench's account on this server. Raises StepFailed if `initialise` did not make the data directory."""
         try:
-            with safe_files.held_directory(self.data_dir.resolve()) as directory:  # the server may write to it
-                password = safe_files.read_regular(directory, ACCOUNT_FILE).decode().strip()
-        except OSError as error:
+            own = safe_files.read_beside(self.data_dir / ACCOUNT_FILE, bytes_max=_OWN_FILE_BYTES_MAX)
+            password = own.decode().strip()
+        except (OSError, ValueError) as error:
             raise StepFailed(
                 "the data directory has no account of volbench",
                 where="server start",

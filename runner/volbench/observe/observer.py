@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench import __version__
+from volbench.base import safe_files
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.observe.cases import case_of, is_quiet, suspicion
@@ -122,7 +123,7 @@ class Observer:
                 raise StepFailed(
                     "the sampling process has ended",
                     where="observe",
-                    evidence=process.log_file.read_text(errors="replace")[-2000:],
+                    evidence=safe_files.read_end(process.log_file, bytes_max=2000).decode("utf-8", "replace"),
                     next_step=f"what was read until then is kept: volbench observe report {self.directory}",
                 )
             self._take(tail)

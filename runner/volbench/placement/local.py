@@ -231,10 +231,13 @@ def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[byte
     return process
 
 
+_LOG_END_BYTES = 16384
+
+
 def log_tail(path: Path, *, lines: int = 12) -> str:
     """Return the last lines of a log file; empty without one."""
     try:
-        text = path.read_bytes()[-16384:].decode(errors="replace")
+        text = safe_files.read_end(path, bytes_max=_LOG_END_BYTES).decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.errors import StepFailed
 from volbench.sample.config import READY, STDIN, SamplingConfig
 
@@ -123,7 +123,7 @@ class SamplingProcess:
             process.stdout.close()
 
     def _log_tail(self, size: int = 2000) -> str:
-        return self.log_file.read_bytes()[-size:].decode("utf-8", "replace").strip()
+        return safe_files.read_end(self.log_file, bytes_max=size).decode("utf-8", "replace").strip()
 
 
 def _log_file(raw_file: Path) -> Path:

@@ -1,11 +1,13 @@
 """Consent: asked on a terminal, taken for granted where nobody can answer."""
 
 import io
+from collections.abc import Callable
 
 import pytest
 
+import bootstrap.__main__
 from bootstrap.console import Console, consents_by_itself
-from volbench.errors import Refused
+from volbench.errors import EnvironmentLacks, Refused
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,26 @@ def test_anything_but_yes_refuses(answer: str, monkeypatch: pytest.MonkeyPatch) 
 def test_return_and_yes_go_on(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(answer + "\n"))
     Console(yes=False).consent("installing x", "because y")
+
+
+HOSTILE = "gcc: \x1b]0;title\x07\x1b[31m \x9b31m \u202e \ud800"
+
+
+def test_no_terminal_obeys_what_a_program_has_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Console(yes=True).say(HOSTILE)
+    failure = EnvironmentLacks("compiling failed", where="set-up", evidence=HOSTILE)
+    monkeypatch.setattr(bootstrap.__main__, "_do", raising(failure))
+    assert bootstrap.__main__.main(["engine"]) == EnvironmentLacks.exit_code
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err):
+        assert "\\x1b]0;title\\x07" in text
+        assert all(character.isprintable() or character in "\n\t" for character in text)
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
