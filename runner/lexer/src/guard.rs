@@ -59,26 +59,33 @@ pub fn judge(text: &[u8], allowed: Allowed) -> Verdict {
     if plain.verdict.answer != Answer::Passes {
         return plain.verdict;
     }
-    let (has_quote, has_escape) = (text.contains(&b'"'), text.contains(&b'\\'));
-    for bits in 1..8 {
-        let (ansi_quotes, no_escapes, is_latin1) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
-        if (ansi_quotes && !has_quote) || (no_escapes && !has_escape) || (is_latin1 && is_utf8) {
+    let has_escape = text.windows(2).any(|pair| pair[0] == b'\\' && matches!(pair[1], b'\'' | b'"'));
+    for (no_escapes, is_latin1) in [(false, false), (true, false), (false, true), (true, true)] {
+        if (no_escapes && !has_escape) || (is_latin1 && is_utf8) {
             continue;
         }
         let charset = if is_latin1 { Charset::Latin1 } else { Charset::Utf8 };
-        let other = judge_reading(text, allowed, Dialect { ansi_quotes, no_escapes, charset });
-        let is_same = other.verdict.answer == Answer::Passes && other.bounds == plain.bounds;
-        if !is_same && other.verdict.answer != Answer::Fails {
-            return Verdict::new(Answer::Ambiguous, format!("means something else {}", other_session(bits)));
+        let mut has_double_quotes = plain.has_double_quotes;
+        for ansi_quotes in [false, true] {
+            if (ansi_quotes && !has_double_quotes) || !(ansi_quotes || no_escapes || is_latin1) {
+                continue;
+            }
+            let other = judge_reading(text, allowed, Dialect { ansi_quotes, no_escapes, charset });
+            has_double_quotes |= other.has_double_quotes;
+            let is_same = other.verdict.answer == Answer::Passes && other.bounds == plain.bounds;
+            if !is_same && other.verdict.answer != Answer::Fails {
+                let session = other_session(ansi_quotes, no_escapes, is_latin1);
+                return Verdict::new(Answer::Ambiguous, format!("means something else {session}"));
+            }
         }
     }
     plain.verdict
 }
 
-fn other_session(bits: u32) -> &'static str {
-    match bits {
-        4.. => "to a client with another character set",
-        2.. => "under sql_mode NO_BACKSLASH_ESCAPES",
+fn other_session(ansi_quotes: bool, no_escapes: bool, is_latin1: bool) -> &'static str {
+    match (is_latin1, no_escapes, ansi_quotes) {
+        (true, ..) => "to a client with another character set",
+        (_, true, _) => "under sql_mode NO_BACKSLASH_ESCAPES",
         _ => "under sql_mode ANSI_QUOTES",
     }
 }
@@ -87,6 +94,8 @@ struct Reading {
     verdict: Verdict,
     /// A hash of where the tokens begin and end.
     bounds: u64,
+    /// A text is in double quotes: ANSI_QUOTES makes a difference.
+    has_double_quotes: bool,
 }
 
 fn judge_reading(text: &[u8], allowed: Allowed, dialect: Dialect) -> Reading {
@@ -100,7 +109,7 @@ fn judge_reading(text: &[u8], allowed: Allowed, dialect: Dialect) -> Reading {
         Ok(()) if doubts != 0 => Verdict::new(Answer::Fails, "has a literal or a comment that does not end"),
         Ok(()) => Verdict::new(Answer::Passes, ""),
     };
-    Reading { verdict, bounds: tokens.bounds }
+    Reading { verdict, bounds: tokens.bounds, has_double_quotes: tokens.has_double_quotes }
 }
 
 fn doubtful(doubts: u32) -> &'static str {
@@ -119,13 +128,21 @@ pub struct Tokens<'a> {
     pub text: &'a [u8],
     pub lexer: Lexer<'a>,
     pub bounds: u64,
+    has_double_quotes: bool,
     pub previous: Option<Token>,
     current: Option<Token>,
 }
 
 impl<'a> Tokens<'a> {
     fn new(text: &'a [u8], dialect: Dialect) -> Self {
-        Tokens { text, lexer: Lexer::new(text, dialect), bounds: 0, previous: None, current: None }
+        Tokens {
+            text,
+            lexer: Lexer::new(text, dialect),
+            bounds: 0,
+            has_double_quotes: false,
+            previous: None,
+            current: None,
+        }
     }
 
     pub fn next(&mut self) -> Option<Token> {
@@ -133,6 +150,7 @@ impl<'a> Tokens<'a> {
             let token = self.lexer.next()?;
             let bound = (token.start as u64) << 32 ^ token.end as u64 ^ u64::from(token.kind == Kind::Comment) << 63;
             self.bounds = (self.bounds ^ bound).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            self.has_double_quotes |= token.kind == Kind::Text && self.text[token.start] == b'"';
             if !matches!(token.kind, Kind::Comment | Kind::Open | Kind::Close) {
                 self.previous = self.current.replace(token);
                 return Some(token);

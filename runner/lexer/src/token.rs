@@ -227,8 +227,16 @@ impl<'a> Lexer<'a> {
     /// The end of a string or quoted name that begins at `at` with its quote, and whether it has none.
     fn quoted_end(&self, at: usize, escapes: bool) -> (usize, bool) {
         let (text, quote, charset) = (self.text, self.text[at], self.dialect.charset);
+        let is_bytewise = matches!(charset, Charset::Utf8 | Charset::Latin1);
+        let escape = if escapes { b'\\' } else { quote };
         let mut at = at + 1;
         while at < text.len() {
+            if is_bytewise {
+                at = find_either(text, at, quote, escape);
+                if at == text.len() {
+                    break;
+                }
+            }
             let byte = text[at];
             if byte == quote {
                 if self.byte(at + 1) != quote || at + 1 >= text.len() {
@@ -237,8 +245,6 @@ impl<'a> Lexer<'a> {
                 at += 2;
             } else if byte == b'\\' && escapes {
                 at += 2;
-            } else if byte < 0x80 || matches!(charset, Charset::Utf8 | Charset::Latin1) {
-                at += 1;
             } else {
                 at += charset.length(&text[at..]);
             }
@@ -298,8 +304,7 @@ impl<'a> Lexer<'a> {
         if (third == b'!' || is_maria) && !self.executed {
             return self.executed_comment(start, is_maria);
         }
-        let end = self.text[start + 2..].windows(2).position(|pair| pair == b"*/");
-        let (end, open) = end.map_or((self.text.len(), true), |length| (start + 2 + length + 2, false));
+        let (end, open) = comment_end(self.text, start + 2);
         if open {
             self.doubts |= doubt::OPEN;
         }
@@ -444,6 +449,36 @@ impl<'a> Lexer<'a> {
         self.after_point = first == b'.' && IDENTIFIER[second as usize];
         token
     }
+}
+
+/// The end of a comment whose text begins at `at`, and whether it has none.
+fn comment_end(text: &[u8], at: usize) -> (usize, bool) {
+    let mut star = find_either(text, at, b'*', b'*');
+    while star < text.len() {
+        if text.get(star + 1) == Some(&b'/') {
+            return (star + 2, false);
+        }
+        star = find_either(text, star + 1, b'*', b'*');
+    }
+    (text.len(), true)
+}
+
+/// The first place of either byte from `at` on; the length without one. Eight bytes are looked at at once.
+fn find_either(text: &[u8], at: usize, first: u8, second: u8) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let (firsts, seconds) = (ONES * u64::from(first), ONES * u64::from(second));
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH != 0;
+    let mut at = at;
+    while let Some(Ok(bytes)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) {
+        let word = u64::from_ne_bytes(bytes);
+        if has_zero(word ^ firsts) || has_zero(word ^ seconds) {
+            break;
+        }
+        at += 8;
+    }
+    let rest = &text[at.min(text.len())..];
+    at + rest.iter().position(|&byte| byte == first || byte == second).unwrap_or(rest.len())
 }
 
 /// Whether a text that is not ASCII has one of Unicode's spaces, which a server takes for part of a name.
