@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
+import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -80,6 +84,25 @@ def test_a_file_that_is_no_library_is_a_lack(no_library: Path) -> None:
     (no_library / "libvolbench_lexer.so").write_bytes(b"no library")
     with pytest.raises(EnvironmentLacks, match="not there"):
         judge("SELECT 1")
+    library._library.cache_clear()
+
+
+def test_an_installed_volbench_takes_the_library_of_the_distribution(
+    no_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel of runner/lexer: built with its backend, unpacked, found by its name."""
+    pytest.importorskip("hatchling", reason="the build backend hatchling is not in this environment")
+    if shutil.which("cargo") is None:
+        pytest.skip("needs cargo: the wheel is compiled")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(no_library / "dist")],
+        cwd=Path(__file__).parents[3] / "runner/lexer", check=True, capture_output=True, timeout=600,
+    )  # fmt: skip
+    (wheel,) = (no_library / "dist").glob("volbench_lexer-*-py3-none-linux_*.whl")
+    zipfile.ZipFile(wheel).extractall(no_library / "site")
+    monkeypatch.syspath_prepend(str(no_library / "site"))
+    monkeypatch.setattr(library, "_PACKAGE", "volbench_lexer")
+    assert fingerprint("SELECT 1") == "select ?"
     library._library.cache_clear()
 
 
