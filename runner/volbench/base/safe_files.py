@@ -10,7 +10,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -238,7 +240,8 @@ def untrusted_parent(path: Path, *, owners: frozenset[int] | None = None) -> str
 
     Args:
         path: absolute.
-        owners: users whose directories are trusted; None: all users, so that only world-writable directories count.
+        owners: users whose directories are trusted; None: all users, so that only directories count to which others
+            than their owner may write: everybody, or a group with another member.
     """
     for parent in path.parents:
         try:
@@ -247,9 +250,23 @@ def untrusted_parent(path: Path, *, owners: frozenset[int] | None = None) -> str
             continue
         if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
             return f"every user may rename what is in {parent} (mode {stat.S_IMODE(status.st_mode):04o})"
+        if status.st_mode & stat.S_IWGRP and not status.st_mode & stat.S_ISVTX:
+            strangers = _members(status.st_gid) - (owners or frozenset({status.st_uid})) - {0}
+            if strangers:
+                return f"user {min(strangers)}, of the group {status.st_gid}, may rename what is in {parent}"
         if owners is not None and status.st_uid not in owners:
             return f"{parent} belongs to user {status.st_uid}, who may rename what is in it"
     return None
+
+
+def _members(group: int) -> set[int]:
+    """Return the users of a group: whose first group it is, and whom it lists."""
+    members = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == group}
+    with suppress(KeyError):  # a number that nobody has given to a group or a user
+        for name in grp.getgrgid(group).gr_mem:
+            with suppress(KeyError):
+                members.add(pwd.getpwnam(name).pw_uid)
+    return members
 
 
 def trusted_users() -> frozenset[int]:

@@ -24,7 +24,6 @@ _MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY = 1
 _PR_SET_NO_NEW_PRIVS = 38
-_REFUSED = 4
 _SPACE = b"size=1m,nr_inodes=1k,mode=0755"
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -49,7 +48,7 @@ def closed_parent(path: str, user: int) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Enclose this process, and become the program. It does not return."""
+    """Enclose this process, and become the program. It does not return. Raises OSError."""
     if arguments[0] == "--probe":
         _enter_namespace([], [], set())
         return
@@ -63,8 +62,9 @@ def main(arguments: Sequence[str]) -> None:
         _enter_namespace(paths, sorted(readable), {parent for parent in closed if not _is_below(parent, closed)})
     except OSError as error:
         if closed:
-            _say(f"the server's user {user} may not enter {min(closed)}, and there is no mount namespace: {error}")
-            sys.exit(_REFUSED)
+            raise PermissionError(
+                f"user {user} may not enter {min(closed)}, and there is no mount namespace"
+            ) from error
         _say(f"no mount namespace for the server: {error}")
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.setgroups([])
@@ -98,8 +98,7 @@ def _is_below(path: str, others: set[str]) -> bool:
 
 def _say(text: str) -> None:
     """Write to the server's log."""
-    sys.stderr.write(f"volbench: {text}\n")
-    sys.stderr.flush()
+    os.write(2, f"volbench: {text}\n".encode())
 
 
 def _enter_namespace(writable: Sequence[str], readable: Sequence[str], closed: set[str]) -> None:

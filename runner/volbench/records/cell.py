@@ -52,11 +52,11 @@ def _url_fault(url: str, sha256: str) -> str:
         return "a dump's `url` is https://HOST/FILE or s3://BUCKET/KEY"
     if "@" in rest.partition("/")[0] or _SECRET_IN_URL.search(url):  # every record of the run would have it
         return "the URL has a secret; use s3:// with AWS' credentials, or download the dump and name it by `path`"
-    if scheme == "http" and not sha256:
-        return "http:// does not protect what it brings: name its `sha256`, or use https://"
     is_directory = rest.partition("?")[0].endswith("/")
     if is_directory and scheme != "s3":
         return "only s3:// has directories: name a file"
+    if scheme != "s3" and not sha256:
+        return "whoever has the host may change what a URL brings: name its `sha256`, as sha256sum prints it"
     return "`sha256` is of one file, and the `url` is a directory" if is_directory and sha256 else ""
 
 
@@ -80,7 +80,7 @@ class DatasetSpec(Record):
     url: str = Field(
         default="",
         description="dump: where to download it from, https:// or s3:// (a prefix that ends in a slash: all of a "
-        "directory). `path` is then where to keep it, in volbench's cache by default. http:// needs `sha256`.",
+        "directory). `path` is then where to keep it, in volbench's cache by default. https:// needs `sha256`.",
     )
     sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$", description="dump: of the file at `url`.")
     server: str = Field(

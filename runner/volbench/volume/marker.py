@@ -1,7 +1,8 @@
 """The marker file of a directory, and why one does not count.
 
 A marker counts only if no other user can have made it: directory and marker belong to this process's user, to root,
-or to the owner that a network file system gives this process's files.
+or to the owner that a network file system gives this process's files. It counts in the directory that it was made
+for, and not in a copy (`volume.identity`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from volbench.base import safe_files
 from volbench.records.parse import parse_json
-from volbench.volume.facts.mountinfo import read_mounts
+from volbench.volume.identity import filesystem_of, identity_fault, identity_of
 
 MARKER = ".volbench-owned.json"
 MARKER_SCHEMA = 1
@@ -39,6 +40,7 @@ def write_marker(descriptor: int, *, purpose: str, run_id: str) -> None:
         "purpose": purpose,
         "run_id": run_id,
         "token": secrets.token_hex(16),
+        "directory": identity_of(descriptor),
     }
     with suppress(FileNotFoundError):
         os.unlink(OLD_PARTIAL, dir_fd=descriptor)
@@ -56,11 +58,16 @@ def _read_marker(descriptor: int) -> dict[str, Any] | None:
 
 def marker_fault(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
     """Return why an open directory has no valid marker; None if it has one."""
-    if _read_marker(descriptor) is None:
+    content = _read_marker(descriptor)
+    if content is None:
         return f"there is no {MARKER}"
+    if (copied := identity_fault(descriptor, content.get("directory"))) is not None:
+        return f"its {MARKER} {copied}"
     fault = directory_fault(descriptor, directory, owners)
-    if fault is not None:
-        return fault
+    return _marker_file_fault(descriptor, directory, owners) if fault is None else fault
+
+
+def _marker_file_fault(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
     try:
         status = os.stat(MARKER, dir_fd=descriptor, follow_symlinks=False)
     except OSError as error:
@@ -95,7 +102,7 @@ def _owner_fault(
     trusted = {0, os.geteuid(), *owners}
     if status.st_uid in trusted or (trust_parent and _parent_is_private(directory)):
         return None
-    if _filesystem(descriptor) in _REMOTE and status.st_uid == _owner_of_new_file(descriptor):
+    if filesystem_of(descriptor) in _REMOTE and status.st_uid == _owner_of_new_file(descriptor):
         return None
     return f"{noun} belongs to user {status.st_uid}, and this process is user {os.geteuid()}"
 
@@ -107,11 +114,6 @@ def _parent_is_private(directory: Path) -> bool:
     except OSError:
         return False
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _filesystem(descriptor: int) -> str:
-    number = safe_files.mount_id(descriptor)
-    return next((mount.filesystem for mount in read_mounts() if mount.mount_id == number), "")
 
 
 def _owner_of_new_file(descriptor: int) -> int | None:

@@ -86,7 +86,8 @@ def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_dow
     monkeypatch.setenv("VOLBENCH_CACHE", str(tmp_path / "cache"))
     suite = tmp_path / "own.yaml"
     suite.write_text(
-        "schema: 2\nname: own\ndataset: {kind: dump, url: 'https://dumps.invalid/shop.sql.gz', schema: shop}\n"
+        "schema: 2\nname: own\n"
+        f"dataset: {{kind: dump, url: 'https://dumps.invalid/shop.sql.gz', sha256: {'a' * 64}, schema: shop}}\n"
         "steps: [{kind: idle, duration: 1s}]\nrepeats: 1\n"
     )
     volumes = [f"a=path:{tmp_path}"]

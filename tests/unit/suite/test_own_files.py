@@ -69,7 +69,10 @@ URL = "https://dumps.example.com/shop.sql.gz"
 
 
 def test_a_dump_may_be_at_an_address() -> None:
-    loaded = check_suite(suite("{kind: replay, log: x.log}", f"dataset: {{kind: dump, url: '{URL}'}}\n"), name="x")
+    loaded = check_suite(
+        suite("{kind: replay, log: x.log}", f"dataset: {{kind: dump, url: '{URL}', sha256: {'a' * 64}}}\n"),
+        name="x",
+    )
     assert loaded.dataset.url == URL
     assert [key for key, _ in missing_files(loaded)] == [("steps", 0, "log")]
 
@@ -86,6 +89,7 @@ def test_a_dump_may_be_at_an_address() -> None:
         ("kind: dump, url: 'https://h/x.sql?X-Amz-Signature=abc'", "has a secret"),
         ("kind: dump, url: 's3://b/k?access_key=abc'", "has a secret"),
         ("kind: dump, url: 'http://h/x.sql'", "name its `sha256`"),
+        ("kind: dump, url: 'https://h/x.sql'", "name its `sha256`"),
         ("kind: dump, url: 'https://h/dumps/'", "only s3:// has directories"),
         (f"kind: dump, url: 's3://b/k/?region=x', sha256: {'a' * 64}", "is a directory"),
         ("kind: dump, url: 'https://h/x', sha256: abc", "sha256"),
