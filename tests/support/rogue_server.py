@@ -45,7 +45,7 @@ class RogueServer:
         plugin: authentication plugin that the server asks for after the client's first packet; "" for none.
         full: whether it asks caching_sha2_password for the password itself.
         certificate: for TLS; None offers none.
-        answer: what a query gets; None leaves the client waiting.
+        answer: what a query gets; bytes are sent as they are and end the connection; None leaves it waiting.
     """
 
     plugin: str = ""
@@ -140,7 +140,7 @@ class _Session:
                 return
             if isinstance(answer, bytes):
                 self._client.sendall(answer)
-                continue
+                return
             self._send_result(answer)
 
     def _send_result(self, answer: Answer) -> None:

@@ -15,6 +15,7 @@ import mysql.connector
 from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.engine.bounded import ANSWER_BYTES
 from volbench.engine.connection import (
     STATEMENT_TIMEOUT_S,
     Account,
@@ -111,14 +112,18 @@ class AttachedServer:
         raise self._not_managed("kill")
 
     def connect(
-        self, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
+        self,
+        database: str | None = None,
+        *,
+        timeout_s: float = STATEMENT_TIMEOUT_S,
+        bytes_max: int | None = None,
     ) -> AbstractContextManager[MySQLConnectionAbstract]:
         """A connection in autocommit mode, closed at the end of the block. Raises StepFailed."""
-        return self._with_cause(connection(self.account, database, timeout_s=timeout_s))
+        return self._with_cause(connection(self.account, database, timeout_s=timeout_s, bytes_max=bytes_max))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of one statement. Raises StepFailed."""
-        with self.connect() as opened, opened.cursor() as cursor:
+        with self.connect(bytes_max=ANSWER_BYTES) as opened, opened.cursor() as cursor:
             cursor.execute(sql)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from volbench.engine.answers import reads_answers, whole
 from volbench.engine.attached import AttachedServer
 from volbench.engine.dataset import Progress, fill
 from volbench.errors import Refused, StepFailed, VolbenchError
@@ -47,6 +48,7 @@ def attached_dataset(
         remove_attached_dataset(server, schema)
 
 
+@reads_answers("tables")
 def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str = "") -> None:
     """Drop the tables that volbench made, and the schema if volbench made that too; without the mark, nothing.
 
@@ -63,7 +65,7 @@ def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str 
         if _DATASET_TABLE.fullmatch(table):
             server.query(f"DROP TABLE `{schema}`.`{table}`")
     server.query(f"DROP TABLE `{schema}`.`{MARK_TABLE}`")
-    if marks and int(marks[0][1]) and not _tables(server, schema):
+    if marks and whole(marks[0][1]) and not _tables(server, schema):
         server.query(f"DROP DATABASE `{schema}`")
 
 
@@ -79,6 +81,7 @@ def remove_from_server(attach: AttachSpec, *, run_id: str) -> None:
         ) from error  # fmt: skip
 
 
+@reads_answers("tables")
 def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
     """Mark the schema as volbench's: a new one, an empty one, or one that is marked already."""
     assert _RUN_ID.fullmatch(run_id)  # noqa: S101 - it goes into a statement

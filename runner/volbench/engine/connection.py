@@ -17,6 +17,7 @@ from volbench.base import safe_files
 from volbench.base.environment import find_program
 from volbench.base.redact import without_literals
 from volbench.engine.authentication import NO_PLUGINS, Authenticator, is_of_mysql
+from volbench.engine.bounded import ANSWER_BYTES
 from volbench.engine.rds_tokens import RdsTokens
 from volbench.engine.tls import (
     Connection,
@@ -213,12 +214,17 @@ def _unquoted(value: str) -> str:
 
 @contextmanager
 def connection(
-    account: Account, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
+    account: Account,
+    database: str | None = None,
+    *,
+    timeout_s: float = STATEMENT_TIMEOUT_S,
+    bytes_max: int | None = None,
 ) -> Iterator[MySQLConnectionAbstract]:
     """Yield a connection in autocommit mode, closed at the end of the block.
 
     Args:
         timeout_s: bound of each statement; connecting itself is bounded by CONNECT_TIMEOUT_S.
+        bytes_max: bound of each answer; None for the statements of a load, whose answers are not kept.
 
     Raises mysql.connector.Error.
     """
@@ -247,6 +253,7 @@ def connection(
         write_timeout=round(timeout_s),
         **address,
     )
+    opened.bound_answers(seconds=timeout_s, bytes_max=bytes_max)
     try:
         yield opened
     finally:
@@ -255,7 +262,7 @@ def connection(
 
 def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[tuple[Any, ...]]:
     """Return all rows of one statement on a connection of its own. Raise mysql.connector.Error."""
-    with connection(account, timeout_s=timeout_s) as opened, opened.cursor() as cursor:
+    with connection(account, timeout_s=timeout_s, bytes_max=ANSWER_BYTES) as opened, opened.cursor() as cursor:
         _log.debug("query: %s", without_literals(sql[: 20 * _STATEMENT_CHARACTERS])[:_STATEMENT_CHARACTERS])
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []

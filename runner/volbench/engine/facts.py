@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from volbench.engine.answers import reads_answers
 from volbench.errors import StepFailed
 from volbench.records.facts import ServerFacts
 
@@ -62,6 +63,7 @@ _FILE_INSTRUMENTS = (
 _DENIED = ("1142 (42000)", "1044 (42000)")
 
 
+@reads_answers("its settings")
 def server_facts(query: Query) -> ServerFacts:
     """Query a running server for its facts. Raise what `query` raises."""
     variables = {str(name): str(value) for name, value in query("SHOW GLOBAL VARIABLES")}

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from volbench.base import safe_files
 from volbench.engine.authentication import Authenticator, PasswordWithheldError
+from volbench.engine.bounded import CONNECT_BYTES, CONNECT_S, BoundedBroker, of_the_protocol
 from volbench.errors import UsageError
 from volbench.records.tls import TLS_KEYS, VERIFYING, SslMode, TlsOptions
 
@@ -42,6 +43,10 @@ class Connection(MySQLConnection):
     """
 
     requires_tls = False
+    fault: mysql.connector.Error | None = None
+    """Why the connection was closed before its time."""
+    _broker: BoundedBroker | None = None
+    _answer_bounds: tuple[float, int | None] = (CONNECT_S, CONNECT_BYTES)
 
     @classmethod
     def opened(cls, authenticator: Authenticator, **options: Any) -> Self:
@@ -59,8 +64,35 @@ class Connection(MySQLConnection):
         """Take the arguments of `connect`. Send no file: by default, a server gets any that it asks for."""
         super().config(**{**kwargs, "allow_local_infile": False})
 
+    def bound_answers(self, *, seconds: float, bytes_max: int | None) -> None:
+        """Bound each answer from now on."""
+        self._answer_bounds = (seconds, bytes_max)
+
+    def cursor(self, *arguments: Any, **options: Any) -> Any:
+        """Return a cursor. Raises mysql.connector.Error, also the one that has closed the connection."""
+        if self.fault is not None:
+            raise mysql.connector.InterfaceError(self.fault.msg, errno=self.fault.errno)
+        return super().cursor(*arguments, **options)
+
+    @of_the_protocol
+    def _open_connection(self) -> None:
+        super()._open_connection()
+
+    @of_the_protocol
+    def cmd_query(self, *arguments: Any, **options: Any) -> Any:
+        """Send a statement, and read the head of its answer."""
+        if self._broker is not None:
+            self._broker.begin(*self._answer_bounds)
+        return super().cmd_query(*arguments, **options)
+
+    @of_the_protocol
+    def get_rows(self, *arguments: Any, **options: Any) -> Any:
+        """Read rows of an answer."""
+        return super().get_rows(*arguments, **options)
+
     def _get_connection(self) -> MySQLSocket:
         transport = super()._get_connection()
+        self._broker = transport._netbroker = BoundedBroker()
         build = transport.build_ssl_context
 
         def build_as_clients_do(**options: Any) -> ssl.SSLContext:

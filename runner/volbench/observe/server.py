@@ -14,7 +14,9 @@ import mysql.connector
 from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.engine.answers import parse_answer, whole
 from volbench.engine.attached import AttachedServer
+from volbench.engine.bounded import ANSWER_BYTES
 from volbench.engine.facts import server_facts
 from volbench.errors import EnvironmentLacks
 from volbench.records.cell import AttachSpec
@@ -60,11 +62,11 @@ def look_at_server(server: AttachedServer, attach: AttachSpec) -> ObservedServer
 
     Raises EnvironmentLacks with the GRANT when performance_schema may not be read.
     """
-    with server.connect(timeout_s=_STATEMENT_S) as opened:
+    with server.connect(timeout_s=_STATEMENT_S, bytes_max=ANSWER_BYTES) as opened:
         query = _reader(opened)
         query(READ_ONLY)
-        ((hostname, port, datadir, pid_file, schema_on, user),) = query(IDENTITY)
-        notes = _rights(query, str(user), schema_on=bool(int(schema_on)))
+        hostname, port, datadir, pid_file, schema_on, user = _identity(query(IDENTITY))
+        notes = _rights(query, user, schema_on=schema_on)
         facts = server_facts(query)
         peer = _peer_pid(opened) if server.socket else None
     host = attach.host or server.account.host
@@ -74,13 +76,24 @@ def look_at_server(server: AttachedServer, attach: AttachSpec) -> ObservedServer
         else f"{host or '127.0.0.1'}:{server.account.port or 3306}",
         local=server.socket is not None or is_this_machine(host or "127.0.0.1"),
         peer_pid=peer,
-        hostname=str(hostname),
-        port=int(port),
-        datadir=str(datadir),
-        pid_file=str(pid_file or ""),
+        hostname=hostname,
+        port=port,
+        datadir=datadir,
+        pid_file=pid_file,
         facts=facts,
         notes=tuple(notes),
     )
+
+
+def _identity(rows: Rows) -> tuple[str, int, str, str, bool, str]:
+    """Return host name, port, data directory, pid file, whether performance_schema is on, and our account."""
+
+    def parse(answer: Rows) -> tuple[str, int, str, str, bool, str]:
+        ((hostname, port, datadir, pid_file, schema_on, user),) = answer
+        path, pid_path = (str(value or "").replace("\0", "") for value in (datadir, pid_file))
+        return str(hostname), whole(port, high=65535), path, pid_path, bool(whole(schema_on, high=1)), str(user)
+
+    return parse_answer(rows, parse, noun="itself", where="observe")
 
 
 def _rights(query: Callable[[str], Rows], user: str, *, schema_on: bool) -> list[str]:

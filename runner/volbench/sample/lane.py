@@ -6,9 +6,33 @@ import threading
 from collections.abc import Sequence
 
 from volbench.sample.grid import Grid
-from volbench.sample.interface import Changed, Presence, Reading, Sampler, Unavailable
+from volbench.sample.interface import Changed, Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.raw import RawWriter
 from volbench.sample.sources import Lane
+
+UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What the text of a source that is not as it should be makes of a parser."""
+VALUE_MAX = 1e30
+KEYS_MAX, KEY_CHARACTERS_MAX = 50_000, 2_000
+REASON_CHARACTERS = 500
+
+
+def checked(values: Values) -> Values:
+    """Return the values of a reading. Raises Unavailable for what is no finite number, or far too many."""
+    if len(values) > KEYS_MAX:
+        raise Unavailable(f"it gave {len(values)} values, {KEYS_MAX} are the most")
+    for (name, entity), value in values.items():
+        if not isinstance(value, int | float) or not abs(value) <= VALUE_MAX:
+            raise Unavailable(f"it gave no number for {name[:80]}")
+        if len(name) + len(entity) > KEY_CHARACTERS_MAX:
+            raise Unavailable(f"it gave a name of {len(name) + len(entity)} characters")
+    return values
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a source cannot be read, in a few words."""
+    text = str(error)[:REASON_CHARACTERS]
+    return text if isinstance(error, Unavailable | OSError) else f"what it gave cannot be read: {text}"
 
 
 class LaneThread(threading.Thread):
@@ -68,9 +92,9 @@ class LaneThread(threading.Thread):
                     failed[sampler.source] = self._presences[sampler.source].reason
                     continue
             try:
-                values = sampler.read()
-            except (Unavailable, OSError, ValueError) as error:
-                failed[sampler.source] = str(error)
+                values = checked(sampler.read())
+            except (Unavailable, OSError, *UNREADABLE) as error:
+                failed[sampler.source] = reason_of(error)
                 if isinstance(error, Changed):
                     self._probe(sampler)
             else:
@@ -83,8 +107,8 @@ class LaneThread(threading.Thread):
         """Whether the source is there; what changed is written down."""
         try:
             presence = sampler.probe()
-        except (Unavailable, OSError, ValueError) as error:
-            presence = Presence(present=False, reason=str(error))
+        except (Unavailable, OSError, *UNREADABLE) as error:
+            presence = Presence(present=False, reason=reason_of(error))
         if self._presences.get(sampler.source) != presence:
             self._presences[sampler.source] = presence
             next_tick = self._grid.next_tick(self._grid.now_ns())

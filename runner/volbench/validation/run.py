@@ -14,6 +14,7 @@ from pathlib import Path
 import volbench
 from volbench.analysis.gate.decide import Scope
 from volbench.base.text import counted, percent
+from volbench.engine.answers import reads_answers
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
@@ -289,6 +290,7 @@ def _account(server: ServerPlace, side: str) -> Account:
         raise
 
 
+@reads_answers("its version")
 def _side(server: ReadOnlyServer, user: str) -> ServerSide:
     ((version, comment),) = server.query(VERSION)
     maria = "mariadb" in f"{version} {comment}".lower()
@@ -301,6 +303,7 @@ def _side(server: ReadOnlyServer, user: str) -> ServerSide:
     )
 
 
+@reads_answers("accounts")
 def _accounts(server: SqlReader) -> set[str] | None:
     """Return all accounts as user@host; None where this account may not see them."""
     try:
@@ -315,6 +318,7 @@ def _accounts_check(source: SqlReader, candidate: SqlReader, source_inventory: I
     return accounts_check(before, after, accounts_with_access(source_inventory))
 
 
+@reads_answers("binary logs")
 def _log_position(server: SqlReader) -> str | None:
     """Return the position of the binary log; None without one, or where no statement shows it."""
     for statement in LOG_POSITIONS:

@@ -34,10 +34,17 @@ def decide_check(
         text = nothing
     elif decision == "undecided":
         text = f"{text}; not decided: {next(iter(doubts))}"
-    details = tuple(detail for detail in (*faults, *doubts, *notes) if detail != text)
-    return CheckRow(check=check, decision=decision, text=text, details=details)
+    details = tuple(_printable(detail) for detail in (*faults, *doubts, *notes) if detail != text)
+    return CheckRow(check=check, decision=decision, text=_printable(text), details=details)
 
 
 def undecided(check: CheckName, text: str, *details: str) -> CheckRow:
     """Return the row of a check that could not be made."""
-    return CheckRow(check=check, decision="undecided", text=text, details=details)
+    return CheckRow(
+        check=check, decision="undecided", text=_printable(text), details=tuple(map(_printable, details))
+    )
+
+
+def _printable(text: str) -> str:
+    """Return a text that a file can hold: bytes of a server that are no UTF-8 are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -15,7 +15,7 @@ from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
 from volbench.placement.attach import parse_dsn
 from volbench.records.base import parse_duration_s
-from volbench.validation.capture.digests import SECONDS_MAX
+from volbench.validation.capture.digests import SECONDS_MAX, STATEMENT_S
 from volbench.validation.capture.digests import capture as take
 from volbench.validation.capture.mask import masked
 from volbench.validation.source.server import read_only
@@ -82,7 +82,10 @@ def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
     if not 0 < duration_s <= SECONDS_MAX:
         raise UsageError(f"a capture takes at most {SECONDS_MAX:g} s", where="--for", evidence=seconds)
     account = account_of(parse_dsn(server, option_file=option_file), os.environ)
-    with read_only(account, snapshot=False) as source, Progress(console=console.err, transient=True) as bar:
+    with (
+        read_only(account, snapshot=False, statement_s=STATEMENT_S) as source,
+        Progress(console=console.err, transient=True) as bar,
+    ):
         task = bar.add_task("capturing", total=1.0)
         captured = take(
             source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share)

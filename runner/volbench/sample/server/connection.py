@@ -9,6 +9,7 @@ from typing import Any
 
 import mysql.connector
 
+from volbench.engine.bounded import ANSWER_BYTES
 from volbench.engine.connection import Account, account_from, connection, read_option_file
 from volbench.errors import EnvironmentLacks
 from volbench.sample.interface import Unavailable
@@ -78,7 +79,9 @@ class ServerConnection:
     def _open(self) -> None:
         stack = ExitStack()
         try:
-            opened = stack.enter_context(connection(self._account(), timeout_s=STATEMENT_TIMEOUT_S))
+            opened = stack.enter_context(
+                connection(self._account(), timeout_s=STATEMENT_TIMEOUT_S, bytes_max=ANSWER_BYTES)
+            )
             cursor: Any = opened.cursor(raw=True)
             self._cursor = stack.enter_context(cursor)
         except (mysql.connector.Error, OSError, EnvironmentLacks) as error:

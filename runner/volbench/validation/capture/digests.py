@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.base import safe_files
+from volbench.engine.answers import reads_answers, whole, whole_or_zero
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.own_statements import is_own_digest
 from volbench.records.parse import parse_moment
@@ -24,6 +25,8 @@ from volbench.validation.source.server import ReadOnlyServer, Rows
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
+STATEMENT_S = 60.0
+"""Each statement of a capture reads counters in memory."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 DIGESTS = (
     "SELECT COALESCE(schema_name, ''), digest, digest_text, count_star, sum_timer_wait, sum_errors, sum_rows_sent, "  # noqa: S608 - a constant
@@ -37,6 +40,7 @@ NO_SAMPLE = "without a statement: the server stores none, or a truncated one"
 LONGEST = "SELECT @@GLOBAL.performance_schema_max_sql_text_length"
 
 
+@reads_answers("statements")
 def capture(
     server: ReadOnlyServer,
     seconds: float,
@@ -64,7 +68,7 @@ def capture(
     before, running = _digests(server), []
     while (elapsed := clock() - began) < seconds:
         progress("capturing", elapsed / seconds)
-        running.append(int(server.query(RUNNING)[0][1]) - 1)
+        running.append(max(0, whole(server.query(RUNNING)[0][1]) - 1))
         own.book()
         sleep(min(1.0, seconds - elapsed))
     own.book()
@@ -154,7 +158,7 @@ class _Own:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
         with suppress(StepFailed):
             for (thread,) in self._server.query(OWN_THREAD_QUERY):  # none without performance_schema
-                ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
+                ((history,),) = self._server.query(OWN_HISTORY.format(thread=whole(thread)))
                 self._account.book(str(history or ""))
 
     def without(self, digests: _Digests) -> _Digests:
@@ -180,15 +184,26 @@ def _digests(server: ReadOnlyServer) -> _Digests:
             next_step="start it with performance_schema=ON, or capture with a slow log (long_query_time=0)",
         )  # fmt: skip
     return {
-        (str(row[0]), str(row[1] or "")): (str(row[2] or ""), *(int(value or 0) for value in row[3:8]))  # type: ignore[misc]
+        (str(row[0]), str(row[1] or "")): (str(row[2] or ""), *_sums(row))  # type: ignore[misc]
         for row in rows
     }
+
+
+def _sums(row: Sequence[object]) -> list[int]:
+    """Return number, time and the other sums of a digest."""
+    return [whole_or_zero(value) for value in _of_width(row, 8)[3:]]
+
+
+def _of_width(row: Sequence[object], columns: int) -> Sequence[object]:
+    if len(row) != columns:
+        raise ValueError(f"{len(row)} columns where {columns} were asked for")
+    return row
 
 
 def _samples(server: ReadOnlyServer) -> dict[tuple[str, str], str]:
     """Return complete sample statements; MariaDB stores none."""
     try:
-        longest = int(server.query(LONGEST)[0][0])
+        longest = whole(server.query(LONGEST)[0][0])
         rows = server.query(SAMPLES)
     except StepFailed:
         return {}

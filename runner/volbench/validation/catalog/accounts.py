@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.base.text import counted
+from volbench.engine.answers import reads_answers
 from volbench.errors import StepFailed
 from volbench.records.parse import parse_json
 from volbench.records.validation.result import CheckRow
@@ -74,6 +75,7 @@ def login_statements(salt: str) -> tuple[str, str]:
     )
 
 
+@reads_answers("accounts")
 def read_logins(server: SqlReader, *, mariadb: bool, salt: str) -> Logins | None:
     """Return the logins of all accounts; None where this account may not see them."""
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from volbench.engine.answers import reads_answers
 from volbench.validation.catalog.grants import read_grants
 from volbench.validation.catalog.objects import Attributes, Inventory, quoted
 from volbench.validation.catalog.sql_text import UNPARSED, normal_expression, normal_query
@@ -171,6 +172,7 @@ TIME_ZONES = "SELECT " + ", ".join(
 )
 
 
+@reads_answers("objects")
 def read_inventory(server: SqlReader, schemas: Sequence[str]) -> Inventory:
     """Return the objects of the schemas, privileges in them, and named time zones. Raises StepFailed."""
     mariadb = is_mariadb(server)
@@ -179,6 +181,7 @@ def read_inventory(server: SqlReader, schemas: Sequence[str]) -> Inventory:
     return inventory | read_grants(server, schemas, mariadb=mariadb)
 
 
+@reads_answers("its version")
 def is_mariadb(server: SqlReader) -> bool:
     """Return whether the server is MariaDB."""
     return "mariadb" in " ".join(map(str, server.query(VERSION)[0])).lower()
@@ -191,6 +194,7 @@ def _time_zones(server: SqlReader) -> dict[str, Attributes]:
     return {zone: moments for zone, moments in local_times.items() if "None" not in moments.values()}
 
 
+@reads_answers("schemas")
 def user_schemas(server: SqlReader) -> list[str]:
     """Return all schemas except the server's own, sorted."""
     rows = server.query(SCHEMAS)

@@ -17,10 +17,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from volbench.engine.answers import COUNT_MAX, reads_answers, whole
 from volbench.validation.catalog.objects import Attributes, Inventory
 from volbench.validation.source.server import Rows, SqlReader
 
 CHUNK_ROWS = 100_000
+ROWS_MAX = 10**13
+"""Of a table: with as many, its chunks alone would take years."""
 ROWS_NAMED_MAX = 5
 _IN_HEX = ("bit", "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
            "geometrycollection", "geomcollection")  # fmt: skip
@@ -121,12 +124,13 @@ def on_both(source: SqlReader, candidate: SqlReader, sql: str) -> tuple[Rows, Ro
         return source.query(sql), candidate_rows.result()
 
 
+@reads_answers("rows")
 def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: bool) -> TableComparison:
     rows, chunks, differing = [0, 0], 0, []
     for where in _chunks(source, candidate, table):
         chunks += 1
         source_sums, candidate_sums = (
-            tuple(map(int, sums)) for (sums,) in on_both(source, candidate, chunk_query(table, where))
+            _sums(answer) for answer in on_both(source, candidate, chunk_query(table, where))
         )
         rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
         if source_sums != candidate_sums:
@@ -141,6 +145,12 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
     )  # fmt: skip
 
 
+def _sums(answer: Rows) -> tuple[int, int]:
+    """Return the number of rows and the sum of a chunk."""
+    ((rows, row_sum, *_),) = answer
+    return whole(rows), whole(row_sum)
+
+
 def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[str]:
     """Yield conditions that partition the rows of both sides: ranges of an integer key, else the whole table."""
     integers = {column.name for column in table.columns if column.base_type in _INTEGERS}
@@ -153,8 +163,9 @@ def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[s
     if not bounds:
         yield "TRUE"
         return
-    low, high = min(int(bound[0]) for bound in bounds), max(int(bound[1]) for bound in bounds)
-    chunk_count = max(1, -(-max(int(bound[2]) for bound in bounds) // CHUNK_ROWS))
+    low = min(whole(bound[0], low=-COUNT_MAX) for bound in bounds)
+    high = max(whole(bound[1], low=-COUNT_MAX) for bound in bounds)
+    chunk_count = max(1, -(-max(whole(bound[2], high=ROWS_MAX) for bound in bounds) // CHUNK_ROWS))
     step = -(-(high - low + 1) // chunk_count)
     for first in range(low, high + 1, step):
         yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"

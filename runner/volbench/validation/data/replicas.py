@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from volbench.base.text import counted
+from volbench.engine.answers import COUNT_MAX, reads_answers, whole
 from volbench.errors import StepFailed
 from volbench.records.validation.plan import ReplicaPlan
 from volbench.records.validation.result import CheckRow
@@ -35,6 +36,7 @@ def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+@reads_answers("checksums")
 def replica_check(
     server: SqlReader, plan: ReplicaPlan, schemas: Sequence[str], tables: Collection[str]
 ) -> CheckRow:
@@ -53,7 +55,7 @@ def replica_check(
     if rows is None:
         return undecided("replica", f"{plan.table} cannot be read on the {plan.on}")
     labels = [f"{row[0]}.{row[1]}" for row in rows]
-    counts = [tuple(map(int, row[2:])) for row in rows]
+    counts = [_counts(row) for row in rows]
     differing = [
         f"{label}: {different} of {chunks} chunks differ" + (f", {rows:+} rows" if rows else "")
         for label, (chunks, different, _, rows, _) in zip(labels, counts, strict=True)
@@ -80,6 +82,12 @@ def replica_check(
         nothing=f"{plan.table} on the {plan.on} has no checksum of the schemas"
         + (f": {doubts[0]}" if doubts else ""),
     )
+
+
+def _counts(row: Sequence[object]) -> tuple[int, int, int, int, int]:
+    """Return chunks, differing and unfinished ones, how many rows more, and the oldest age in seconds."""
+    _, _, chunks, differing, unfinished, more_rows, age_s = row
+    return whole(chunks), whole(differing), whole(unfinished), whole(more_rows, low=-COUNT_MAX), whole(age_s)
 
 
 def _not_a_replica(status: Rows | None, side: str) -> list[str]:

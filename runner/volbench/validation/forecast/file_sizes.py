@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from volbench.engine.answers import reads_answers, whole, whole_or_zero
 from volbench.errors import StepFailed
 from volbench.validation.source.server import SqlReader
 
@@ -24,6 +25,7 @@ STEP_BYTES, LARGE_STEP_BYTES = 5 << 20, 8 << 20
 free extents that it reserves for itself, and in a larger file a segment takes four more at a time."""
 
 
+@reads_answers("tablespaces")
 def tablespace_bytes(server: SqlReader) -> dict[str, int] | None:
     """Return the bytes in use of each tablespace; None where this account may not see them."""
     try:
@@ -32,18 +34,19 @@ def tablespace_bytes(server: SqlReader) -> dict[str, int] | None:
         return None
     return {
         # A hole that was punched into a file takes no space; what the file system preallocated is not the file's.
-        str(name): min(int(size) - int(free or 0), int(allocated) or int(size))
+        str(name): min(whole(size) - whole_or_zero(free), whole_or_zero(allocated) or whole(size))
         for name, size, allocated, free in rows
         if not str(name).startswith(_RECYCLED)
     }
 
 
+@reads_answers("binary logs")
 def binlog_bytes(server: SqlReader) -> int | None:
     """Return the bytes of all binary logs, 0 without any; None where this account may not see them."""
     try:
         if server.query("SELECT @@GLOBAL.log_bin")[0][0] in (0, "0", "OFF"):
             return 0
-        return sum(int(row[1]) for row in server.query(_BINARY_LOGS))
+        return sum(whole(row[1]) for row in server.query(_BINARY_LOGS))
     except StepFailed:
         return None
 

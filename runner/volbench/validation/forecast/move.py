@@ -14,6 +14,7 @@ from statistics import fmean, median, stdev
 
 from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration
+from volbench.engine.answers import reads_answers, whole
 from volbench.records.cell import CellResult
 from volbench.records.goals.gate import Decision
 from volbench.records.validation.plan import MovePlan
@@ -62,9 +63,10 @@ def bytes_statement(schemas: Sequence[str]) -> str:
     )
 
 
+@reads_answers("the size of its data")
 def source_bytes(source: SqlReader, schemas: Sequence[str]) -> int:
     """Return bytes of the clustered indexes, as the server estimates them."""
-    return int(source.query(bytes_statement(schemas))[0][0])
+    return whole(source.query(bytes_statement(schemas))[0][0])
 
 
 def estimates(
@@ -229,15 +231,21 @@ def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
     if logs.get("log_bin", "").upper() not in {"ON", "1"}:
         yield "the source writes no binary log, so a cut-over by replication is not possible"
         return
-    retention_s = float(logs.get("binlog_expire_logs_seconds") or 0) or 86400 * float(
-        logs.get("expire_logs_days") or 0
-    )
+    retention_s = _number(logs, "binlog_expire_logs_seconds") or 86400 * _number(logs, "expire_logs_days")
     needed_s = best.total_s_high or best.total_s
     if 0 < retention_s < needed_s:
         yield (
             f"the retention of binary logs is {duration(retention_s)}: too short for a replica that starts from "
             "the dump"
         )
+
+
+def _number(variables: Mapping[str, str], name: str) -> float:
+    """Return a variable's number; 0 where it has none."""
+    try:
+        return float(whole(variables.get(name, "").partition(".")[0]))
+    except ValueError:
+        return 0.0
 
 
 def _span(estimate: MoveEstimate) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from volbench.engine.answers import reads_answers
 from volbench.errors import EnvironmentLacks
 from volbench.validation.source.server import SqlReader
 
@@ -43,6 +44,7 @@ def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, l
     }
 
 
+@reads_answers("grants")
 def check_rights(server: SqlReader, schemas: Sequence[str], *, side: str, user: str) -> list[str]:
     """Return sentences on missing privileges other than SELECT.
 

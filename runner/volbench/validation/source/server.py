@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.engine.answers import reads_answers, whole
 from volbench.engine.connection import Account, connection
 from volbench.engine.tls import tls_failure
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -17,6 +18,10 @@ from volbench.sql.guard import refuse_writes
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums work in chunks to stay far below."""
+ROWS_MAX = 1_000_000
+ANSWER_BYTES = 256 << 20
+"""Of one answer: a query whose rows are more is not compared."""
+_BATCH_ROWS = 100_000
 CONNECTING = ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci'", "SET @@session.autocommit = ON")
 """Statements that the client library sends for each connection."""
 SESSION: tuple[str, ...] = (
@@ -89,22 +94,37 @@ class ReadOnlyServer:
         try:
             with self._opened.cursor() as cursor:
                 cursor.execute(sql)
-                return [tuple(map(_plain, row)) for row in cursor.fetchall()] if cursor.description else []
+                return _rows(self._opened) if cursor.description else []
         except mysql.connector.Error as error:
             raise StepFailed(
                 "a query failed", where=f"reading {self.address}", evidence=f"{error}; {shape[:200]}"
             ) from error
 
 
+def _rows(opened: MySQLConnectionAbstract) -> Rows:
+    """Return the rows of an answer. Raises InterfaceError beyond ROWS_MAX; the rest is read and dropped then."""
+    kept_rows: Rows = []
+    end, is_too_long = None, False
+    while end is None:
+        rows, end = opened.get_rows(count=_BATCH_ROWS)  # a cursor's fetchmany takes twice the time
+        is_too_long = is_too_long or len(kept_rows) + len(rows) > ROWS_MAX
+        kept_rows += [] if is_too_long else (tuple(map(_plain, row)) for row in rows)
+    if is_too_long:
+        raise mysql.connector.InterfaceError(f"the answer has more than {ROWS_MAX:,} rows", errno=-1)
+    return kept_rows
+
+
 @contextmanager
-def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlyServer]:
+def read_only(
+    account: Account, *, snapshot: bool = True, statement_s: float = STATEMENT_BOUND_S
+) -> Iterator[ReadOnlyServer]:
     """Open a read-only session, by default in one snapshot of all InnoDB tables.
 
     Raises EnvironmentLacks when the connection fails.
     """
     address = account.address
     try:
-        opening = connection(account, timeout_s=STATEMENT_BOUND_S)
+        opening = connection(account, timeout_s=statement_s, bytes_max=ANSWER_BYTES)
         opened = opening.__enter__()
     except mysql.connector.Error as error:
         unencrypted = tls_failure(error, account.tls, address=address, where=f"reading {address}")
@@ -128,6 +148,7 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
         opening.__exit__(None, None, None)
 
 
+@reads_answers("itself")
 def is_same_server(source: SqlReader, candidate: SqlReader) -> bool:
     """Return whether both are one server, perhaps under two addresses.
 
@@ -152,7 +173,7 @@ def _identifier(server: SqlReader) -> str:
 
 def _started_s(server: SqlReader) -> int:
     now, uptime = (server.query(statement)[0][-1] for statement in STARTED)
-    return int(now) - int(uptime)
+    return whole(now) - whole(uptime)
 
 
 # TRIGGER and EVENT permit writes too, but without them triggers and events are not visible.
@@ -173,6 +194,7 @@ WRITE_PRIVILEGES = frozenset(
 )
 
 
+@reads_answers("privileges")
 def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
     """Return global privileges of the account that a reader does not need."""
     return sorted({str(row[0]).upper() for row in query(PRIVILEGES)} & WRITE_PRIVILEGES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from volbench.base.text import counted
+from volbench.engine.answers import reads_answers
 from volbench.errors import StepFailed
 from volbench.records.validation.result import CheckRow
 from volbench.validation.source.server import SqlReader
@@ -62,6 +63,7 @@ _SAME_NAME = {"tx_isolation": "transaction_isolation", "tx_read_only": "transact
 _ON = {"1": "ON", "0": "OFF", "TRUE": "ON", "FALSE": "OFF"}
 
 
+@reads_answers("variables")
 def variables(server: SqlReader) -> dict[str, str]:
     """Return all global variables of the server, under one name for both flavors."""
     return {
@@ -70,6 +72,7 @@ def variables(server: SqlReader) -> dict[str, str]:
     }
 
 
+@reads_answers("variables")
 def explicitly_set_variables(server: SqlReader) -> frozenset[str] | None:
     """Return variables that are not at the server's default; None where this account may not see them."""
     for statement in EXPLICITLY_SET:
