@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from volbench.volume.emulated.status import list_volumes
 pytestmark = pytest.mark.emulator
 STARTS = 4
 ROUNDS = 3
+KILLS = 12
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
@@ -107,3 +110,31 @@ def test_a_refused_emulate_leaves_nothing(root: Path) -> None:
     finally:
         subprocess.run(["umount", small], check=True, timeout=60)
         small.rmdir()
+
+
+@pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
+def test_a_start_that_is_killed_at_any_moment_is_known_and_can_be_removed(root: Path, spec: str) -> None:
+    """The next command detaches what is attached, `list` has what is there, `remove` leaves nothing of it."""
+    whole = begin("emulate", spec, "--dir", str(root), "--name", "v")
+    begun = time.monotonic()
+    assert ended(whole)[0] == 0
+    start_s = time.monotonic() - begun
+    assert ended(begin("remove", str(root / "v")))[0] == 0
+    found = 0
+    for number in range(KILLS):
+        process = begin("emulate", spec, "--dir", str(root), "--name", "v")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait((0.3 + 0.7 * number / KILLS) * start_s)
+        process.kill()
+        ended(process)
+        if (root / "v").exists() and not any((root / "v").iterdir()):
+            (root / "v").rmdir()  # killed before the marker: nothing says whose it is, and the next start takes it
+        if any(root.iterdir()):
+            found += 1
+            code, listed = ended(begin("list", "--dir", str(root)))
+            assert (code, f"{root / 'v'}" in listed) == (0, True), listed
+            code, output = ended(begin("remove", str(root / "v")))
+            assert code == 0, output
+        assert list(root.iterdir()) == []
+        assert not attachments(root / "v")
+    assert found > 0

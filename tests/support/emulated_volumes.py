@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.profile.resolve import ResolvedVolume, resolve
 from volbench.volume.emulated.volume import EmulatedVolume
 
@@ -35,7 +36,8 @@ def requests_over_io_uring() -> Iterator[None]:
 
     Raises OSError where the kernel has no such thing.
     """
-    with Path(tempfile.gettempdir(), "volbench-fuse-uring.lock").open("w") as lock:
+    path = Path(tempfile.gettempdir(), "volbench-fuse-uring.lock")
+    with os.fdopen(safe_files.open_own(path, os.O_RDWR | os.O_CREAT)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
         before = FUSE_URING.read_text()
         FUSE_URING.write_text("Y")
