@@ -1,7 +1,7 @@
 # volbench: `make demo` on a bare machine ends with a report; `make help` tells the rest.
 # Every target sets up what it needs, says what and why, and does nothing twice.
 PYTHON ?= python3
-BOOTSTRAP := PYTHONPATH=runner PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m bootstrap
+BOOTSTRAP := PYTHONPATH="$(CURDIR)/runner" PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m bootstrap
 BIN := .venv/bin
 
 # The demo compares a directory of this machine with an emulated gp3 volume, or with memory where none can be emulated.

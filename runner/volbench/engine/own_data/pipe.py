@@ -249,11 +249,11 @@ class _Changing(threading.Thread):
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables of a program that reads a dump: of the caller's, PATH and TMPDIR alone."""
-    return {
-        "PATH": os.environ.get("PATH", os.defpath), "TMPDIR": tempfile.gettempdir(), "HOME": "/", "LC_ALL": "C",
-        "EDITOR": _NO_PROGRAM, "VISUAL": _NO_PROGRAM, "PAGER": _NO_PROGRAM,
-    }  # fmt: skip
+    """Return the variables of a program that reads a dump: it finds no editor, no pager and no home."""
+    return programs.environment(
+        TMPDIR=tempfile.gettempdir(), HOME="/", LC_ALL="C",
+        EDITOR=_NO_PROGRAM, VISUAL=_NO_PROGRAM, PAGER=_NO_PROGRAM,
+    )  # fmt: skip
 
 
 def _failed(codes: Sequence[int], texts: Sequence[str]) -> int | None:
