@@ -7,9 +7,15 @@ uid=$(kubectl get job "$job" -o 'jsonpath={.metadata.uid}')
 image=$(kubectl get job "$job" -o 'jsonpath={.spec.template.spec.containers[0].image}')
 policy=$(kubectl get job "$job" -o 'jsonpath={.spec.template.spec.containers[0].imagePullPolicy}')
 pod=volbench-fetch-$$
-trap 'kubectl delete pod "$pod" --ignore-not-found --wait=false' EXIT
+new=''
+trap 'kubectl delete pod "$pod" --ignore-not-found --wait=false; [ -z "$new" ] || rm -rf "$new"' EXIT
 sed -e "s|POD|$pod|" -e "s|IMAGE|$image|" -e "s|POLICY|$policy|" -e "s|JOB_UID|$uid|" "$(dirname "$0")/fetch.yaml" | kubectl apply -f -
 kubectl wait --for=condition=Ready --timeout=10m "pod/$pod"
 mkdir -p "$into"
-kubectl exec "$pod" -- tar -cf - -C /results . | tar -xf - -C "$into" --no-same-owner
+# A pod sends what it likes: into a directory of its own first, and only files and directories go on from there.
+new=$(mktemp -d "$into/.fetch-XXXXXX")
+kubectl exec "$pod" -- tar -cf - -C /results . | tar -xf - -C "$new" --no-same-owner
+odd=$(find "$new" ! -type f ! -type d | head -n 1)
+[ -z "$odd" ] || { echo "the pod's results have something else than files, such as $(basename "$odd" | tr -d '[:cntrl:]'); nothing was taken" >&2; exit 4; }
+cp -R "$new/." "$into/"
 echo "results: $into"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -108,3 +109,60 @@ def test_the_archive_is_what_the_manifest_says(tmp_path: Path) -> None:
         assert sorted(packed.getnames()) == sorted(one["from"] for one in platform["files"])
         assert packed.getmember(platform["bin"]).mode & 0o111
     assert "LICENSE" in {one["from"] for one in platform["files"]}
+
+
+def add(
+    tar: tarfile.TarFile, name: str, content: bytes = b"", *, link: str = "", kind: bytes = tarfile.REGTYPE
+) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.linkname, info.type = len(content), link, tarfile.SYMTYPE if link else kind
+    tar.addfile(info, io.BytesIO(content))
+
+
+@pytest.fixture
+def pod(shell: Shell, tmp_path: Path) -> Path:
+    """The archive that the pod sends."""
+    archive = tmp_path / "archive.tar"
+    shell.program("kubectl", f'case "$*" in *" exec "*) exec {shutil.which("cat")} {archive} ;; *) echo x ;; esac')
+    for name in ("mktemp", "find", "cp", "rm", "head", "basename", "tr"):
+        shell.program(name, f'exec {shutil.which(name)} "$@"')
+    return archive
+
+
+def test_a_pods_results_are_files_and_directories(shell: Shell, pod: Path, tmp_path: Path) -> None:
+    with tarfile.open(pod, "w") as tar:
+        add(tar, "./run/run.json", b"{}")
+        add(tar, "./run/cells/01-a/result.json", b"{}")
+    into = tmp_path / "results"
+    for _ in range(2):  # again while the run goes on
+        done = shell.run("fetch", "vb-1", str(into))
+        assert done.returncode == 0, done.stderr
+    files = sorted(str(path.relative_to(into)) for path in into.rglob("*") if path.is_file())
+    assert files == ["run/cells/01-a/result.json", "run/run.json"]
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "file below a link"])
+def test_a_pod_puts_nothing_else_than_files_anywhere(shell: Shell, pod: Path, tmp_path: Path, kind: str) -> None:
+    """A link of a first fetch would be followed by the second one."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    into = tmp_path / "results"
+    with tarfile.open(pod, "w") as tar:
+        add(tar, "./run.json", b"{}")
+        match kind:
+            case "pipe":
+                add(tar, "./pipe", kind=tarfile.FIFOTYPE)
+            case "hard link":
+                info = tarfile.TarInfo("./other")
+                info.type, info.linkname = tarfile.LNKTYPE, "./run.json"
+                tar.addfile(info)
+                add(tar, "./link", link=str(outside))
+            case _:
+                add(tar, "./link", link=str(outside))
+                if kind == "file below a link":
+                    add(tar, "./link/file", b"hostile")
+    for _ in range(2):
+        done = shell.run("fetch", "vb-1", str(into))
+        assert (done.returncode, "nothing was taken" in done.stderr) == (4, True), done.stderr
+    assert list(outside.iterdir()) == []
+    assert list(into.iterdir()) == []
