@@ -39,7 +39,8 @@ class Confinement:
     Args:
         memory_bytes: of its address space.
         cpu_s: CPU time, in seconds; the caller bounds the time that passes.
-        processes: with threads. 1: it can start no other program.
+        processes: with threads. 1: it can start no other program. The kernel counts all tasks of a user: another
+            number bounds a user of the program's own only.
         file_bytes: size of a file that it writes, also of one that it was handed.
         open_files: descriptors at once.
         user: whom it runs as; None: as this process's user, who is not root then.
@@ -59,10 +60,12 @@ class Confinement:
 
     def limits(self) -> dict[str, int]:
         """Return the limits by prlimit(1)'s names, none above what this process may have itself."""
+        counts_own = self.user is not None or self.processes == 1
         limits = {
             "as": (resource.RLIMIT_AS, self.memory_bytes), "core": (resource.RLIMIT_CORE, 0),
             "cpu": (resource.RLIMIT_CPU, self.cpu_s), "fsize": (resource.RLIMIT_FSIZE, self.file_bytes),
-            "nofile": (resource.RLIMIT_NOFILE, self.open_files), "nproc": (resource.RLIMIT_NPROC, self.processes),
+            "nofile": (resource.RLIMIT_NOFILE, self.open_files),
+            **({"nproc": (resource.RLIMIT_NPROC, self.processes)} if counts_own else {}),
         }  # fmt: skip
         return {name: _at_most_own(number, value) for name, (number, value) in limits.items()}
 

@@ -176,7 +176,7 @@ def _root(
 def main() -> NoReturn:
     """Run a command; print one message for an expected failure and exit with its code."""
     sys.argv[1:] = logs.global_options_first(sys.argv[1:])
-    os.environ["PATH"] = search_path()  # libraries start programs too, such as Docker's credential helpers
+    os.environ |= {"PATH": search_path(), "PYTHONSAFEPATH": "1"}  # libraries start programs too: credential helpers
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale

@@ -241,6 +241,15 @@ def test_two_confined_programs_are_different_users() -> None:
         process.wait()
 
 
+@debian_python
+def test_a_user_with_many_processes_can_start_a_program_that_starts_others() -> None:
+    """The kernel counts all processes of a user against the limit, not those of the program."""
+    assert "nproc" not in Confinement(processes=4, user=None).limits()
+    assert Confinement(processes=1, user=None).limits()["nproc"] == 1
+    code = "import subprocess; print(subprocess.run(['/bin/echo', 'x'], capture_output=True, text=True).stdout)"
+    assert in_confined_python(code, Confinement(processes=4)).stdout.strip() == "x"
+
+
 def test_a_worker_can_be_confined() -> None:
     confined = Confinement(memory_bytes=4 << 30, processes=64 if IS_ROOT else 1 << 20)
     with worker_pool(1, initializer=confine_this_process, initargs=(confined,)) as pool:
