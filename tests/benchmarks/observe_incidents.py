@@ -95,7 +95,7 @@ def _observed(
     assert sysbench(server, "prepare").wait(300) == 0
     load = sysbench(server, f"--rate={rate}", "--time=0", "run")
     watching = subprocess.Popen(
-        [sys.executable, "-m", "volbench", "observe", "--server", f"mysql://root@localhost?socket={server.socket}",
+        [sys.executable, "-m", "volbench", "observe", "--allow-privileged", "--server", f"mysql://root@localhost?socket={server.socket}",
          "--out", str(out), "--quiet", *(word for one in TRIGGERS for word in ("--on", one))],
         env={**os.environ, "PYTHONPATH": "runner"},
     )  # fmt: skip

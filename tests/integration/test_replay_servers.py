@@ -67,7 +67,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def validated(pair: Pair, out: Path, log: Path, *more: str, disposable: bool = False) -> Any:
     plan = out / "plan.yaml"
     plan.write_text(
-        f"schema: 2\nsource: {{socket: {pair.source.socket}}}\n"
+        f"schema: 2\nsource: {{socket: {pair.source.socket}, allow_privileged: true}}\n"
         f"candidate: {{socket: {pair.candidate.socket}, disposable: {str(disposable).lower()}}}\n"
         f"schemas: [{SCHEMA}]\ndata: false\nreplay: {{slow_log: {log}, late_max: {LATE_MAX:.0%}}}\n"
         + "\n".join(more)

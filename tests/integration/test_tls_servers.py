@@ -115,11 +115,12 @@ def test_capture_observe_and_validate_verify_the_servers_identity(
 ) -> None:
     dsn, file = server.dsn("vb_tls", *server.verified), ("--option-file", str(server.option_file))
     plan = _validation_plan(tmp_path, server, server.ca.ca)
+    privileged = ("--allow-privileged",)
     rows(server.account, "CREATE DATABASE IF NOT EXISTS theirs")
     try:
         for arguments in (
-            ("capture", str(tmp_path / "capture.json"), "--server", dsn, *file, "--for", "1s"),
-            ("observe", "--server", dsn, *file, "--for", "2s", "--out", str(tmp_path / "observed")),
+            ("capture", str(tmp_path / "capture.json"), "--server", dsn, *file, "--for", "1s", *privileged),
+            ("observe", "--server", dsn, *file, "--for", "2s", "--out", str(tmp_path / "observed"), *privileged),
             (
                 "validate",
                 str(plan),
@@ -155,6 +156,7 @@ def _validation_plan(directory: Path, server: TlsServer, ca: Path) -> Path:
         f"{{host: localhost, port: {server.port}, user: bench, option_file: {server.option_file}, "
         f"ssl_mode: verify_identity, ssl_ca: {ca}}}"
     )
+    source = place.replace("}", ", allow_privileged: true}")
     path = directory / "plan.yaml"
-    path.write_text(f"schema: 2\nname: tls\nsource: {place}\ncandidate: {place}\nschemas: [theirs]\n")
+    path.write_text(f"schema: 2\nname: tls\nsource: {source}\ncandidate: {place}\nschemas: [theirs]\n")
     return path

@@ -171,7 +171,16 @@ def test_a_capture_of_mysql_9_has_whole_statements_to_compare_and_a_masked_one_n
     dsn = f"mysql://root@localhost/shop?socket={mysql_container.socket}"
     try:
         for name, options in (("plain", ()), ("masked", ("--mask",))):
-            command = ["capture", str(tmp_path / name), "--server", dsn, "--for", "2s", *options]
+            command = [
+                "capture",
+                str(tmp_path / name),
+                "--server",
+                dsn,
+                "--for",
+                "2s",
+                "--allow-privileged",
+                *options,
+            ]
             ended = CliRunner().invoke(app, command)
             assert ended.exit_code == 0, f"{ended.output} {ended.exception}"
     finally:

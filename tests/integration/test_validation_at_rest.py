@@ -57,7 +57,7 @@ def left(
     work.mkdir()
     plan = tmp_path / "plan.yaml"
     plan.write_text(
-        f"schema: 2\nsource: {{socket: {pair[0].socket}}}\n"
+        f"schema: 2\nsource: {{socket: {pair[0].socket}, allow_privileged: true}}\n"
         f"candidate: {{socket: {pair[1].socket}, disposable: true}}\n"
         f"schemas: [kept]\nat_rest: {at_rest}\nqueries: {{slow_log: {tmp_path / 'slow.log'}}}\n"
         f"replay: {{slow_log: {tmp_path / 'slow.log'}}}\n"
@@ -112,7 +112,8 @@ def test_with_none_a_failure_tells_the_server_s_code_alone(
 
 def raise_of(place: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: str) -> None:
     (place / "plan.yaml").write_text(
-        f"schema: 2\nsource: {{socket: {pair[0].socket}}}\ncandidate: {{socket: {pair[1].socket}}}\n"
+        f"schema: 2\nsource: {{socket: {pair[0].socket}, allow_privileged: true}}\n"
+        f"candidate: {{socket: {pair[1].socket}}}\n"
         f"at_rest: {at_rest}\n"
     )
     command = ["validate", str(place / "plan.yaml"), "--out", str(place / "out")]

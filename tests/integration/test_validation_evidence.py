@@ -46,8 +46,8 @@ def validated(
     log = directory / "slow.log"
     log.write_text("".join(HEAD.format(number=n, schema=schema, sql=sql) for n, sql in enumerate(queries)))
     (directory / "plan.yaml").write_text(
-        f"schema: 2\nsource: {{socket: {servers[0].socket}}}\ncandidate: {{socket: {servers[1].socket}}}\n"
-        + plan.format(log=log)
+        f"schema: 2\nsource: {{socket: {servers[0].socket}, allow_privileged: true}}\n"
+        f"candidate: {{socket: {servers[1].socket}}}\n" + plan.format(log=log)
     )
     ended = CliRunner().invoke(app, ["validate", str(directory / "plan.yaml"), "--out", str(directory / "out")])
     assert (directory / "out/validation.json").exists(), f"{ended.output} {ended.exception}"
@@ -141,7 +141,8 @@ def test_a_server_is_not_compared_with_itself(tmp_path: Path, pair: tuple[Scratc
     other_name = tmp_path / "s"
     other_name.symlink_to(pair[0].socket)
     (tmp_path / "plan.yaml").write_text(
-        f"schema: 2\nsource: {{socket: {pair[0].socket}}}\ncandidate: {{socket: {other_name}}}\nschemas: [shop]\n"
+        f"schema: 2\nsource: {{socket: {pair[0].socket}, allow_privileged: true}}\n"
+        f"candidate: {{socket: {other_name}}}\nschemas: [shop]\n"
     )
     ended = CliRunner().invoke(app, ["validate", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out")])
     assert isinstance(ended.exception, Refused), ended.output

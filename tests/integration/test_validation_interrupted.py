@@ -55,7 +55,7 @@ def test_interrupted_in_a_replay(
     source, candidate = pair
     (tmp_path / "slow.log").write_text("".join(slow_log(Shop(statements=3000, per_s=50, connections=10))))
     (tmp_path / "plan.yaml").write_text(
-        f"schema: 2\nsource: {{socket: {source.socket}}}\n"
+        f"schema: 2\nsource: {{socket: {source.socket}, allow_privileged: true}}\n"
         f"candidate: {{socket: {candidate.socket}, disposable: true}}\n"
         f"schemas: [{SCHEMA}]\nreplay: {{slow_log: {tmp_path / 'slow.log'}}}\n"
     )

@@ -29,8 +29,8 @@ from volbench.records.validation.plan import (
     QueriesPlan,
     ReplayPlan,
     ReplicaPlan,
-    ServerPlace,
     SettingsPlan,
+    SourcePlace,
     ValidationPlan,
 )
 
@@ -241,7 +241,7 @@ def test_the_limits_of_validity_are_the_defaults() -> None:
     ("heading", "models"),
     [
         ("The plan", (ValidationPlan,)),
-        ("`source`, `candidate`", (ServerPlace, CandidatePlace)),
+        ("`source`, `candidate`", (SourcePlace, CandidatePlace)),
         ("`queries`", (QueriesPlan,)),
         ("`settings`", (SettingsPlan,)),
         ("`replay`", (ReplayPlan,)),

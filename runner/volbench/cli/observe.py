@@ -80,6 +80,7 @@ def observe(
             help="Let --listen take an address of the network: whoever reaches it can read the metrics.",
         ),
     ] = False,
+    allow_privileged: options.AllowPrivileged = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but where the observation is.")] = False,
 ) -> None:
     """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
@@ -99,6 +100,7 @@ def observe(
         bytes_max=int(_parsed(parse_size_bytes, max_size, "--max-size")),
         interval_s=_parsed(parse_duration_s, interval, "--interval"),
         explains=not quiet,
+        allow_privileged=allow_privileged,
     )
     if not 0.1 <= options_given.interval_s <= 60:
         raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")

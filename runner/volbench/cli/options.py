@@ -101,6 +101,10 @@ Detach = Annotated[
     bool,
     typer.Option("--detach", help="Of --target kubernetes: run as a Job of the cluster, as `k8s submit` does."),
 ]
+AllowPrivileged = Annotated[
+    bool,
+    typer.Option("--allow-privileged", help="Use an account with FILE, SUPER or SYSTEM_VARIABLES_ADMIN too."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 TimeZone = Annotated[
     str,

@@ -68,6 +68,7 @@ class ObserveOptions:
     bytes_max: int = 500_000_000
     interval_s: float = 1.0
     explains: bool = True
+    allow_privileged: bool = False
 
 
 @dataclass(kw_only=True)
@@ -281,7 +282,7 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
         )
     with AttachedServer(options.attach) as server:
         try:
-            observed_server = look_at_server(server, options.attach)
+            observed_server = look_at_server(server, options.attach, allow_privileged=options.allow_privileged)
         except StepFailed as error:
             raise EnvironmentLacks(
                 "the server cannot be asked", where="observe", evidence=error.evidence

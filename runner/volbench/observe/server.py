@@ -22,6 +22,7 @@ from volbench.errors import EnvironmentLacks
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import ServerFacts
 from volbench.sql.guard import refuse_writes
+from volbench.validation.source.privileged import TO_OBSERVE, refuse_privileged
 from volbench.validation.source.server import Rows
 
 READ_ONLY = "SET SESSION TRANSACTION READ ONLY"
@@ -57,14 +58,18 @@ class ObservedServer:
     notes: tuple[str, ...] = ()
 
 
-def look_at_server(server: AttachedServer, attach: AttachSpec) -> ObservedServer:
+def look_at_server(server: AttachedServer, attach: AttachSpec, *, allow_privileged: bool = False) -> ObservedServer:
     """Ask the server once, by statements that only read.
 
-    Raises EnvironmentLacks with the GRANT when performance_schema may not be read.
+    Raises EnvironmentLacks with the GRANT when performance_schema may not be read, Refused for an account that may
+    do more than read, unless that is allowed.
     """
     with server.connect(timeout_s=_STATEMENT_S, bytes_max=ANSWER_BYTES) as opened:
         query = _reader(opened)
         query(READ_ONLY)
+        refuse_privileged(
+            query, where="observe", grants=TO_OBSERVE, option="--allow-privileged", is_allowed=allow_privileged
+        )
         hostname, port, datadir, pid_file, schema_on, user = _identity(query(IDENTITY))
         notes = _rights(query, user, schema_on=schema_on)
         facts = server_facts(query)

@@ -36,6 +36,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     """Yield the statements in order; SCHEMA, TABLE, COLUMN and KEY stand for the source's names."""
     yield from (*CONNECTING, *SESSION, *SESSION_IF_KNOWN)
     yield SNAPSHOT
+    if not plan.source.allow_privileged:
+        yield from (PRIVILEGES, GRANTS)
     yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
     yield SCHEMAS
     yield from (SAME_SERVER, "  -- or: ".join(SERVER_IDS), *STARTED)

@@ -39,6 +39,7 @@ from volbench.validation.queries.comparison import compare_queries
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
 from volbench.validation.replay_checks import make_meter, run_replay_checks
 from volbench.validation.source.advisors import advice
+from volbench.validation.source.privileged import TO_VALIDATE, refuse_privileged
 from volbench.validation.source.rights import check_rights
 from volbench.validation.source.server import (
     LOG_POSITIONS,
@@ -140,6 +141,10 @@ def _compare_servers(
 ) -> _Comparison:
     source_account, candidate_account = accounts
     with read_only(source_account) as source, read_only(candidate_account) as candidate:
+        refuse_privileged(
+            source.query, where="source", grants=TO_VALIDATE, option="source.allow_privileged: true in the plan",
+            is_allowed=plan.source.allow_privileged,
+        )  # fmt: skip
         before = _log_position(source)
         schemas = _schemas(plan, source)
         _refuse_the_same_server(source, candidate)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from volbench.cli import console
+from volbench.cli import console, options
 from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
@@ -18,6 +18,7 @@ from volbench.records.base import parse_duration_s
 from volbench.validation.capture.digests import SECONDS_MAX, STATEMENT_S
 from volbench.validation.capture.digests import capture as take
 from volbench.validation.capture.mask import masked
+from volbench.validation.source.privileged import TO_CAPTURE, refuse_privileged
 from volbench.validation.source.server import read_only
 from volbench.workload.replay.logged_statement import LoggedStatement
 from volbench.workload.replay.slowlog import slow_log
@@ -41,6 +42,7 @@ def capture(
             "--sql-mode", help="For --mask: sql_mode of the log's sessions, as SELECT @@GLOBAL.sql_mode shows it."
         ),
     ] = None,
+    allow_privileged: options.AllowPrivileged = False,
 ) -> None:
     """Capture the statements of a live server by class (read-only), or mask the literals of a slow log."""
     if out.exists():
@@ -69,12 +71,12 @@ def capture(
             hint = "" if sql_mode is not None else "; --sql-mode tells what a backslash means"
             console.say(f"skipped {len(unclear)} statements whose literals depend on the server's settings{hint}")
         return
-    text = _live(server, option_file, seconds, mask=mask)
+    text = _live(server, option_file, seconds, mask=mask, privileged=allow_privileged)
     write_private(out, text)
     console.say(f"captured: {out}")
 
 
-def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
+def _live(server: str, option_file: str, seconds: str, *, mask: bool, privileged: bool) -> str:
     try:
         duration_s = parse_duration_s(seconds)
     except ValueError as error:
@@ -86,6 +88,9 @@ def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
         read_only(account, snapshot=False, statement_s=STATEMENT_S) as source,
         Progress(console=console.err, transient=True) as bar,
     ):
+        refuse_privileged(
+            source.query, where="capture", grants=TO_CAPTURE, option="--allow-privileged", is_allowed=privileged
+        )
         task = bar.add_task("capturing", total=1.0)
         captured = take(
             source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share)

@@ -50,6 +50,14 @@ class QueriesPlan(Record):
         return self
 
 
+class SourcePlace(ServerPlace):
+    """The server in use now."""
+
+    allow_privileged: bool = Field(
+        default=False, description="Read it by an account with FILE, SUPER or SYSTEM_VARIABLES_ADMIN too."
+    )
+
+
 class SettingsPlan(Record):
     """Compare the servers' variables."""
 
@@ -161,7 +169,7 @@ class ValidationPlan(Record):
 
     schema_: Literal[2] = Field(default=PLAN_SCHEMA, alias="schema", description="Version of this format.")
     name: str = Field(default="validation", max_length=120, description="Shown in the report.")
-    source: ServerPlace = Field(description="The server in use now; only ever read.")
+    source: SourcePlace = Field(description="The server in use now; only ever read.")
     candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")
     at_rest: AtRest = Field(
         default="plain",
