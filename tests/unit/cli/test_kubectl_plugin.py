@@ -27,7 +27,7 @@ class Shell:
             directory.mkdir()
         for file in (PLUGIN, *PLUGIN.parents[1].glob("runner/fetch.*")):
             shutil.copy(file, self._store)
-        for name in ("sh", "grep", "sed", "dirname", "readlink", "mkdir", "tar"):
+        for name in ("sh", "awk", "sed", "dirname", "readlink", "mkdir", "tar"):
             self.program(name, f'exec {shutil.which(name)} "$@"')
 
     def program(self, name: str, script: str) -> None:
@@ -63,6 +63,11 @@ def test_with_kubectl_alone_logs_are_followed_from_their_start(shell: Shell) -> 
     shell.program("sleep", "exit 0")
     assert shell.run("logs", "-n", "team", "vb-1").stdout == "logs -n team -f job/vb-1\n"
     assert shell.run("logs").stdout == "logs -n volbench -f job/volbench-runner\n"
+
+
+def test_no_terminal_obeys_a_pods_log(shell: Shell) -> None:
+    shell.program("kubectl", r"printf 'a\033]0;title\007\tb\n\n\302\23331m gr\303\274n\r\n'")
+    assert shell.run("logs").stdout == "a?]0;title?\tb\n?31m grün?\n"
 
 
 @pytest.mark.parametrize(
