@@ -26,6 +26,8 @@ FOREIGN = frozenset({
     "execv", "execve", "execvp", "execvpe", "fexecve", "wordexp", "subprocess_exec", "subprocess_shell", "pager",
 })  # fmt: skip
 """Attributes of any object: of ctypes' libraries, of an event loop, of rich's console."""
+_WORDS = frozenset({"system", "clone", "pager"})
+"""Keys of many dictionaries."""
 _CLASSES = frozenset({"Popen", "ProcessPoolExecutor"})
 KEYWORDS = frozenset({"shell", "preexec_fn"})
 
@@ -49,7 +51,20 @@ def _start_of(node: ast.AST, imported: dict[str, str]) -> str | None:
         return name if name is not None and _starts(name) else None
     if isinstance(node, ast.Call):
         return _start_of_call(node, imported)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return _start_by_key(node.value, str(node.slice.value), imported)
     return None
+
+
+def _start_by_key(node: ast.expr, key: str, imported: dict[str, str]) -> str | None:
+    """A module, or its function, by a text: sys.modules["os"], os.__dict__["system"], a library's ["system"]."""
+    name = _full_name(node, imported) or ""
+    if name == "sys.modules":
+        return f"{name}[{key!r}]" if key.partition(".")[0] in MODULES else None
+    module, _, attribute = name.rpartition(".")
+    if attribute == "__dict__" and module in MODULES:
+        return f"{name}[{key!r}]"
+    return f"*[{key!r}]" if key in FOREIGN - _WORDS else None
 
 
 def _used_whole(node: ast.AST) -> list[Any]:

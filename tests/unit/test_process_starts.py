@@ -79,6 +79,11 @@ def test_every_process_is_started_by_the_launcher() -> None:
         "import typer; typer.launch('x')",
         "import click; click.edit()",
         "from rich.console import Console\nwith Console().pager(): ...",
+        "import sys; sys.modules['subprocess'].run(['ls'])",
+        "import os; os.__dict__['system']('ls')",
+        "import os; vars(os)['system']('ls')",
+        "import ctypes; ctypes.CDLL(None)['execve'](b'ls')",
+        "from os import *; system('ls')",
     ],
 )
 def test_a_start_past_the_launcher_is_found(source: str) -> None:
