@@ -23,6 +23,7 @@ CHECK ?= tests/unit tests/contract tests/golden
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
 SEED ?= 4
+EXECUTIONS ?= 100000
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
@@ -30,7 +31,7 @@ UNSEEN ?= 14
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -84,6 +85,12 @@ volume-image: setup ## the image of docker/volumes: an emulated volume as a cont
 
 check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
 	@$(TESTS) -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
+
+fuzz: ## the structured fuzzer and the sweep of faults: EXECUTIONS=100000 SEED=4; goes on where it was (tests/fuzz/README.md)
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner:tests/support $(BIN)/python -m fuzz --structured --executions $(EXECUTIONS) --seed $(SEED) \
+	  --state .cache/fuzz/$(SEED) --keep .cache/fuzz/inputs
+	@$(BIN)/python -m pytest -q -m slow tests/integration/test_fault_sweep.py
 
 lint: ## style, types, layers
 	@$(BOOTSTRAP) python

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from fuzzed import BY_NAME, READERS
 from fuzzed.reader import Reader
-from fuzzing import campaign, damaged, execute, report
+from fuzzing import campaign, damaged, execute
+
+from fuzz import report
 
 CRASHES = Path(__file__).parents[1] / "fixtures" / "crashes"
 """Inputs that once ended a reader with an exception that nobody caught, made small: READER/EXCEPTION-NUMBER."""

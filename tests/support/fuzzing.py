@@ -1,7 +1,5 @@
 """Runs readers on damaged inputs in several processes, and makes crashing inputs small.
 
-    PYTHONPATH=runner:tests/support python -m fuzzing [--executions 1000000] [--seed N] [--reader NAME] [--keep DIR]
-
 The input of number n of a reader is the same in every run; a seed chooses the range of numbers. An execution
 fails when it raises anything but what its reader may raise, when it takes longer than its size allows, or when its
 process would need more than MEMORY_BYTES.
@@ -9,7 +7,7 @@ process would need more than MEMORY_BYTES.
 
 from __future__ import annotations
 
-import argparse
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -17,13 +15,12 @@ import random
 import resource
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,17 +29,26 @@ from types import FrameType
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve address space, which is bounded here
 from fuzzed import BY_NAME, READERS
 from fuzzed.reader import Reader
+from lines_reached import Lines, Tracer
+
+import volbench
 
 CHUNK = 250
 NUMBERS_OF_SEED = 1_000_000_000
 """How far the numbers of one seed are from those of the next: no input is executed for two seeds."""
-CPU_S_BASE, CPU_S_PER_BYTE = 1.0, 1.0 / 100_000
-HANG_S = 3
-"""Of CPU time, after which an execution is ended; the bound proper is smaller and depends on the input's size."""
+CPU_S_PER_BYTE = 1.0 / 100_000
+HANG_S = 2
+"""Of CPU time beyond what an execution may take, after which it is ended."""
 MEMORY_BYTES = 2 << 30
 """Above what the process has at its start."""
+GUIDED_SHARE = 0.5
+"""Of the inputs of a guided campaign, those that begin from an input that reached new lines."""
+TRACED_EACH = 4
+"""Of so many inputs of a guided campaign, the lines of one are traced, which takes its time twice."""
+GUIDES_MAX = 64
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """In memory where there is such a place: a million files are written."""
+PACKAGE = Path(volbench.__file__).parent
 _PACKAGE = f"{os.sep}volbench{os.sep}"
 
 
@@ -68,11 +74,14 @@ class Outcome:
     failures: Counter[Place] = field(default_factory=Counter)
     inputs: dict[Place, bytes] = field(default_factory=dict)
     words: dict[Place, str] = field(default_factory=dict)
+    lines: Lines = field(default_factory=Lines)
+    guides: list[bytes] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Take in what another process did; of the inputs of one place the smallest stays."""
         self.executions += other.executions
         self.failures += other.failures
+        self.lines.add(other.lines)
         for name, seconds in other.cpu_s.items():
             self.cpu_s[name] += seconds
         for place, data in other.inputs.items():
@@ -80,9 +89,12 @@ class Outcome:
                 self.inputs[place], self.words[place] = data, other.words[place]
 
 
-def damaged(reader: Reader, number: int) -> bytes:
+def damaged(reader: Reader, number: int, more_seeds: Sequence[bytes] = ()) -> bytes:
     """The input of a number."""
-    return reader.mutate(random.Random(f"{reader.name}:{number}"), reader.seeds())  # noqa: S311 - no secret
+    rng = random.Random(f"{reader.name}:{number}")  # noqa: S311 - no secret
+    return reader.mutate(
+        rng, [rng.choice(more_seeds)] if more_seeds and rng.random() < GUIDED_SHARE else reader.seeds()
+    )
 
 
 def execute(reader: Reader, data: bytes, scratch: Path) -> BaseException | None:
@@ -91,9 +103,9 @@ def execute(reader: Reader, data: bytes, scratch: Path) -> BaseException | None:
         shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
     path = scratch / reader.file
     path.write_bytes(data)
-    allowed_s = CPU_S_BASE + len(data) * CPU_S_PER_BYTE
+    allowed_s = reader.cpu_s + len(data) * CPU_S_PER_BYTE
     began = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, HANG_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, allowed_s + HANG_S)
     try:
         reader.read(path)
     except reader.refusals:
@@ -115,13 +127,26 @@ def place_of(reader: Reader, error: BaseException) -> Place:
     return Place(reader.name, type(error).__name__, line)
 
 
-def run_numbers(reader: Reader, numbers: Iterable[int], scratch: Path) -> Outcome:
-    """Execute some numbers in this process."""
+def run_numbers(reader: Reader, numbers: Iterable[int], scratch: Path, *, guided: bool = False) -> Outcome:
+    """Execute some numbers in this process.
+
+    Args:
+        guided: of some inputs, the lines of the package are traced; those that reach new ones become seeds of the
+            inputs after them. An input then depends on those before it in its chunk, which are the same each time.
+    """
     outcome = Outcome()
     began = time.process_time()
+    tracer = Tracer(_PACKAGE)
+    guides: list[bytes] = []
     for number in numbers:
-        data = damaged(reader, number)
-        error = execute(reader, data, scratch)
+        data = damaged(reader, number, guides)
+        if guided and number % TRACED_EACH == 0:
+            with tracer:
+                error = execute(reader, data, scratch)
+            if tracer.found_new() and len(guides) < GUIDES_MAX:
+                guides.append(data)
+        else:
+            error = execute(reader, data, scratch)
         outcome.executions[reader.name] += 1
         if error is not None:
             place = place_of(reader, error)
@@ -130,26 +155,8 @@ def run_numbers(reader: Reader, numbers: Iterable[int], scratch: Path) -> Outcom
                 outcome.inputs[place] = data
                 outcome.words[place] = f"number {number}: {str(error)[:300]}"
     outcome.cpu_s[reader.name] = time.process_time() - began
+    outcome.lines, outcome.guides = tracer.lines(reader.name), guides
     return outcome
-
-
-def minimised(reader: Reader, data: bytes, place: Place, scratch: Path, *, tries: int = 400) -> bytes:
-    """A smaller input that fails at the same place: pieces are left out, halves first."""
-    if place.exception == "TooLong":
-        return data
-    size = max(1, len(data) // 2)
-    while size and tries > 0:
-        at = 0
-        while at < len(data) and tries > 0:
-            shorter = data[:at] + data[at + size :]
-            tries -= 1
-            error = execute(reader, shorter, scratch)
-            if error is not None and place_of(reader, error) == place:
-                data = shorter
-            else:
-                at += size
-        size //= 2
-    return data
 
 
 def campaign(
@@ -159,11 +166,16 @@ def campaign(
     processes: int = 2,
     seconds: float | None = None,
     seed: int = 0,
+    state: Path | None = None,
     progress: Callable[[str], object] = str,
 ) -> Outcome:
-    """Execute about that many, shared out among the readers by their shares, or as many as the seconds allow."""
+    """Execute about that many, shared out among the readers by their shares, or as many as the seconds allow.
+
+    Args:
+        state: a directory with what each chunk came to: a campaign that was stopped goes on from there.
+    """
     shares = sum(reader.share for reader in readers)
-    work = []
+    work: list[tuple[str, int, int]] = []
     for reader in readers:
         count = max(20, round(executions * reader.share / shares))
         begin = seed * NUMBERS_OF_SEED
@@ -171,21 +183,34 @@ def campaign(
         work += [(reader.name, first, min(end, first + CHUNK)) for first in range(begin, end, CHUNK)]
     random.Random(0).shuffle(work)  # noqa: S311 - so that an early end has seen all readers
     outcome, ends_at = Outcome(), time.monotonic() + (seconds or float("inf"))
+    if state is not None:
+        state.mkdir(parents=True, exist_ok=True)
+        for path in (_state_file(state, chunk) for chunk in work):
+            if path.exists():
+                outcome.add(pickle.loads(path.read_bytes()))  # noqa: S301 - of our own campaign
+        work = [chunk for chunk in work if not _state_file(state, chunk).exists()]
     context = multiprocessing.get_context("fork")
     with (
         scratch_directory() as directory,  # of all processes: one that is killed removes nothing itself
         ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(directory,)) as pool,
     ):
-        waiting = [pool.submit(_chunk, one) for one in work]
+        waiting = {pool.submit(_chunk, one): one for one in work}
         for done in as_completed(waiting):
             new = done.result()
             for place in new.failures.keys() - outcome.failures.keys():
                 progress(f"{place.reader}: {place.exception} at {place.line}: {new.words[place]}")
             outcome.add(new)
+            if state is not None:
+                _state_file(state, waiting[done]).write_bytes(pickle.dumps(new))
             if time.monotonic() > ends_at:
                 pool.shutdown(cancel_futures=True)
                 break
     return outcome
+
+
+def _state_file(state: Path, chunk: tuple[str, int, int]) -> Path:
+    digest = hashlib.sha256(repr(chunk).encode()).hexdigest()
+    return state / f"{digest[:32]}.pickle"
 
 
 def _begin(directory: str) -> None:
@@ -193,7 +218,7 @@ def _begin(directory: str) -> None:
     tempfile.tempdir = SCRATCH = directory
     warnings.simplefilter("error")  # a warning of numpy on the terminal is no message of ours
     warnings.filterwarnings("ignore", category=ResourceWarning)
-    signal.signal(signal.SIGVTALRM, _hang)
+    signal.signal(signal.SIGVTALRM, end_hang)
 
 
 def _limit_memory() -> None:
@@ -201,33 +226,44 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, resource.RLIM_INFINITY))
 
 
-def _hang(number: int, frame: FrameType | None) -> None:
+def end_hang(number: int, frame: FrameType | None) -> None:
+    """End an execution that takes too long: the handler of SIGVTALRM."""
     del number, frame
-    raise TooLong(f"more than {HANG_S} s of CPU")
+    raise TooLong("the execution did not end")
 
 
 def scratch_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="volbench-fuzz-", dir=SCRATCH)
 
 
+def row_of(name: str) -> tuple[Reader, bool]:
+    """Return the row of a table by its name, and whether its campaign is guided by the lines that it reaches."""
+    if name in BY_NAME:
+        return BY_NAME[name], False
+    from structured import BY_NAME as STRUCTURED  # noqa: PLC0415 - imports every command
+
+    return STRUCTURED[name], True
+
+
 def _chunk(work: tuple[str, int, int]) -> Outcome:
     """Execute some numbers in a process of their own, and where that dies, each number in one."""
     name, first, end = work
-    BY_NAME[name].seeds()  # made once for all processes that are forked from this one
+    row_of(name)[0].seeds()  # made once for all processes that are forked from this one
     outcome = _in_a_process(lambda: _execute_numbers(name, range(first, end)))
     if isinstance(outcome, Outcome):
         return outcome
     together = Outcome()
     for number in range(first, end):
         single = _in_a_process(lambda number=number: _execute_numbers(name, (number,)))  # type: ignore[misc]
-        together.add(single if isinstance(single, Outcome) else _died(BY_NAME[name], number, single))
+        together.add(single if isinstance(single, Outcome) else _died(row_of(name)[0], number, single))
     return together
 
 
 def _execute_numbers(name: str, numbers: Iterable[int]) -> Outcome:
     _limit_memory()
     with scratch_directory() as place:
-        return run_numbers(BY_NAME[name], numbers, Path(place))
+        reader, guided = row_of(name)
+        return run_numbers(reader, numbers, Path(place), guided=guided)
 
 
 def _died(reader: Reader, number: int, end: str) -> Outcome:
@@ -264,62 +300,3 @@ def _in_a_process(work: Callable[[], Outcome]) -> Outcome | str:
     outcome = pickle.loads(data)  # noqa: S301 - of our own process
     assert isinstance(outcome, Outcome)
     return outcome
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def report(outcome: Outcome) -> Iterator[str]:
-    """Lines for a person."""
-    total = sum(outcome.executions.values())
-    yield f"{total:,} executions, {sum(outcome.failures.values()):,} failures at {len(outcome.failures)} places"
-    for place, count in sorted(outcome.failures.items(), key=lambda one: -one[1]):
-        yield f"{count:7} {place.reader}: {place.exception} at {place.line}"
-        yield f"        {outcome.words[place]!r}"[:400]
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run it by hand."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--executions", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0, help="a campaign of another seed has other inputs")
-    parser.add_argument("--reader", action="append")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="write the smallest input of each failure here")
-    parser.add_argument("--costs", action="store_true", help="show milliseconds of CPU by reader")
-    parser.add_argument("--seconds", type=float, help="end after so long, whatever was done by then")
-    given = parser.parse_args(arguments)
-    readers = [BY_NAME[name] for name in given.reader] if given.reader else READERS
-    began = time.monotonic()
-    outcome = campaign(
-        given.executions,
-        readers,
-        processes=given.processes,
-        seconds=given.seconds,
-        seed=given.seed,
-        progress=_print,
-    )
-    _print("\n".join(report(outcome)))
-    _print(f"{time.monotonic() - began:.0f} s, {sum(outcome.cpu_s.values()):.0f} s of CPU")
-    if given.costs:
-        for name, count in sorted(outcome.executions.items(), key=lambda one: -outcome.cpu_s[one[0]]):
-            _print(f"{outcome.cpu_s[name] / count * 1e3:8.2f} ms x {count:7} {name}")
-    if given.keep:
-        keep(outcome, given.keep)
-    return 1 if outcome.failures else 0
-
-
-def keep(outcome: Outcome, directory: Path) -> None:
-    """Write the smallest input of each failure, made smaller, one file each."""
-    signal.signal(signal.SIGVTALRM, _hang)
-    directory.mkdir(parents=True, exist_ok=True)
-    with scratch_directory() as scratch:
-        for number, (place, data) in enumerate(sorted(outcome.inputs.items())):
-            small = minimised(BY_NAME[place.reader], data, place, Path(scratch))
-            (directory / f"{place.reader}-{place.exception}-{number}").write_bytes(small)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

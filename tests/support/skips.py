@@ -54,6 +54,12 @@ LACKS = (
         remedy="Linux 6.18.3 or later with CONFIG_FUSE_IO_URING",
     ),
     Lack(
+        means="a C compiler",
+        pattern=r"cc is not there",
+        why="a library that lets calls of the runner fail is compiled",
+        remedy="apt-get install gcc libc6-dev, as `make test` does where it builds the emulator",
+    ),
+    Lack(
         means="an EBS volume",
         pattern=r"ebs_(nvme|csi) is not there",
         why="its counters are read from the device",

@@ -1,16 +1,39 @@
-"""Numbers, counts, changes, durations and sizes as every output writes them."""
+"""Numbers, counts, changes, durations and sizes as every output writes them, and harmless texts."""
 
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 ABSENT = "\N{EN DASH}"
 FACTOR_FROM = 10
 """From this ratio on a factor reads better than a percentage."""
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories of characters that control a terminal or are invisible: controls (also C1), formats (also
+those that change the direction of writing), halves of surrogates, line and paragraph separators."""
+_BAR = re.compile(r"(\\*)\|")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _KIB, _MIB, _GIB, _TIB = (2**power for power in (10, 20, 30, 40))
+
+
+def escape_controls(text: str) -> str:
+    """Return the text with control characters as escapes such as \\x1b; line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    controls = {
+        ord(character): character.encode("unicode_escape").decode()
+        for character in set(text) - {"\n", "\t"}
+        if unicodedata.category(character) in _CONTROL_CATEGORIES
+    }
+    return text.translate(controls) if controls else text
+
+
+def escape_bars(code: str) -> str:
+    """Return code for a cell of a Markdown table, which a bar ends even within a code span."""
+    return _BAR.sub(lambda match: match[1] * 2 + r"\|", code)
 
 
 def number(value: float | None) -> str:

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import os
 import sys
-import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from volbench.base.text import escape_controls
 from volbench.errors import VolbenchError
-
-_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories of characters that control a terminal or are invisible: controls (also C1), formats (also
-those that change the direction of writing), halves of surrogates, line and paragraph separators."""
-
-
-def escape_controls(text: str) -> str:
-    """Return the text with control characters as escapes; line breaks and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character.encode("unicode_escape").decode()
-        if character not in "\n\t" and unicodedata.category(character) in _CONTROL_CATEGORIES
-        else character
-        for character in text
-    )
 
 
 class SafeConsole(Console):
@@ -59,15 +46,37 @@ def say(text: str) -> None:
 
 
 def show_error(error: VolbenchError) -> None:
-    """Print the message of a failure; the log has its traceback."""
+    """Print the message of a failure; the log has its traceback. If stderr takes nothing, the exit code tells."""
     _log.error("failed with exit code %d", error.exit_code, exc_info=error)
-    err.print(Text.assemble(("volbench:", "bold red"), " ", str(error)))
+    with suppress(OSError):
+        err.print(Text.assemble(("volbench:", "bold red"), " ", str(error)))
+
+
+def discard_output() -> None:
+    """Drop what stdout and stderr did not take: the interpreter would try again, and end with another exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:  # noqa: PTH123 - a descriptor
+                os.dup2(nothing.fileno(), stream.fileno())
 
 
 def show_json(value: Any) -> None:
-    """Print a value as JSON on stdout."""
-    json.dump(value, sys.stdout, indent=1, default=str)
-    sys.stdout.write("\n")
+    """Print a value as JSON on stdout; null for a number that is not finite."""
+    try:
+        text = json.dumps(value, indent=1, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), indent=1, default=str)
+    sys.stdout.write(f"{text}\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show_text(text: str) -> None:

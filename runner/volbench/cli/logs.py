@@ -13,7 +13,7 @@ from pathlib import Path
 from volbench import __version__
 from volbench.base import safe_files
 from volbench.base.redact import redact
-from volbench.cli.console import escape_controls
+from volbench.base.text import escape_controls
 from volbench.errors import UsageError
 
 VARIABLE = "VOLBENCH_LOG"

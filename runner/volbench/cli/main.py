@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 
 from volbench import __version__
 from volbench.base.environment import search_path
+from volbench.base.system_errors import refusal_of_system
 from volbench.cli import console, logs
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
@@ -181,29 +183,42 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        finally:
+            sys.stdout.flush()  # here, and not when the interpreter ends, which would tell nobody
     except VolbenchError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
+        _fail(error)
     except ModuleNotFoundError as error:
         from volbench.base.extras import missing_extra  # noqa: PLC0415 - only where an import failed
 
         if (lacking := missing_extra(error)) is None:
             _crash(error)
-        console.show_error(lacking)
-        sys.exit(lacking.exit_code)
+        _fail(lacking)
     except KeyboardInterrupt:
-        console.say("interrupted; completed work is kept")
+        with suppress(OSError):
+            console.say("interrupted; completed work is kept")
+        console.discard_output()
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
+        console.discard_output()
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - the last resort: exit code 1 would be a gate's no-go
-        _crash(error)
+        if (refusal := refusal_of_system(error)) is None:
+            _crash(error)
+        _fail(refusal)
     sys.exit(0)
+
+
+def _fail(error: VolbenchError) -> NoReturn:
+    console.show_error(error)
+    console.discard_output()
+    sys.exit(error.exit_code)
 
 
 def _crash(error: Exception) -> NoReturn:
     from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
 
     console.show_error(crashed(error, sys.argv[1:]))
+    console.discard_output()
     sys.exit(EXIT_CRASHED)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from volbench.base.text import escape_controls
 from volbench.report.formats.csv import without_formula
 
 TableFormat = Literal["table", "vertical", "csv", "md"]
 _GAP = "  "
+_MARKDOWN = str.maketrans({"\\": "\\\\", "|": "\\|", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def table_text(
@@ -24,18 +27,25 @@ def table_text(
         format_name: `table` becomes `vertical` where its lines are longer than `width`.
         width: of the terminal, characters; None: any.
     """
+    rows = [tuple(map(_finite_or_none, row)) for row in rows]
     if format_name == "csv":
         stream = io.StringIO()
         values = (["" if value is None else without_formula(value) for value in row] for row in rows)
         csv.writer(stream, lineterminator="\n").writerows([map(without_formula, columns), *values])
         return stream.getvalue()
-    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
+    columns = [escape_controls(name) for name in columns]
+    texts = [tuple("" if value is None else escape_controls(str(value)) for value in row) for row in rows]
     if format_name == "md":
         return "".join(f"{line}\n" for line in _markdown(columns, texts))
     lines = list(aligned(columns, texts)) if format_name == "table" else []
     if format_name == "vertical" or (width is not None and max(map(len, lines)) > width):
         lines = list(_vertical(columns, texts))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _finite_or_none(value: object) -> object:
+    """Return the value; None for a number that is not finite, which is no figure."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -48,7 +58,7 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for number, row in enumerate((columns, *rows)):
-        cells = (" ".join(value.split("\n")).replace("\\", "\\\\").replace("|", "\\|") for value in row)
+        cells = (" ".join(value.split("\n")).translate(_MARKDOWN) for value in row)
         yield f"| {' | '.join(cells)} |"
         if number == 0:
             yield f"|{'---|' * len(columns)}"

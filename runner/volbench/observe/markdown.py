@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from volbench.analysis.explain.evidence.association import Association
 from volbench.analysis.explain.wording import number, percent
-from volbench.base.text import quantity
+from volbench.base.text import escape_bars, escape_controls, quantity
 from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text
 from volbench.observe.report import (
     IncidentReport,
@@ -23,7 +23,7 @@ _BEFORE = "; it was there before, too"
 
 def markdown(report: ObservationReport) -> str:
     """The whole report, for a reader who knows MySQL and not volbench."""
-    return "\n".join(_lines(report)) + "\n"
+    return escape_controls("\n".join(_lines(report)) + "\n")
 
 
 def _lines(report: ObservationReport) -> Iterator[str]:
@@ -183,5 +183,5 @@ def _figure_text(value: float | None) -> str:
 
 def _cell(text: str) -> str:
     """Text of a statement within a table's cell."""
-    plain = " ".join(text.replace("`", "").replace("|", "\\|").split())
+    plain = " ".join(escape_bars(text.replace("`", "")).split())
     return plain if len(plain) <= _TEXT_CHARACTERS else f"{plain[:_TEXT_CHARACTERS]}..."

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
-from volbench.records.base import Moment, Record
+from volbench.records.base import Epoch, Moment, Offset, Record
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 
 OBSERVATION_FILE, INCIDENT_FILE, INCIDENTS = "observation.json", "incident.json", "incidents"
@@ -21,7 +21,7 @@ class Observation(Record):
     schema_: Literal[1] = Field(default=1, alias="schema")
     volbench_version: str
     started_at: Moment = Field(description="UTC, of t_s 0.")
-    zero_epoch_s: float = Field(description="Seconds since 1970 at t_s 0.")
+    zero_epoch_s: Epoch = Field(description="Seconds since 1970 at t_s 0.")
     zero_monotonic_ns: int
     interval_s: float
     server_address: str
@@ -46,9 +46,9 @@ class Incident(Record):
     unit: str
     limit: float
     worst: float
-    onset_s: float
-    end_s: float | None
-    window_s: tuple[float, float]
+    onset_s: Offset
+    end_s: Offset | None
+    window_s: tuple[Offset, Offset]
     is_complete: bool = Field(
         default=True,
         alias="complete",

@@ -10,13 +10,21 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     StringConstraints,
     ValidationError,
     WithJsonSchema,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from volbench.records.parse import NUMBER_MAX, checked_plain, parse_moment, parse_record_json
+from volbench.records.parse import (
+    EPOCH_MAX_S,
+    NUMBER_MAX,
+    SPAN_MAX_S,
+    checked_plain,
+    parse_moment,
+    parse_record_json,
+)
 
 _DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS_BYTES = {
@@ -127,3 +135,7 @@ def _checked_moment(text: str) -> str:
 
 Moment = Annotated[str, AfterValidator(_checked_moment)]
 """A time in ISO 8601."""
+Epoch = Annotated[float, Field(ge=0, le=EPOCH_MAX_S)]
+"""Seconds since 1970."""
+Offset = Annotated[float, Field(ge=-SPAN_MAX_S, le=SPAN_MAX_S)]
+"""Seconds since the begin of a run or an observation; negative before it."""

@@ -21,6 +21,8 @@ NUMBER_MAX = 1e20
 """No counter of 64 bits and nothing measured is beyond; squares and sums of such numbers are still finite."""
 EPOCH_MAX_S = 2.2e11
 """Seconds since 1970 at the end of the year 8940: what is beyond is no time."""
+SPAN_MAX_S = 1e9
+"""Between two moments of one run or observation: 31 years. Such a time after EPOCH_MAX_S is still one."""
 _YEARS = range(1900, 8940)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
-from volbench.records.parse import NUMBER_MAX, parse_json
+from volbench.records.parse import NUMBER_MAX, SPAN_MAX_S, WHOLE_MAX, parse_json
 from volbench.sample.interface import Key, Presence, Reading
 
 RAW_SCHEMA = 1
@@ -179,16 +179,15 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
         for t_s, _, values in line["read"].values():
             if not ({type(t_s), *map(type, values)} <= _NUMBERS and max(map(abs, values), default=0) <= NUMBER_MAX):
                 raise ValueError("a reading that is no number")
-            if not abs(t_s) <= NUMBER_MAX:
-                raise ValueError(f"{t_s} is no time")
+            _seconds(t_s)
         read = {
             source: Reading(t_s=t_s, values=dict(zip(keys[number], values, strict=True)))
             for source, (t_s, number, values) in line["read"].items()
         }
         return Tick(
-            tick=line["tick"],
-            late_s=line["late_s"],
-            took_s=line["took_s"],
+            tick=_whole_number(line["tick"]),
+            late_s=_seconds(line["late_s"]),
+            took_s=_seconds(line["took_s"]),
             read=read,
             failed=line.get("failed", {}),
         )
@@ -203,7 +202,23 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
             source=line["source"], presence=presence, remote=line["remote"], next_tick=line["next_tick"]
         )
     if "end_s" in line:
-        return End(end_s=line["end_s"])
+        return End(end_s=_seconds(line["end_s"]))
     if line["schema"] != RAW_SCHEMA:
         raise ValueError(f"schema {line['schema']} is not {RAW_SCHEMA}")
-    return Header(interval_s=line["interval_s"], zero_monotonic_ns=line["zero_monotonic_ns"])
+    return Header(
+        interval_s=_seconds(line["interval_s"]), zero_monotonic_ns=_whole_number(line["zero_monotonic_ns"])
+    )
+
+
+def _seconds(value: Any) -> float:
+    """Return a time between two moments of a run. Raise ValueError for anything else."""
+    if type(value) not in _NUMBERS or not abs(value) <= SPAN_MAX_S:
+        raise ValueError(f"{str(value)[:40]} is no time")
+    return float(value)
+
+
+def _whole_number(value: Any) -> int:
+    """Return a whole number of at most 64 bits. Raise ValueError for anything else."""
+    if type(value) is not int or abs(value) > WHOLE_MAX:
+        raise ValueError(f"{str(value)[:40]} is no whole number")
+    return int(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import Field
 
 from volbench import __version__
-from volbench.errors import RunUnreadable, UsageError
+from volbench.errors import EnvironmentLacks, RunUnreadable, UsageError
 from volbench.records.base import Record
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.site.change_points import ChangePoint
@@ -96,6 +96,6 @@ def _indexed(directory: Path, previous_runs: Mapping[str, IndexedRun]) -> Indexe
         return run
     try:
         summary = summarise(read_record(report, Report, schema=REPORT_SCHEMA))
-    except RunUnreadable as error:
+    except (RunUnreadable, EnvironmentLacks) as error:
         return IndexedRun(name=directory.name, stamp=stamp, fault=str(error), has_page=page)
     return IndexedRun(name=directory.name, stamp=stamp, summary=summary, has_page=page)

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from volbench import __version__
 from volbench.base import text
 from volbench.report import wording
+from volbench.report.formats.template import visible
 from volbench.site.change_points import ALPHA
 from volbench.site.history import MARGIN, History
 from volbench.site.index import Index
@@ -255,5 +256,5 @@ def _source(name: str) -> str:
 def _environment() -> Environment:
     return Environment(
         loader=PackageLoader("volbench.site", "page"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        finalize=visible, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip

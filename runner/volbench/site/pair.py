@@ -13,7 +13,7 @@ from statistics import median
 
 from volbench.analysis.corrections import holm
 from volbench.analysis.statistics import RUNS_MIN, Better, Shift, judge, shift_of
-from volbench.base.text import change, interval, quantity
+from volbench.base.text import change, escape_controls, interval, quantity
 from volbench.report import wording
 from volbench.site.history import MARGIN
 from volbench.site.summary import MetricGroup, RunSummary
@@ -97,7 +97,7 @@ def markdown(pair: Pair) -> str:
     for name, keys in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if keys:
             lines += ["", f"Only in {_escaped(name)}: {_escaped(', '.join(keys))}"]
-    return "\n".join(lines) + "\n"
+    return escape_controls("\n".join(lines) + "\n")
 
 
 def _rows(pairs: Sequence[tuple[MetricGroup, MetricGroup]]) -> tuple[PairRow, ...]:

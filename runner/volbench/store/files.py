@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from volbench.base import safe_files
+from volbench.base.system_errors import refusal_of_system
 from volbench.errors import RunUnreadable
 from volbench.records.format_version import version_fault
 from volbench.records.parse import parse_record_json
@@ -77,14 +78,15 @@ def write_record(path: Path, record: BaseModel) -> None:
 def read_record(path: Path, model: type[Model], *, schema: int | None = None) -> Model:
     """The record in a JSON file.
 
-    Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema.
+    Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema;
+    EnvironmentLacks where the machine cannot read it now.
     """
     try:
         raw: Any = parse_record_json(read_file(path))
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
     except OSError as error:
-        raise RunUnreadable(
+        raise refusal_of_system(error, str(path)) or RunUnreadable(
             "the file cannot be read as a file of a run",
             where=str(path),
             evidence=f"{error.strerror or error}",

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from volbench.base.system_errors import refusal_of_system
 from volbench.errors import RunUnreadable
 from volbench.records.parse import parse_json
 from volbench.records.run import JournalEvent
@@ -62,7 +63,7 @@ class Journal:
         try:
             lines = read_file(self._path).split(b"\n")
         except OSError as error:
-            raise RunUnreadable(
+            raise refusal_of_system(error, str(self._path)) or RunUnreadable(
                 "the journal cannot be read", where=str(self._path), evidence=f"{error.strerror or error}"
             ) from error
         for number, line in enumerate(lines, start=1):

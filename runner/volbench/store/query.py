@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import dataset
 from pyarrow.fs import LocalFileSystem
 
-from volbench.errors import RunUnreadable, UsageError
+from volbench.errors import EnvironmentLacks, RunUnreadable, UsageError
 from volbench.records.cell import CellResult
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.records.run import RunRecord
@@ -170,7 +170,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:
     try:
         collect()
-    except RunUnreadable as error:
+    except (RunUnreadable, EnvironmentLacks) as error:
         warnings.append(f"{error.where}: {error.what}")
 
 
@@ -232,7 +232,7 @@ def _report(directory: RunDirectory, warnings: list[str]) -> Report | None:
     path = directory.path / "report.json"
     try:
         return read_record(path, Report, schema=REPORT_SCHEMA) if path.exists() else None
-    except RunUnreadable as error:
+    except (RunUnreadable, EnvironmentLacks) as error:
         warnings.append(f"{error.where}: {error.what}")
         return None
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,8 +65,7 @@ class RunDirectory:
         refuse_planted(results)
         try:
             path.mkdir(parents=True, exist_ok=False)
-            (path / CELLS).mkdir()
-            write_record(path / RUN_FILE, run)
+            _write_plan(path, run)
         except FileExistsError as error:
             if not path.is_dir():  # a file has the name of one of the directories above
                 raise _not_made(path, error) from error
@@ -231,6 +230,18 @@ class RunDirectory:
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")
         return sorted(attempts, key=lambda path: (len(path.name), path.name))
+
+
+def _write_plan(path: Path, run: RunRecord) -> None:
+    """Write what a new run's directory begins with; if that fails, the directory, which nobody saw, is gone."""
+    try:
+        (path / CELLS).mkdir()
+        write_record(path / RUN_FILE, run)
+    except BaseException:
+        for erase in ((path / RUN_FILE).unlink, (path / CELLS).rmdir, path.rmdir):
+            with suppress(OSError):
+                erase()
+        raise
 
 
 def _not_made(path: Path, error: OSError) -> EnvironmentLacks:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from volbench.base import safe_files
-from volbench.errors import RunUnreadable
+from volbench.base.system_errors import refusal_of_system
+from volbench.errors import RunUnreadable, VolbenchError
 from volbench.records.parse import NUMBER_MAX
 from volbench.store.files import open_file
 from volbench.store.footer import FOOTER_BYTES_MAX, PAGES_MAX, BadFooter, Chunk, footer_bytes, pages, read_footer
@@ -122,7 +123,7 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
     except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
-        raise RunUnreadable(
+        raise refusal_of_system(error, str(path)) or RunUnreadable(
             "the file is truncated or is not Parquet",
             where=str(path),
             evidence=str(error).splitlines()[0],
@@ -169,9 +170,12 @@ def read_batches(
         raise damaged(path, error) from error
 
 
-def damaged(path: Path, error: Exception) -> RunUnreadable:
+def damaged(path: Path, error: Exception) -> VolbenchError:
     """What to raise for a table that a library cannot read to its end."""
-    return RunUnreadable("the file is damaged", where=str(path), evidence=str(error).splitlines()[0])
+    evidence = str(error).splitlines()[0]
+    return refusal_of_system(error, str(path)) or RunUnreadable(
+        "the file is damaged", where=str(path), evidence=evidence
+    )
 
 
 def _check_sizes(path: Path, descriptor: int) -> None:

@@ -29,6 +29,7 @@ class Reader:
         file: the name that its file has.
         mutate: what kind of damage.
         refusals: what it may raise.
+        cpu_s: of CPU time that an execution may take, and more for a large input.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Reader:
     file: str = "input.txt"
     mutate: Mutate = mutations.mutated
     refusals: tuple[type[Exception], ...] = (VolbenchError,)
+    cpu_s: float = 1.0
 
 
 JsonReader = partial(Reader, mutate=mutations.mutated_json)

@@ -15,10 +15,14 @@ import jsonschema
 import pytest
 from json_schemas import check_record
 from record_schemas import MODELS, schema_text
+from structured.outputs import check_csv, check_markdown
 from synthetic_run import build_run, two_volumes
 
+from volbench.base.text import escape_bars
+from volbench.cli.tables import table_text
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.report.build import build_report
+from volbench.report.formats.gate import escaped as gate_escaped
 from volbench.report.render import Format, render, write_reports
 from volbench.store.run_directory import RunDirectory
 
@@ -156,3 +160,14 @@ def test_every_format_of_every_run(run: str, wanted: Format, request: pytest.Fix
     """No combination fails."""
     directory: RunDirectory = request.getfixturevalue(run)
     assert render(build_report(directory), directory, wanted).strip()
+
+
+@pytest.mark.parametrize("text", ["\\|", "a\\\\|b", "|", "\x1b[31m|\u202e", "<script>|`"])
+def test_a_strangers_text_stays_in_its_cell_and_has_no_control_characters(text: str) -> None:
+    """A bar with backslashes before it ended a cell, and an ESC reached the terminal that showed the file."""
+    for cell in (gate_escaped(text), escape_bars(text)):
+        assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", f"| {cell} |")) == 2
+    table = table_text(("a",), [(text,)], "md")
+    check_markdown(table)
+    check_csv(table_text(("a",), [(text,)], "csv"))
+    assert "\x1b" not in table

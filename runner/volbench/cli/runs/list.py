@@ -7,7 +7,7 @@ from pathlib import Path
 
 from volbench.cli import console, options
 from volbench.cli.tables import aligned
-from volbench.errors import RunUnreadable
+from volbench.errors import EnvironmentLacks, RunUnreadable
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.store.files import read_record
 from volbench.store.run_directory import RunDirectory, find_runs
@@ -35,7 +35,7 @@ def list_runs(results: options.Results = Path("results"), json: options.Json = F
     for directory in directories:
         try:
             listed.append(_listed(directory))
-        except RunUnreadable as error:
+        except (RunUnreadable, EnvironmentLacks) as error:
             console.say(f"skipped: {error.where}: {error.what}")
     if len(listed) < len(directories):
         console.say(f"{len(directories) - len(listed)} of {len(directories)} runs cannot be read")

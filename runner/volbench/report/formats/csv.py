@@ -6,6 +6,7 @@ import csv as standard_csv
 import io
 import json
 
+from volbench.base.text import escape_controls
 from volbench.records.report import Report
 
 COLUMNS = (
@@ -40,5 +41,8 @@ def csv(report: Report) -> str:
 
 
 def without_formula(value: object) -> object:
-    """Return the value; text that begins like a formula with an apostrophe in front."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value
+    """Return the value; of text control characters as escapes, and an apostrophe before what begins a formula."""
+    if not isinstance(value, str):
+        return value
+    prefix = "'" if value.startswith(_BEGINS_A_FORMULA) else ""
+    return prefix + "\r".join(map(escape_controls, value.split("\r")))  # line ends are quoted

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from volbench.base.text import escape_controls
 from volbench.records.goals.gate import ConditionRow, Decision, Gate
 from volbench.report.formats.junit import clean
 from volbench.report.formats.signed_page import signed_page
@@ -43,7 +44,7 @@ def _text(gate: Gate) -> str:
     for row in gate.conditions:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.rationale})" if row.rationale else ""))
         lines += [f"           {text}" for text in condition_details(row)]
-    return "\n".join(lines) + "\n"
+    return escape_controls("\n".join(lines) + "\n")
 
 
 def _about(gate: Gate) -> str:
@@ -89,14 +90,14 @@ def _markdown(gate: Gate) -> str:
         evidence = "<br>".join(escaped(text) for text in condition_details(row))
         reason = f" ({escaped(row.rationale)})" if row.rationale else ""
         lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{reason} | {evidence} |")
-    return "\n".join(lines) + "\n"
+    return escape_controls("\n".join(lines) + "\n")
 
 
 def escaped(text: str) -> str:
     """Return text that stays in its table cell and is never markup."""
     for character in ("&", "<", ">"):
         text = text.replace(character, {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[character])
-    return " ".join(text.replace("|", "\\|").replace("`", "'").split())
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'").split())
 
 
 def _junit(gate: Gate) -> str:

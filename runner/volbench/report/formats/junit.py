@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from volbench.base.text import change, interval, quantity
+from volbench.base.text import change, escape_controls, interval, quantity
 from volbench.records.report import CellRow, ComparisonRow, Report
 from volbench.report.wording import label, parameter_text
 
@@ -78,5 +78,5 @@ def _case(classname: str, name: str) -> Element:
 
 
 def clean(text: str) -> str:
-    """Return the text without characters that XML does not allow, escaped or not."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Return the text with escapes for control characters, and without others that XML does not allow."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", escape_controls(text))

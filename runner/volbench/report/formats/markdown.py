@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from volbench.base.text import change, duration, interval, number, percent, quantity, times
+from volbench.base.text import (
+    change,
+    duration,
+    escape_bars,
+    escape_controls,
+    interval,
+    number,
+    percent,
+    quantity,
+    times,
+)
 from volbench.records.report import (
     ComparisonRow,
     EffectRow,
@@ -67,7 +77,7 @@ def markdown(report: Report) -> str:
         *_classes(report),
     ]
     lines += [*_costs(report), *_validity(report), *_reproduce(report)]
-    return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+    return escape_controls(re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n")
 
 
 def _head(report: Report) -> Iterator[str]:
@@ -326,7 +336,7 @@ def _costs(report: Report) -> Iterator[str]:
         yield f"| {_escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"
         yield f"|---|{'--:|' * len(volumes)}"
         for query, query_rows in queries.rows[:LISTED_MAX]:
-            yield f"| {_in_cell(_code(query))} | {' | '.join(map(_query_text, query_rows))} |"
+            yield f"| {escape_bars(_code(query))} | {' | '.join(map(_query_text, query_rows))} |"
         yield ""
     yield "</details>"
     yield ""
@@ -384,11 +394,6 @@ def _fenced(lines: Sequence[str]) -> Iterable[str]:
 
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;").replace("@", "&#64;")
-
-
-def _in_cell(code: str) -> str:
-    """Return code for a table cell: a bar ends a cell even within a code span."""
-    return code.replace("|", "\\|")
 
 
 def _code(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from volbench.report.formats.template import visible
+
 
 def signed_page(template: str, **values: Any) -> str:
     """Return a template of report/page with its values, all escaped. A missing value is an error."""
@@ -19,6 +21,7 @@ def _environment() -> Environment:
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=visible,
         trim_blocks=True,
         keep_trailing_newline=True,
     )

@@ -22,6 +22,7 @@ def template_environment() -> Environment:
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -35,15 +36,20 @@ def template_environment() -> Environment:
     return environment
 
 
-def keep_units_together(text: str) -> str:
+def visible(value: Any) -> Any:
+    """Return a value of a template; control characters of a text as escapes. Markup of ours stays."""
+    return text.escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def keep_units_together(phrase: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
     percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
-    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", text)
+    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", phrase)
 
 
 def breakable(step: str) -> Markup:
     """Return a step's name that may be broken after a slash, and nowhere within a word."""
-    return Markup("<wbr>").join(Markup.escape(piece) for piece in re.split(r"(?<=/)", step))
+    return Markup("<wbr>").join(Markup.escape(visible(piece)) for piece in re.split(r"(?<=/)", step))
 
 
 def sentence(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from volbench.base.text import number
+from volbench.base.text import escape_controls, number
 from volbench.records.goals.gate import ConditionRow
 from volbench.records.validation.result import CheckName, Replayed, ServerSide, Validation
 from volbench.report.formats.gate import MARKS, condition_details, decisions_junit, escaped
@@ -24,7 +24,7 @@ def validation_text(outcome: Validation) -> str:
         lines.append(f"{MARKS[condition.decision]:>9}  {condition_label(condition)}")
         lines += [f"           {text}" for text in condition_details(condition)]
     lines += [f"  note: {text}" for text in notes(outcome)]
-    return "\n".join(lines) + "\n"
+    return escape_controls("\n".join(lines) + "\n")
 
 
 def validation_markdown(outcome: Validation) -> str:
@@ -45,7 +45,7 @@ def validation_markdown(outcome: Validation) -> str:
     lines += ["", *(f"- {escaped(text)}" for text in notes(outcome))]
     lines += ["", "Statements sent to the source:", ""]
     lines += [f"- {times} x `{escaped(text)}`" for text, times in outcome.statements_sent_to_source.items()]
-    return "\n".join(lines) + "\n"
+    return escape_controls("\n".join(lines) + "\n")
 
 
 def validation_junit(outcome: Validation) -> str:
