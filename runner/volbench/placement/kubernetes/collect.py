@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from kubernetes import client, stream
 from kubernetes.stream.ws_client import STDERR_CHANNEL, STDOUT_CHANNEL, WSClient
@@ -22,6 +22,15 @@ EXEC_TIMEOUT_S = 600.0
 TRIES = 3
 SUMS = "collect.sums"
 SUMS_BYTES_MAX = 16 << 20
+ARCHIVE_BYTES_MAX = 4 << 30
+"""Of a cell's files, hundreds of times what a cell of an hour has; and of what is unpacked, since nothing is
+compressed."""
+OUTPUT_BYTES_MAX = 16 << 20
+"""Of a command whose output is kept in memory."""
+ERROR_BYTES_MAX = 64 << 10
+FILES_MAX = 100_000
+_READ_BYTES_MAX = 1 << 20
+"""At one time: tarfile reads a header of any length that it claims into memory."""
 RESULT = "result.json"
 _PACK = (
     f"cd {OUT} && find . -type f ! -name '*.partial' -printf '%P\\0' >{CONTROL}/collect.list"
@@ -84,13 +93,20 @@ def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | 
         core.connect_get_namespaced_pod_exec, pod, cluster.namespace, container=KEEPER, command=list(command),
         stdin=False, stdout=True, stderr=True, tty=False, _preload_content=False, binary=True,
     )  # fmt: skip
-    output, error_output = b"", b""
+    output, error_output, received = b"", b"", 0
+    bytes_max = OUTPUT_BYTES_MAX if into is None else ARCHIVE_BYTES_MAX
     until_s = time.monotonic() + EXEC_TIMEOUT_S
     try:
         while socket.is_open() and time.monotonic() < until_s:
             socket.update(timeout=1)
             data = socket.read_channel(STDOUT_CHANNEL) or b""
-            error_output += socket.read_channel(STDERR_CHANNEL) or b""
+            error_output = (error_output + (socket.read_channel(STDERR_CHANNEL) or b""))[-ERROR_BYTES_MAX:]
+            received += len(data)
+            if received > bytes_max:
+                raise StepFailed(
+                    "the pod sends more than any cell has", where=doing,
+                    evidence=f"more than {bytes_max >> 20} MiB", cause="results_damaged",
+                )  # fmt: skip
             if into is None:
                 output += data
             else:
@@ -123,16 +139,36 @@ def unpack(archive: IO[bytes], directory: Path) -> str:
     """Unpack and verify; return what is wrong, or an empty text. The pod is not trusted."""
     extracted: set[str] = set()
     try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:  # as tar(1) made it; nothing is decompressed
-            for member in tar:
+        reader = cast("IO[bytes]", _BoundedReader(archive))
+        with tarfile.open(fileobj=reader, mode="r:") as tar:  # as tar(1) made it; nothing is decompressed
+            for number, member in enumerate(tar):
+                if number >= FILES_MAX:
+                    return f"the archive has more than {FILES_MAX:,} members"
                 if (fault := _extract(tar, member, directory)) is not None:
                     return fault
+                name = str(PurePosixPath(member.name))
                 if not member.isdir():
-                    extracted.add(str(PurePosixPath(member.name)))
+                    if name in extracted:
+                        return f"the archive has {name} twice"
+                    extracted.add(name)
     except (tarfile.TarError, EOFError, ValueError, OSError, MemoryError) as error:
         # OSError: names that no file system takes; MemoryError: an extended header of terabytes, read as a whole
         return f"the archive is damaged: {error or type(error).__name__}"
     return _verified(directory, extracted)
+
+
+class _BoundedReader:
+    """Reads an archive in pieces of at most _READ_BYTES_MAX. Raises ValueError for a larger one."""
+
+    def __init__(self, archive: IO[bytes]) -> None:
+        self._archive = archive
+        self.tell, self.seek = archive.tell, archive.seek
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        if not 0 <= size <= _READ_BYTES_MAX:
+            raise ValueError(f"a header of {size} bytes")
+        return self._archive.read(size)
 
 
 def _verified(directory: Path, extracted: Set[str]) -> str:
@@ -140,13 +176,17 @@ def _verified(directory: Path, extracted: Set[str]) -> str:
     sums = directory / SUMS
     if SUMS not in extracted or sums.stat().st_size > SUMS_BYTES_MAX:
         return "the archive ends before its checksums"
+    listed: set[str] = set()
     for line in sums.read_text(errors="replace").splitlines():
         digest, _, name = line.partition("  ")
         if name not in extracted:
             return f"{name} is missing"
+        listed.add(name)
         with (directory / name).open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != digest:
                 return f"{name} is damaged"
+    if unlisted := sorted(extracted - listed - {SUMS}):
+        return f"{unlisted[0]} has no checksum, as {len(unlisted)} of {len(extracted) - 1} files"
     sums.unlink()
     return ""
 
