@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,13 @@ def test_a_replay_sends_what_changes_data_of_its_own_schemas(sql: str) -> None:
 @pytest.mark.parametrize("sql", REPLAY["refused"])
 def test_a_replay_sends_nothing_else(sql: str) -> None:
     assert judge(sql, Allowed.REPLAY)[0] is not Answer.PASSES
+
+
+def test_lists_of_names_are_sorted_and_have_none_twice() -> None:
+    """They are searched by halves."""
+    source = (FIXTURES.parents[1] / "runner/lexer/src/query.rs").read_text()
+    keywords = re.findall(r'"(\w+)"', source.partition("const BEFORE_PARENTHESIS")[2].partition("];")[0])
+    assert keywords == sorted(set(keywords))
+    lines = (FIXTURES.parents[1] / "runner/lexer/src/functions.txt").read_text().splitlines()
+    names = " ".join(line for line in lines if not line.startswith("#")).replace("!", "").split()
+    assert len(names) == len(set(names)) > 300

@@ -18,6 +18,7 @@ from volbench.analysis.corrections import holm
 from volbench.analysis.statistics import Shift, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
+from volbench.sql.fingerprint import fingerprint
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.server import Rows, SqlReader
 
@@ -224,7 +225,7 @@ def _failure(of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]
 
 
 def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]) -> tuple[Result, str]:
-    ordered = "order by" in sample.lower()
+    ordered = " order by " in fingerprint(sample)
     rows = [
         execution.rows if ordered else tuple(sorted(execution.rows)) for execution in (*of_source, *of_candidate)
     ]

@@ -148,7 +148,10 @@ class GeneralLog:
                 continue
             text = entry.text()
             for sql in (text,) if self._is_iso else statements_in(text) or ("",):
-                if (named := used_schema(_COMMENTS_BEFORE.sub("", sql, count=1))) is not None:
+                if (
+                    len(sql) <= _SPLIT_MAX
+                    and (named := used_schema(_COMMENTS_BEFORE.sub("", sql, count=1))) is not None
+                ):
                     connection.schema = named
                 if reason := _why_skipped(entry, sql):
                     self.skipped[reason] += 1

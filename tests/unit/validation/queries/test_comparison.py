@@ -86,6 +86,8 @@ counter = itertools.count()
         ("SELECT a FROM t", rows(1, 2), rows(1, 2), "equal"),
         ("SELECT a FROM t", rows(1, 2), rows(2, 1), "equal"),
         ("SELECT a FROM t ORDER BY a", rows(1, 2), rows(2, 1), "differs"),
+        ("SELECT a FROM t ORDER\n BY a", rows(1, 2), rows(2, 1), "differs"),
+        ("SELECT a FROM t WHERE b = 'order by' -- order by a", rows(1, 2), rows(2, 1), "equal"),
         ("SELECT a FROM t", rows(1, 2), rows(1), "differs"),
         ("SELECT a FROM t", rows(1, 2), rows(1, 3), "differs"),
         ("SELECT a FROM t", rows(1), None, "error on the candidate"),
