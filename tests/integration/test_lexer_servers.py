@@ -34,12 +34,22 @@ MODES = (
     "IGNORE_SPACE,PIPES_AS_CONCAT",
 )
 WRITTEN = Path("/tmp/volbench-x")
+MARK = "BEGIN INSERT INTO marks VALUES (1); RETURN 1; END"
 MARKING = ("f", "count", "nvl", "over", "columns")
 """Functions that leave a mark; a server has built-in ones of some of these names, under other conditions."""
 HISTORY = (
     "SELECT DIGEST_TEXT FROM performance_schema.events_statements_history WHERE DIGEST_TEXT LIKE '%volbench%'"
     " AND THREAD_ID = (SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = {})"
     " ORDER BY EVENT_ID DESC LIMIT 1"
+)
+_CRATE = Path(__file__).parents[2] / "runner/lexer/src"
+KNOWN_NAMES = sorted(
+    {
+        *re.findall(r"\b[a-z]\w+", re.sub(r"(?m)^#.*$", "", (_CRATE / "functions.txt").read_text())),
+        *re.findall(
+            r'"([a-z_]+)"', (_CRATE / "query.rs").read_text().partition("BEFORE_PARENTHESIS")[2].partition("];")[0]
+        ),
+    }
 )
 QUIET = {
     "Com_select",
@@ -66,13 +76,12 @@ class Served:
 def filled(account: Account) -> Iterator[Served]:
     with connection(account, timeout_s=60) as opened:
         mariadb = "mariadb" in str(ask(opened, "SELECT VERSION()")[0][0]).lower()
-        marking = "BEGIN INSERT INTO marks VALUES (1); RETURN 1; END"
         for sql in (
             "CREATE DATABASE shop", "USE shop", "CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (2)",
             "CREATE TABLE marks (a INT)", "CREATE TABLE `a;b` (a INT)",
             "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME LIKE '%statements%'",
             "SET GLOBAL log_bin_trust_function_creators = 1",
-            *(f"CREATE FUNCTION `{name}`(a INT) RETURNS INT {marking}" for name in MARKING),
+            *(f"CREATE FUNCTION `{name}`(a INT) RETURNS INT {MARK}" for name in MARKING),
             *(["CREATE SEQUENCE s"] if mariadb else []),
         ):  # fmt: skip
             ask(opened, sql)
@@ -157,6 +166,26 @@ def test_what_passes_does_nothing_on_a_real_server(served: Served) -> None:
                 session(opened, "", mariadb=served.mariadb)
                 assert state(opened, served.mariadb) == before, (mode, sql)
     assert passed > 300
+
+
+def test_no_name_that_passes_calls_a_stored_function(served: Served) -> None:
+    """Each name that the guard knows has a stored function; all forms that pass call the server's own one."""
+    with served.connect() as opened:
+        for name in KNOWN_NAMES:
+            tried(opened, f"CREATE FUNCTION `{name}`(a INT) RETURNS INT {MARK}")
+        before, calling = ask(opened, "SELECT COUNT(*) FROM marks"), []
+        for name in KNOWN_NAMES:
+            calls = [f"{name}(1)", f"{name} (1)", f"{name}/**/(1)", f"`{name}`(1)", f"a.{name}(1)", f"+{name}(1)"]
+            in_where = f"SELECT 1, {calls[0]} FROM t WHERE a = {calls[0]}"  # noqa: S608
+            for sql in (*(f"SELECT {call}" for call in calls), in_where):
+                if judge(sql)[0] is Answer.PASSES:
+                    tried(opened, sql)
+                    if ask(opened, "SELECT COUNT(*) FROM marks") != before:
+                        calling.append(sql)
+                        before = ask(opened, "SELECT COUNT(*) FROM marks")
+        for name in KNOWN_NAMES:
+            tried(opened, f"DROP FUNCTION `{name}`" if name not in MARKING else "DO 1")
+        assert calling == []
 
 
 def test_a_statement_that_ends_within_a_literal_is_an_error_of_each_server(served: Served) -> None:

@@ -2,19 +2,36 @@
 
 use std::sync::OnceLock;
 
-/// Whether a built-in function only computes; `strict`: only unquoted and with its parenthesis at once.
-pub fn builtin(name: &str) -> Option<bool> {
-    static FUNCTIONS: OnceLock<Vec<(&'static str, bool)>> = OnceLock::new();
+/// How a name may be called so that all servers call the built-in function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Builtin {
+    /// With or without white space before the parenthesis.
+    Everywhere,
+    /// With the parenthesis at once.
+    Adjacent,
+    /// On some servers only.
+    Somewhere,
+}
+
+/// What is known of a function's name; None for one that is not known to only compute.
+pub fn builtin(name: &str) -> Option<Builtin> {
+    static FUNCTIONS: OnceLock<Vec<(&'static str, Builtin)>> = OnceLock::new();
     let functions = FUNCTIONS.get_or_init(|| {
         let lines = include_str!("functions.txt").lines().filter(|line| !line.starts_with('#'));
-        let mut names: Vec<_> = lines
-            .flat_map(str::split_whitespace)
-            .map(|name| (name.trim_end_matches('!'), name.ends_with('!')))
-            .collect();
+        let mut names: Vec<_> = lines.flat_map(str::split_whitespace).map(marked).collect();
         names.sort_unstable();
         names
     });
     functions.binary_search_by(|(known, _)| (*known).cmp(name)).ok().map(|at| functions[at].1)
+}
+
+fn marked(name: &'static str) -> (&'static str, Builtin) {
+    let kind = match name.as_bytes().last() {
+        Some(b'!') => Builtin::Adjacent,
+        Some(b'?') => Builtin::Somewhere,
+        _ => Builtin::Everywhere,
+    };
+    (name.trim_end_matches(['!', '?']), kind)
 }
 
 /// Beginnings and names of functions that wait, lock, read files, run programs or change what others see.

@@ -1,6 +1,6 @@
 //! The tokens that a reading statement may have, and those of a replay.
 
-use crate::guard::{why_no_call, Allowed, Tokens};
+use crate::guard::{why_no_call, Allowed, Call, Tokens};
 use crate::statements;
 use crate::token::{Kind, Token};
 
@@ -28,7 +28,7 @@ const FORBIDDEN: [&str; 20] = [
     "update",
 ];
 /// Keywords that may come before a parenthesis and call nothing.
-const BEFORE_PARENTHESIS: [&str; 86] = [
+const BEFORE_PARENTHESIS: [&str; 84] = [
     "against",
     "all",
     "and",
@@ -74,7 +74,6 @@ const BEFORE_PARENTHESIS: [&str; 86] = [
     "is",
     "join",
     "key",
-    "lateral",
     "like",
     "limit",
     "match",
@@ -99,7 +98,6 @@ const BEFORE_PARENTHESIS: [&str; 86] = [
     "smallint",
     "some",
     "sql_calc_found_rows",
-    "sql_no_cache",
     "straight_join",
     "table",
     "text",
@@ -253,7 +251,8 @@ impl<'t, 'a> Query<'t, 'a> {
     }
 
     fn check_keyword(&mut self, keyword: &str, next: Option<Token>) -> Outcome {
-        if !self.is_show && !self.may_write && FORBIDDEN.contains(&keyword) {
+        let is_shown = self.is_show && matches!(keyword, "create" | "procedure" | "trigger");
+        if !is_shown && !self.may_write && FORBIDDEN.contains(&keyword) {
             return Err(format!("has {}", keyword.to_ascii_uppercase()));
         }
         if self.may_write && matches!(keyword, "outfile" | "dumpfile" | "infile" | "load" | "procedure") {
@@ -293,7 +292,12 @@ impl<'t, 'a> Query<'t, 'a> {
             let is_empty = self.tokens.is_sign(argument, b")");
             return if is_empty || self.may_write { Ok(()) } else { Err("sets LAST_INSERT_ID".into()) };
         }
-        why_no_call(&name, token.kind == Kind::Name, is_spaced, self.may_write).map_or(Ok(()), Err)
+        let is_table = matches!(self.tokens.keyword(self.tokens.previous).as_str(), "from" | "join");
+        if keyword == "json_table" && is_table {
+            return Ok(()); // no function is called there
+        }
+        let call = Call { is_quoted: token.kind == Kind::Name, is_spaced };
+        why_no_call(&name, call, self.allowed).map_or(Ok(()), Err)
     }
 
     /// Whether a keyword before a parenthesis is one, and no name of a function in an older server.
@@ -301,14 +305,12 @@ impl<'t, 'a> Query<'t, 'a> {
         if BEFORE_PARENTHESIS.binary_search(&keyword).is_err() {
             return false;
         }
-        let ahead: Vec<_> = self.tokens.ahead().take(2).collect();
+        let previous = self.tokens.previous;
         match keyword {
-            "over" => self.tokens.is_sign(self.tokens.previous, b")"),
-            "except" | "intersect" => self.follows_operand(),
-            "lateral" => {
-                matches!(self.tokens.keyword(ahead.get(1).copied()).as_str(), "select" | "with" | "values" | "table")
-            }
-            "of" => matches!(self.tokens.keyword(self.tokens.previous).as_str(), "member" | "as"),
+            "over" | "against" => self.tokens.is_sign(previous, b")"),
+            "except" | "intersect" | "escape" => self.follows_operand(),
+            "columns" => previous.is_some_and(|token| token.kind == Kind::Text),
+            "of" => matches!(self.tokens.keyword(previous).as_str(), "member" | "as"),
             _ => true,
         }
     }
