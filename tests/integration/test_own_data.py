@@ -121,6 +121,29 @@ def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path:
     assert any("1 tables, 50 rows" in note for note in cell.notes)
 
 
+def test_own_data_with_a_trigger_and_a_view_are_dumped_and_restored(bench: Bench, shop: Path) -> None:
+    """With rights on the two schemas, as they were loaded; what was changed in the dump is a note of the cell."""
+    bench.volumes.pop("b")
+    text = (shop / "shop.sql").read_text()
+    programs = (
+        "DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 DEFINER=`app`@`%`*/ /*!50003 TRIGGER paid BEFORE INSERT "
+        "ON payment FOR EACH ROW SET NEW.amount = NEW.amount + 0 */;;\nDELIMITER ;\n"
+        "CREATE DEFINER=root@localhost VIEW recent AS SELECT film_id FROM film;\n"
+    )
+    (bench.root / "own.sql").write_text("\n".join(("SET @@SESSION.SQL_LOG_BIN= 0;", text, programs)))
+    ended = run(bench, (
+        f"dataset: {{kind: dump, path: {bench.root}/own.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+        "steps: [{kind: dump, name: d, tool: mysqldump}, {kind: restore, name: r, tool: mysql},"
+        " {kind: dump, name: e, tool: mydumper}, {kind: restore, name: s, tool: myloader}]\n"
+    ))  # fmt: skip
+    assert ended.code in FINISHED, ended.output
+    (cell,) = bench.directory.results()
+    assert [step.details["equality"] for step in cell.steps if "equality" in step.details] == ["proven"] * 2
+    assert any("which has rights on this schema only: 2" in note for note in cell.notes), cell.notes
+    assert any("its binary log switched off (1 statements)" in note for note in cell.notes)
+    assert bench.leftovers() == []
+
+
 @pytest.fixture(scope="session")
 def tpcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """sysbench-tpcc's own repository: $VOLBENCH_TPCC, or a clone."""

@@ -138,7 +138,8 @@ class _Copier:
         """Copy one file."""
         if self.failed.is_set():
             return
-        with file.source.open("rb") as source, file.destination.open("wb") as destination:
+        descriptor = os.open(file.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as source, file.destination.open("wb") as destination:
             status = os.fstat(source.fileno())
             _keep_owner_and_mode(destination.fileno(), status)
             if self.method == "reflink" and _reflink(source.fileno(), destination.fileno()):

@@ -10,8 +10,10 @@ import pytest
 
 from volbench.engine.connection import Account
 from volbench.engine.dataset import _check_prepared
+from volbench.engine.differences import ServerIdentity
 from volbench.engine.own_data.content import content_hash, hash_of_scripts
 from volbench.engine.own_data.loading import load, source_of
+from volbench.engine.own_data.physical_copy import check_physical_copy
 from volbench.engine.own_data.pipe import Loading
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
@@ -94,3 +96,20 @@ def test_the_dsn_of_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UsageError) as refused:
             source_of(dataset(kind="schema", server="mysql://db1/shop").model_copy(update={"server": wrong}))
         assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["shop/t.isl", "shop/link.ibd"])
+def test_a_physical_copy_with_a_file_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    """A server on it would open the file of the server that it was made of, or any other."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "ibdata1").touch()
+    (tmp_path / "shop" / "plain.ibd").touch()
+    identity = ServerIdentity(flavor="mariadb", version="10.11.6-MariaDB")
+    check_physical_copy(tmp_path, identity)
+    if name.endswith(".isl"):
+        (tmp_path / name).write_text("/var/lib/mysql-fast/shop/t.ibd")
+    else:
+        (tmp_path / name).symlink_to("/var/lib/mysql/shop/link.ibd")
+    with pytest.raises(UsageError, match="has a file elsewhere") as refused:
+        check_physical_copy(tmp_path, identity)
+    assert refused.value.evidence == str(tmp_path / name)

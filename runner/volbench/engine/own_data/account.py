@@ -22,23 +22,23 @@ _TIMEOUT_S = 60.0
 
 
 @contextmanager
-def schema_account(admin: Account, schema: str) -> Iterator[Account]:
-    """Yield an account with rights on one schema; afterwards it is locked.
+def schema_account(admin: Account, *schemas: str) -> Iterator[Account]:
+    """Yield an account with rights on these schemas; afterwards it is locked.
 
     It stays, since the dump's triggers, views and routines run with its rights. Raises StepFailed.
 
     Args:
         admin: may create accounts.
-        schema: letters, digits and underscores.
+        schemas: of letters, digits and underscores.
     """
     name = f"'{LOADER}'@'{'localhost' if admin.socket else '%'}'"
     password = f"{secrets.token_hex(16)}Aa+1"
-    pattern = schema.replace("_", "\\_")  # in GRANT an underscore stands for any character
+    patterns = [schema.replace("_", "\\_") for schema in schemas]  # in GRANT, `_` stands for any character
     try:
         for statement in (
             f"CREATE USER IF NOT EXISTS {name}",
             f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {name}",
-            f"GRANT ALL PRIVILEGES ON `{pattern}`.* TO {name}",
+            *(f"GRANT ALL PRIVILEGES ON `{pattern}`.* TO {name}" for pattern in patterns),
             f"ALTER USER {name} IDENTIFIED BY '{password}' ACCOUNT UNLOCK",
         ):
             rows(admin, statement, timeout_s=_TIMEOUT_S)

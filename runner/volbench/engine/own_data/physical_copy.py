@@ -120,6 +120,12 @@ def check_physical_copy(source: Path, identity: ServerIdentity) -> None:
             "the physical copy is compressed, encrypted or incremental", where="dataset.path", evidence=str(packed),
             next_step="decompress it and apply its increments, then prepare it",
         )  # fmt: skip
+    elsewhere = next((path for path in source.rglob("*") if path.is_symlink() or path.name.endswith(".isl")), None)
+    if elsewhere is not None:
+        raise UsageError(
+            "the physical copy has a file elsewhere: a link, or a table with DATA DIRECTORY", where="dataset.path",
+            evidence=str(elsewhere), next_step="make a copy of a server whose files are all in its data directory",
+        )  # fmt: skip
     made_of = re.search(r"^server_version = (\d{1,4}(?:\.\d{1,4})+)(\S*)", _text(source, _INFO), re.MULTILINE)
     if made_of is None:
         return

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from volbench.base.units import MIB
+from volbench.engine.connection import MemoryFile
+from volbench.engine.own_data.account import schema_account
+from volbench.engine.server import Server
 from volbench.errors import StepFailed
 from volbench.records.metrics import metric
 from volbench.records.steps.restore import RestoreStep
@@ -87,10 +90,11 @@ def _dump_for(step: RestoreStep, ctx: StepContext) -> DumpFiles:
 def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFiles, schema: str) -> list[str]:
     """Run the tool to its end and return its command line. Raise StepFailed."""
     with contextlib.ExitStack() as stack:
+        option_file = stack.enter_context(_option_file(ctx, dump.schema, schema))
         report: Callable[[], None]
         stdin: IO[bytes] | None = None
         if step.tool == "mysql":
-            argv = mysql_argv(tool, ctx.server.option_file, schema)
+            argv = mysql_argv(tool, option_file, schema)
             sql = stack.enter_context((dump.directory / SQL_FILE).open("rb", buffering=0))
             _skip_sandbox_mark(sql)
             stdin = sql
@@ -100,7 +104,7 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
         else:
             argv = myloader_argv(
                 tool,
-                ctx.server.option_file,
+                option_file,
                 source=dump.schema,
                 schema=schema,
                 threads=step.threads,
@@ -128,6 +132,29 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
         if code != 0:
             raise tool_failure(child, code, ctx, where=f"step {step.name}")
         return argv
+
+
+@contextlib.contextmanager
+def _option_file(ctx: StepContext, *schemas: str) -> Iterator[Path]:
+    """Yield the option file of the load. Own data may name its tables so that their dump has other statements.
+
+    So it is loaded as it was at first, with rights on its schemas only.
+    """
+    if not ctx.dataset.is_own or not isinstance(ctx.server, Server):
+        yield ctx.server.option_file
+        return
+    trust = "log_bin_trust_function_creators"  # else a trigger takes rights on the whole server
+    ((before,),) = ctx.server.query(f"SELECT @@GLOBAL.{trust}")
+    ctx.server.query(f"SET GLOBAL {trust} = 1")
+    try:
+        with (
+            schema_account(ctx.server.account, *schemas) as account,
+            contextlib.closing(MemoryFile(account.option_file_text())) as file,
+        ):
+            yield file.path
+    finally:
+        if ctx.server.alive():
+            ctx.server.query(f"SET GLOBAL {trust} = {int(before)}")
 
 
 def _share_loaded(data_dir: Path | None, source: str, schema: str) -> float | None:
