@@ -44,6 +44,7 @@ class RogueServer:
     Args:
         plugin: authentication plugin that the server asks for after the client's first packet; "" for none.
         full: whether it asks caching_sha2_password for the password itself.
+        refusal: the packet that ends the login.
         certificate: for TLS; None offers none.
         answer: what a query gets; bytes are sent as they are and end the connection; None leaves it waiting.
     """
@@ -51,6 +52,7 @@ class RogueServer:
     plugin: str = ""
     first_plugin: str = "mysql_native_password"
     full: bool = False
+    refusal: bytes = b""
     certificate: Path | None = None
     host: str = "127.0.0.1"
     version: str = "8.0.36"
@@ -118,7 +120,7 @@ class _Session:
         if server.full:
             self._send(FULL_AUTHENTICATION)
             self._receive()
-        self._send(_OK)
+        self._send(server.refusal or _OK)
 
     def answer_queries(self) -> None:
         while True:

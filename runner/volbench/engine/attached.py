@@ -175,11 +175,13 @@ class AttachedServer:
                 if self.account.tokens is not None:
                     raise self._token_refused(error.errno) from error
                 raise UsageError(
-                    f"the server denied access to {self.account.user!r} with this password",
+                    f"the server denied access to {self.account.shown_user} with this password",
                     where="attached server",
                     evidence=f"{self._address}: error {error.errno}",
-                    next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section"
-                    + _DISABLED_HINT * (self.account.tls.mode == "DISABLED"),
+                    next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section, "
+                    "in which user and password are not swapped"
+                    + _DISABLED_HINT
+                    * (self.account.tls.mode == "DISABLED"),
                 ) from error
             unencrypted = tls_failure(error, self.account.tls, address=self._address, where="attached server")
             if unencrypted is not None:
@@ -188,7 +190,7 @@ class AttachedServer:
             raise EnvironmentLacks(
                 f"the server to attach to {'does not answer' if silent else 'refuses connections'}",
                 where="attached server",
-                evidence=f"{self._address}: {error.msg}",
+                evidence=f"{self._address}: {self.account.without_user(str(error.msg))}",
                 next_step="check host, port or socket, and that the server runs" if silent else "",
             ) from error
 
@@ -241,6 +243,7 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         tls=tls_of(options, over=attach, where=attach.option_file or "attached server"),
         password_unverified=attach.password_unverified or is_on(options, "password_unverified"),
         sends_clear=is_on(options, "enable_cleartext_plugin"),
+        user_is_private=options.get("user", "") not in ("", attach.user),
     )
     return _with_tokens(account, attach.rds_iam_region) if attach.rds_iam_region else account
 

@@ -48,7 +48,8 @@ class Account:
 
     With `tokens`, a token that is signed when it is needed takes the place of the password. `password_unverified`
     gives the password to a server over TCP whose certificate is not verified; `sends_clear` allows
-    mysql_clear_password with a verified one.
+    mysql_clear_password with a verified one. `user_is_private`: the user stands in an option file alone, perhaps in
+    the password's place, so that no message about a refused login shows it.
     """
 
     user: str
@@ -60,11 +61,21 @@ class Account:
     tokens: RdsTokens | None = None
     password_unverified: bool = False
     sends_clear: bool = False
+    user_is_private: bool = False
 
     @property
     def secret(self) -> str:
         """The password, or a token that is valid for some minutes. Raise EnvironmentLacks if none can be signed."""
         return self.tokens.current() if self.tokens else self.password
+
+    @property
+    def shown_user(self) -> str:
+        """The user, as a message about a refused login may show it."""
+        return "the user of the option file" if self.user_is_private else repr(self.user)
+
+    def without_user(self, text: str) -> str:
+        """Return a server's message about a refused login without a private user."""
+        return text.replace(self.user, "***") if self.user_is_private and self.user else text
 
     @property
     def guards_password(self) -> bool:

@@ -145,7 +145,6 @@ def test_a_pod_that_sends_without_end_is_cut_off(
 ) -> None:
     module = "volbench.placement.kubernetes.collect"
     pod = Pod()
-    monkeypatch.setattr(f"{module}.ARCHIVE_BYTES_MAX", 32 << 20)
     monkeypatch.setattr(f"{module}.stream.stream", lambda *_, **__: pod)
     monkeypatch.setattr(
         f"{module}.client.CoreV1Api", lambda _: SimpleNamespace(connect_get_namespaced_pod_exec=None)
@@ -154,7 +153,7 @@ def test_a_pod_that_sends_without_end_is_cut_off(
         namespace="n", fresh_client=lambda: None, with_retries=lambda attempt, **_: attempt()
     )
     with (tmp_path / "archive").open("w+b") as file, pytest.raises(StepFailed, match="more than any cell has"):
-        run_in_pod(cluster, "p", ["x"], doing="collecting", into=file if to_file else None)
+        run_in_pod(cluster, "p", ["x"], doing="collecting", into=file if to_file else None, bytes_max=32 << 20)
     assert (tmp_path / "archive").stat().st_size <= 32 << 20
     assert pod.sent < 100 << 20
 

@@ -25,10 +25,12 @@ SUMS_BYTES_MAX = 16 << 20
 ARCHIVE_BYTES_MAX = 4 << 30
 """Of a cell's files, hundreds of times what a cell of an hour has; and of what is unpacked, since nothing is
 compressed."""
+RUN_BYTES_MAX = 64 << 30
+"""Of the files of a run."""
 OUTPUT_BYTES_MAX = 16 << 20
 """Of a command whose output is kept in memory."""
 ERROR_BYTES_MAX = 64 << 10
-FILES_MAX = 100_000
+FILES_MAX = 1_000_000
 _READ_BYTES_MAX = 1 << 20
 """At one time: tarfile reads a header of any length that it claims into memory."""
 RESULT = "result.json"
@@ -39,11 +41,19 @@ _PACK = (
 )
 
 
-def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path], None]) -> None:
+def collect(
+    cluster: Cluster,
+    pod: str,
+    out: Path,
+    *,
+    complete: Callable[[Path], None],
+    bytes_max: int = ARCHIVE_BYTES_MAX,
+) -> None:
     """Copy all files of the pod's `out` directory to the cell's, result.json last; existing files are replaced.
 
     Args:
         complete: called with the directory of the verified files, before they are moved.
+        bytes_max: of all files together.
 
     Raises StepFailed if files are damaged or missing, EnvironmentLacks if the cluster is unreachable.
     """
@@ -52,7 +62,10 @@ def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path],
         staging = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
         try:
             with tempfile.TemporaryFile(dir=out.parent) as archive:
-                run_in_pod(cluster, pod, ["sh", "-c", _PACK], into=archive, doing=f"collecting results of {pod}")
+                run_in_pod(
+                    cluster, pod, ["sh", "-c", _PACK], into=archive, doing=f"collecting results of {pod}",
+                    bytes_max=bytes_max,
+                )  # fmt: skip
                 archive.seek(0)
                 fault = unpack(archive, staging)
             if not fault:
@@ -71,9 +84,15 @@ def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path],
 
 
 def run_in_pod(
-    cluster: Cluster, pod: str, command: Sequence[str], *, doing: str, into: IO[bytes] | None = None
+    cluster: Cluster,
+    pod: str,
+    command: Sequence[str],
+    *,
+    doing: str,
+    into: IO[bytes] | None = None,
+    bytes_max: int = OUTPUT_BYTES_MAX,
 ) -> str:
-    """Run a command in the pod's keeper; write its output to a file, or return it.
+    """Run a command in the pod's keeper; write its output, of at most `bytes_max`, to a file, or return it.
 
     Raises StepFailed if the command fails, EnvironmentLacks if the cluster is unreachable.
     """
@@ -82,19 +101,20 @@ def run_in_pod(
         if into is not None:
             into.seek(0)
             into.truncate()
-        return _exec(cluster, pod, command, into, doing)
+        return _exec(cluster, pod, command, into, doing, bytes_max)
 
     return str(cluster.with_retries(attempt, doing=doing))
 
 
-def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | None, doing: str) -> str:
+def _exec(
+    cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | None, doing: str, bytes_max: int
+) -> str:
     core = client.CoreV1Api(cluster.fresh_client())
     socket: WSClient = stream.stream(
         core.connect_get_namespaced_pod_exec, pod, cluster.namespace, container=KEEPER, command=list(command),
         stdin=False, stdout=True, stderr=True, tty=False, _preload_content=False, binary=True,
     )  # fmt: skip
     output, error_output, received = b"", b"", 0
-    bytes_max = OUTPUT_BYTES_MAX if into is None else ARCHIVE_BYTES_MAX
     until_s = time.monotonic() + EXEC_TIMEOUT_S
     try:
         while socket.is_open() and time.monotonic() < until_s:

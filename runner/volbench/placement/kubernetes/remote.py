@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, EnvironmentLacks, StepFailed
-from volbench.placement.kubernetes.collect import collect
+from volbench.placement.kubernetes.collect import RUN_BYTES_MAX, collect
 from volbench.placement.kubernetes.manifests import KEEPER
 from volbench.placement.kubernetes.pods import describe_pod, is_over, is_running, status_of, waiting_trouble
 from volbench.placement.kubernetes.runner import (
@@ -104,7 +104,7 @@ def fetch(cluster: Cluster, name: str, out: Path) -> list[Path]:
         name=f"volbench-fetch-{secrets.token_hex(3)}", image=image, directory=job["metadata"]["uid"],
         pull_secret=secrets_of_job[0].get("name", ""),
     )) as pod:  # fmt: skip
-        collect(cluster, pod, staging, complete=lambda _: None)
+        collect(cluster, pod, staging, complete=lambda _: None, bytes_max=RUN_BYTES_MAX)
     runs = sorted(path for path in staging.iterdir() if path.is_dir())
     for run in runs:
         _replace(run, out / run.name)

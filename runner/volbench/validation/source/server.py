@@ -131,8 +131,8 @@ def read_only(
         if unencrypted is not None:
             raise unencrypted from error
         raise EnvironmentLacks(
-            "cannot connect to the server", where=f"reading {address}", evidence=str(error),
-            next_step="check host, port or socket, the user and its password",
+            "cannot connect to the server", where=f"reading {address}", evidence=account.without_user(str(error)),
+            next_step="check host, port or socket, the user and its password, and that they are not swapped",
         ) from error  # fmt: skip
     try:
         source = ReadOnlyServer(opened, address)
