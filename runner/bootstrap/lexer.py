@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import platform
 import shutil
+import tempfile
 from pathlib import Path
 
 from bootstrap.command import run
@@ -40,15 +42,18 @@ def ensure_lexer(directories: Directories, console: Console) -> Path:
                 next_step="install cargo 1.70 or newer, for example Debian's cargo-web or cargo, and gcc",
             )  # fmt: skip
         console.say("compiling the SQL lexer, for observation, validation and replays")
-        target = directories.cache / "lexer" / "target"
-        run(
-            ["cargo", "build", "--release", "--locked", "--offline", "--quiet",
-             f"--manifest-path={directories.root / SOURCES[0]}", f"--target-dir={target}"],
-            log=directories.log("lexer"),
-            label="compiling the SQL lexer",
-            timeout_s=BUILD_LIMIT_S,
-        )  # fmt: skip
-        _install(target / "release" / LIBRARY, cached)
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix="target-", dir=cached.parent
+        ) as target:  # checkouts share the cache
+            run(
+                ["cargo", "build", "--release", "--locked", "--offline", "--quiet",
+                 f"--manifest-path={directories.root / SOURCES[0]}", f"--target-dir={target}"],
+                log=directories.log("lexer"),
+                label="compiling the SQL lexer",
+                timeout_s=BUILD_LIMIT_S,
+            )  # fmt: skip
+            _install(Path(target) / "release" / LIBRARY, cached)
     library = directories.root / PACKAGE / LIBRARY
     if not library.exists() or not filecmp.cmp(cached, library, shallow=False):
         _install(cached, library)
@@ -58,6 +63,6 @@ def ensure_lexer(directories: Directories, console: Console) -> Path:
 def _install(source: Path, destination: Path) -> None:
     """Copy atomically, so that no process loads an incomplete library, and one that has it keeps the old one."""
     destination.parent.mkdir(parents=True, exist_ok=True)
-    partial = destination.with_name(f".{destination.name}.new")
+    partial = destination.with_name(f".{destination.name}.{os.getpid()}")
     shutil.copy2(source, partial)
     partial.replace(destination)

@@ -10,6 +10,7 @@ import pytest
 from bootstrap import emulator, extras
 from bootstrap.console import Console
 from bootstrap.directories import find_directories
+from volbench.errors import EnvironmentLacks
 from volbench.placement import capabilities
 
 
@@ -52,3 +53,17 @@ def test_where_the_kernel_cannot_emulate_nothing_is_installed_for_it(monkeypatch
     monkeypatch.setattr(extras, "install", lambda *_: pytest.fail("installed"))
     monkeypatch.setattr(capabilities, "lacks_for_emulation", lambda: ["no /dev/fuse"])
     extras.try_compiler(find_directories(), Console(yes=True))
+
+
+def test_a_machine_without_a_compiler_goes_on_without_the_lexer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo needs none."""
+
+    def offers_none(*_: object) -> None:
+        raise EnvironmentLacks(what="the distribution offers none of cargo-web, cargo")
+
+    monkeypatch.setattr(extras, "install", offers_none)
+    directories = dataclasses.replace(find_directories(), cache=tmp_path)
+    extras.try_lexer(directories, Console(yes=True))
+    assert "no observation, validation or replay of logs" in capsys.readouterr().out

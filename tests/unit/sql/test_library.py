@@ -122,9 +122,13 @@ def test_the_set_up_compiles_the_sources_once_and_puts_the_library_into_the_pack
         (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "root" / name).symlink_to(root / name)
     directories = Directories(root=tmp_path / "root", state=tmp_path / "state", cache=tmp_path / "cache")
-    compiled = directories.cache / "lexer" / "target" / "release" / lexer.LIBRARY
-    compiled.parent.mkdir(parents=True)
-    monkeypatch.setattr(lexer, "run", lambda *_, **__: compiled.write_bytes(b"compiled"))
+
+    def compile_into(argv: list[str], **_: object) -> None:
+        (target,) = (Path(word.partition("=")[2]) for word in argv if word.startswith("--target-dir="))
+        (target / "release").mkdir(parents=True)
+        (target / "release" / lexer.LIBRARY).write_bytes(b"compiled")
+
+    monkeypatch.setattr(lexer, "run", compile_into)
     placed = lexer.ensure_lexer(directories, Console(yes=True))
     assert placed == directories.root / "runner/volbench/sql" / lexer.LIBRARY
     assert placed.read_bytes() == b"compiled"
