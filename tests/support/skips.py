@@ -43,7 +43,7 @@ LACKS = (
     ),
     Lack(
         means="FUSE and loop devices",
-        pattern=r"needs emulator:|needs the daemon",
+        pattern=r"needs emulator:|no loop devices here|needs the daemon",
         why="emulated volumes are file systems and loop devices",
         remedy="root, on a kernel with FUSE and loop devices",
     ),
@@ -97,7 +97,8 @@ LACKS = (
     ),
     Lack(
         means="the right to mount",
-        pattern=r"mount|needs root|root's rights|root is attacked|somebody else plants it|only root becomes",
+        pattern=r"mount|needs root|root's rights|root is attacked|somebody else plants it"
+        r"|only root (becomes|gives)",
         why="tests mount file systems of their own",
         remedy="run as root",
     ),
@@ -134,7 +135,7 @@ LACKS = (
     Lack(
         means="a program",
         pattern=r"is not installed|there is no [\w/.-]+$|^needs [a-z][\w.-]*\b(?!:)|^no [\w.-]+( here)?$"
-        r"|no Chromium|when we are killed",
+        r"|needs cargo: the wheel|no Chromium|when we are killed",
         why="the test runs it",
         remedy="make test installs it where the distribution has it",
     ),
