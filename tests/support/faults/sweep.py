@@ -32,6 +32,7 @@ from volbench.cli import main
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_STEP_FAILED, EXIT_UNDECIDED
 from volbench.placement.interface import Job
 from volbench.records.run import RunRecord
+from volbench.session import runner
 from volbench.store.run_directory import RunDirectory, find_runs
 
 KINDS = {
@@ -118,7 +119,7 @@ class Sweep:
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
         plan = SimpleNamespace(run=self.record, attached={})
         patch.setattr(command, "make_plan", lambda *_, **__: plan)
-        patch.setattr(command, "make_target", self._target)
+        patch.setattr(runner, "make_target", self._target)
 
     def _target(self, run: RunRecord, *_: object) -> tuple[FakeTarget, dict[str, FakeVolume]]:
         return Agents(results=self.bench.results), {spec.name: FakeVolume(spec) for spec in run.volumes}
