@@ -37,6 +37,8 @@ HISTOGRAM_COLUMNS = pa.schema(
     ]
 )
 BINS_MAX = 4_096
+EDGE_MULT_MIN = 0.01
+"""Of a bin as wide as a factor of e^100."""
 LOG_EDGE_MAX = math.log(NUMBER_MAX)
 """Of edges in ms, upwards and downwards."""
 COUNT_MAX = 2**50
@@ -245,8 +247,8 @@ def _check_edges(
     )
     if (interval_s < 0).any():
         raise ValueError("an interval of negative length")
-    if len(mult) and not (float(mult.min()) > 0 and float(mult.max()) <= BINS_MAX):
-        raise ValueError(f"edge_mult outside 0 .. {BINS_MAX}")
+    if len(mult) and not EDGE_MULT_MIN <= float(mult.min()) <= float(mult.max()) <= BINS_MAX:
+        raise ValueError(f"edge_mult outside {EDGE_MULT_MIN:g} .. {BINS_MAX}")
     highest = np.abs(deduct)
     np.maximum.at(highest, row_of_entry, (bins + 1) / mult[row_of_entry] + deduct[row_of_entry])
     if len(highest) and float(highest.max()) > LOG_EDGE_MAX:
