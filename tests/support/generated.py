@@ -11,6 +11,7 @@ from pathlib import Path
 
 from causes_page import causes_page
 from chart_skeleton import chart_files
+from modules_page import modules_page
 from record_schemas import MODELS, schema_text
 from results_page import results_page
 
@@ -30,6 +31,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield page, results_page((ROOT / page).read_text())
     page = Path("docs/causes.md")
     yield page, causes_page((ROOT / page).read_text())
+    yield Path("docs/modules.md"), modules_page()
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
     for name, text in chart_files().items():

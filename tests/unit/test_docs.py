@@ -46,6 +46,7 @@ WRITTEN = (
     ROOT / "docker/volumes/README.md",
     ROOT / "k8s/README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/decisions").glob("*.md")),
 )
 """Pages that people wrote, and the page of servers that a test run writes."""
 CELL_MAX = 500
@@ -80,7 +81,7 @@ def test_the_readme_has_its_sections_in_order() -> None:
 
 def test_the_readme_links_every_page_of_docs() -> None:
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", README.read_text()))
-    read_elsewhere = {"docs/servers.md", "docs/internals.md"}
+    read_elsewhere = {"docs/servers.md", "docs/internals.md", "docs/modules.md"}
     assert {named(path) for path in (ROOT / "docs").glob("*.md")} - read_elsewhere == linked
 
 
@@ -325,3 +326,13 @@ def _anchors(text: str) -> set[str]:
 def _anchor(heading: str) -> str:
     """As GitHub and the site make them of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+INTERNALS = (ROOT / "docs/internals.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?!wait/)(?:[a-z_]+/)+[a-z_]+)`", INTERNALS))), ids=str)
+def test_a_module_that_the_internals_name_without_its_ending_is_there(name: str) -> None:
+    """By its path below runner/volbench, below one of its packages, or from the root."""
+    packages = [path.parent for path in (ROOT / "runner/volbench").rglob("__init__.py")]
+    assert any((base / f"{name}.py").is_file() or (base / name).exists() for base in (ROOT, *packages))

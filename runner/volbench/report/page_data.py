@@ -1,4 +1,4 @@
-"""What the HTML page shows beside the report: plain data, made once from the tables of the run's cells."""
+"""What the HTML page shows in addition to the report: plain data, made once from the tables of the run's cells."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The samplers: one module a source, pure parsers beside them, and the process that reads them on one grid."""
+"""The samplers: one module a source, pure parsers in `parsers/`, and the process that reads them on one grid."""

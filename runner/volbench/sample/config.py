@@ -1,4 +1,4 @@
-"""What the sampling process is told: one JSON file, written by who starts it."""
+"""The configuration of the sampling process: one JSON file, written by the process that starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series that came after a cell had ended, kept beside its own files: `added/NAME.parquet`, same columns.
+"""Series that came after a cell had ended, in a directory of their own: `added/NAME.parquet`, same columns.
 
 What was measured is never changed; what is added can be added again, or removed with the file.
 """

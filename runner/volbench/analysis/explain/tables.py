@@ -1,4 +1,4 @@
-"""What stands beside the findings, as rows: costs per transaction, queries, associations, predictions."""
+"""Tables that accompany the findings, as rows: costs per transaction, queries, associations, predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of backups beside a load, and of what crashes cost."""
+"""Rows of backups under a load, and of what crashes cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of the replica step: a second server beside the cell's, with a copy of its data off the volume."""
+"""The source of the replica step: a second server, with a copy of the cell's data off the volume."""
 
 from __future__ import annotations
 

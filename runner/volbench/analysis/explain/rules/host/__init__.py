@@ -1,1 +1,1 @@
-"""Rules that name what lies between the server and the volume, or works beside them on the same host."""
+"""Rules about what lies between the server and the volume, and about other work on the same host."""
