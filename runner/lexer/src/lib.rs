@@ -17,7 +17,7 @@ use std::panic::catch_unwind;
 use token::{Charset, Dialect, Kind, Lexer};
 
 /// Changes with each change of a function below, so that a library of another version is not used.
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 const FAULT: i64 = -1;
 
 #[no_mangle]
@@ -208,15 +208,22 @@ pub unsafe extern "C" fn volbench_classes_add(
     added.map_or(FAULT, |shapes| shapes as i64)
 }
 
+/// Write the shapes from a number on, each after its length in four bytes, the least significant first.
+///
 /// # Safety
 /// `classes` is of `volbench_classes_new`, `out` has room for `capacity`.
 #[no_mangle]
-pub unsafe extern "C" fn volbench_classes_shape(
+pub unsafe extern "C" fn volbench_classes_shapes(
     classes: *mut Classes,
-    number: u32,
+    first: u32,
     out: *mut u8,
     capacity: usize,
 ) -> i64 {
     let classes = &*classes;
-    classes.shapes.get(number as usize).map_or(FAULT, |shape| give(shape, out, capacity))
+    let mut text = Vec::new();
+    for shape in classes.shapes.iter().skip(first as usize) {
+        text.extend_from_slice(&(shape.len() as u32).to_le_bytes());
+        text.extend_from_slice(shape);
+    }
+    give(&text, out, capacity)
 }

@@ -21,7 +21,7 @@ from volbench.errors import EnvironmentLacks
 _NAME = "libvolbench_lexer.so"
 _PACKAGE = "volbench_lexer"
 """The distribution that brings the library to an installed volbench."""
-ABI = 2
+ABI = 3
 _FAULT = "the SQL lexer failed on a text"
 _SPANS = 4096
 
@@ -51,8 +51,8 @@ def _library() -> ctypes.CDLL:
     library.volbench_classes_new.argtypes, library.volbench_classes_new.restype = [], c_void_p
     library.volbench_classes_free.argtypes, library.volbench_classes_free.restype = [c_void_p], None
     library.volbench_classes_add.argtypes = [c_void_p, *text, c_void_p, c_size_t, c_void_p, c_void_p]
-    library.volbench_classes_shape.argtypes = [c_void_p, c_uint32, c_void_p, c_size_t]
-    for name in ("classes_add", "classes_shape", "fingerprint", "judge", "tokens", "is_closed"):
+    library.volbench_classes_shapes.argtypes = [c_void_p, c_uint32, c_void_p, c_size_t]
+    for name in ("classes_add", "classes_shapes", "fingerprint", "judge", "tokens", "is_closed"):
         getattr(library, f"volbench_{name}").restype = c_int64
     return library
 
@@ -171,6 +171,7 @@ class ShapeNumbers:
     def __init__(self) -> None:
         self._library = _library()
         self._classes = self._library.volbench_classes_new()
+        self._shapes: list[str] = []
 
     def __del__(self) -> None:
         if hasattr(self, "_classes"):
@@ -187,8 +188,18 @@ class ShapeNumbers:
         )  # fmt: skip
         if added < 0:
             raise RuntimeError(_FAULT)
+        if added > len(self._shapes):
+            self._take_shapes()
         return numbers, answers.raw
+
+    def _take_shapes(self) -> None:
+        text = _asked(self._library.volbench_classes_shapes, self._classes, len(self._shapes))
+        at = 0
+        while at < len(text):
+            end = at + 4 + int.from_bytes(text[at : at + 4], "little")
+            self._shapes.append(text[at + 4 : end].decode("utf-8", "replace"))
+            at = end
 
     def shape(self, number: int) -> str:
         """Return the shape of a number."""
-        return _asked(self._library.volbench_classes_shape, self._classes, number).decode("utf-8", "replace")
+        return self._shapes[number]
