@@ -1,4 +1,4 @@
-"""A compose file for any number of volumes: one server beside each, a runner, and `prepare`.
+"""A compose file for any number of volumes: one server for each, a runner, and `prepare`.
 
 As docker/compose.yaml in everything but their number; it needs no checkout, since `prepare` takes the supervisor's
 script out of the tools image.
