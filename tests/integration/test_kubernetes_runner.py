@@ -240,7 +240,12 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
     chosen = f"-f {tmp_path}/values.yaml --set-file suite={tmp_path}/suite.yaml"
     try:
         shell(f"{helm} lint k8s/chart --strict {chosen}", ROOT)
-        notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} --create-namespace {chosen}", ROOT)
+        kubectl("create", "namespace", NAMESPACE)
+        install = [helm, "install", "vb", "k8s/chart", "-n", NAMESPACE, *chosen.split()]
+        refused = subprocess.run(install, check=False, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert "enforces nothing, cells need `restricted`" in refused.stderr
+        kubectl("apply", "-f", str(ROOT / "k8s/base/namespace.yaml"))
+        notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
         until(lambda: of_job("vb-1", "{.status.succeeded}") == "1", "the runner has succeeded")
         (fetch,) = [line.strip() for line in notes.splitlines() if line.strip().startswith("sh k8s")]
         shell(fetch.replace(" results ", f" {tmp_path}/results "), ROOT)

@@ -275,6 +275,14 @@ def test_the_base_fits_the_api(version: str) -> None:
         kubernetes_schemas.check(manifest, version)
 
 
+def test_the_charts_namespace_is_as_strict_as_the_bases() -> None:
+    (of_base,) = documents((ROOT / "k8s/base/namespace.yaml").read_text())
+    chart = (ROOT / "k8s/chart/templates/namespace.yaml").read_text()
+    for name, value in of_base["metadata"]["labels"].items():
+        assert f"    {name}: {value}\n" in chart
+        assert f'index (default dict $namespace.metadata.labels) "{name}"' in chart or name.endswith("warn")
+
+
 CELLS_ONLY = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
 
 
