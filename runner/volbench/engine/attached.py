@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import mysql.connector
 from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.engine.answers import parse_answer
 from volbench.engine.bounded import ANSWER_BYTES
 from volbench.engine.connection import (
     STATEMENT_TIMEOUT_S,
@@ -84,8 +85,8 @@ class AttachedServer:
     @property
     def data_dir(self) -> Path:
         """Return the server's `datadir`. Raise EnvironmentLacks if that directory is not on this machine."""
-        ((name,),) = self.query("SELECT @@GLOBAL.datadir")
-        path = Path(str(name))
+        datadir_rows = self.query("SELECT @@GLOBAL.datadir")
+        path = parse_answer(datadir_rows, _path_of, noun="its data directory", where="attached server")
         if not path.is_dir():
             raise EnvironmentLacks(
                 "the data directory of the server is not on this machine",
@@ -221,6 +222,13 @@ class AttachedServer:
             raise StepFailed(
                 "a query failed", where="attached server", evidence=f"{self._address}: {error}"
             ) from error
+
+
+def _path_of(answer: Sequence[Sequence[Any]]) -> Path:
+    ((name,),) = answer
+    if not name or "\0" in str(name):
+        raise ValueError("no path")
+    return Path(str(name))
 
 
 def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
