@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,8 +77,7 @@ def test_a_run_starts_nothing_of_the_working_directory(place: Path, local: live_
 
 
 def test_an_observation_starts_nothing_of_the_working_directory(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "server").mkdir()
-    with scratch_server(tmp_path / "server") as server:
+    with tempfile.TemporaryDirectory() as directory, scratch_server(Path(directory)) as server:  # a short path
         server.query(f"CREATE USER watch@localhost IDENTIFIED BY '{PASSWORD}'")
         server.query("GRANT SELECT ON performance_schema.* TO watch@localhost")
         server.query("GRANT PROCESS ON *.* TO watch@localhost")

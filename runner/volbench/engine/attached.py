@@ -44,6 +44,8 @@ _ACCOUNT_REFUSED = {
 """Errors of MySQL and MariaDB that a right password does not help against."""
 _CLIENT_ERRORS = range(2000, 3000)
 """The client's own errors; all others are a server's answer."""
+_SOCKET_BYTES_MAX = 107
+"""sun_path of unix(7), without its end."""
 PASSWORD_VARIABLE = "VOLBENCH_MYSQL_PASSWORD"  # noqa: S105 - its name
 
 
@@ -240,7 +242,7 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         raise UsageError("give a host or a socket, not both", where="attached server")
     options = read_option_file(Path(attach.option_file)) if attach.option_file else {}
     socket = attach.socket or ("" if attach.host else options.get("socket", ""))
-    socket = str(Path(socket).absolute()) if socket else ""  # processes that use it work in another directory
+    socket = _from_anywhere(socket)
     port = options.get("port", "")
     account = Account(
         user=options.get("user") or attach.user,
@@ -254,6 +256,14 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         user_is_private=options.get("user", "") not in ("", attach.user),
     )
     return _with_tokens(account, attach.rds_iam_region) if attach.rds_iam_region else account
+
+
+def _from_anywhere(socket: str) -> str:
+    """Return a socket's absolute path, for processes that work in another directory; not if it is too long."""
+    if not socket or socket.startswith("/"):
+        return socket
+    path = str(Path(socket).resolve())
+    return path if len(os.fsencode(path)) <= _SOCKET_BYTES_MAX else socket
 
 
 def _with_tokens(account: Account, region: str) -> Account:

@@ -68,3 +68,15 @@ def test_a_host_on_the_command_line_wins_over_the_option_files_socket(tmp_path: 
     (tmp_path / "my.cnf").write_text("[client]\nsocket=/s\n")
     account = account_of(AttachSpec(host="db", option_file=str(tmp_path / "my.cnf")), {})
     assert (account.host, account.socket) == ("db", "")
+
+
+def test_a_relative_socket_is_found_from_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers and the sampling process work in `/`. A long path is left as it is: only the short one is valid."""
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    here = account_of(AttachSpec(socket="../s"), {})
+    assert here.socket == str(tmp_path / "s")
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    assert account_of(AttachSpec(socket="./s"), {}).socket == "./s"
