@@ -5,7 +5,8 @@ BOOTSTRAP := PYTHONPATH="$(CURDIR)/runner" PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -
 BIN := .venv/bin
 
 # The demo compares a directory of this machine with an emulated gp3 volume, or with memory where none can be emulated.
-DEMO_DISK ?= $(HOME)/.cache/volbench/demo
+# A server of root runs as a user who may not enter /root, unless root may make a mount namespace for it.
+DEMO_DISK ?= $(shell [ "$$(id -u)" != 0 ] || unshare --mount true 2>/dev/null && echo $(HOME)/.cache/volbench/demo || echo /var/cache/volbench/demo)
 DEMO_CLASS ?= local-path
 BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates sequential_verdicts node_blocks cluster_watch cluster_scale credits compare_time association_rates change_points history reading slow_log checksums cell_overhead
 PYTEST ?=

@@ -12,11 +12,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-__all__ = ["USERS", "Confinement", "confine_this_process", "has_no_new_privileges", "unprivileged_user"]
+__all__ = [
+    "USERS",
+    "Confinement",
+    "confine_this_process",
+    "has_no_new_privileges",
+    "may_mount",
+    "unprivileged_user",
+]
 
 USERS = range(61184, 65520)
 """Numbers that no distribution gives to anybody: systemd takes them for the users of DynamicUser=."""
-_CAP_SETGID, _CAP_SETUID = 6, 7
+_CAP_SETGID, _CAP_SETUID, _CAP_SYS_ADMIN = 6, 7, 21
 _PR_SET_NO_NEW_PRIVS = 38
 _STATUS = Path("/proc/self/status")
 
@@ -94,6 +101,11 @@ def has_no_new_privileges() -> bool:
 def _at_most_own(number: int, value: int) -> int:
     own = resource.getrlimit(number)[1]
     return value if own == resource.RLIM_INFINITY else min(value, own)
+
+
+def may_mount() -> bool:
+    """Return whether this process may make a mount namespace: root of a container mostly may not."""
+    return bool(int(_status_field("CapEff") or "0", 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def _may_change_user() -> bool:

@@ -7,14 +7,20 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base.confinement import may_mount
 from volbench.volume import ownership
 
 
 def default_cache() -> Path:
-    """`$VOLBENCH_CACHE`, else `$XDG_CACHE_HOME/volbench`, else `~/.cache/volbench`."""
+    """Return `$VOLBENCH_CACHE`, else `$XDG_CACHE_HOME/volbench`, else `~/.cache/volbench`.
+
+    For a root who may make no mount namespace `/var/cache/volbench`: the user of its servers may not enter /root.
+    """
     named = os.environ.get("VOLBENCH_CACHE")
     if named:
         return Path(named)
+    if os.geteuid() == 0 and not may_mount():
+        return Path("/var/cache/volbench")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volbench"
 
 
