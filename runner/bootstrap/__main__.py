@@ -7,9 +7,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from bootstrap import cluster, engine, environment, extras, images, local
-from bootstrap.console import Console, open_console, printable
+from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install
+from volbench.base.text import escape_controls
 from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, Refused, VolbenchError
 from volbench.placement.docker.image_names import images_ready
 
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         with directories.locked(on_wait=console.say):
             _do(command, directories, console)
     except VolbenchError as error:
-        print(printable(str(error)), file=sys.stderr)
+        print(escape_controls(str(error)), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted; completed steps stay", file=sys.stderr)

@@ -8,20 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from volbench.base.text import escape_controls
 from volbench.errors import Refused
 
 
 def consents_by_itself(environment: Mapping[str, str], *, terminal: bool) -> bool:
     """Return whether the prompt is skipped: `YES=1`, or no terminal."""
     return environment.get("YES", "") not in {"", "0"} or not terminal
-
-
-def printable(text: str) -> str:
-    """Return the text with characters that a terminal would obey as escapes: programs' output may have any."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +26,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        print(f"[{time.monotonic() - self.began:5.1f} s] {printable(text)}", flush=True)
+        print(f"[{time.monotonic() - self.began:5.1f} s] {escape_controls(text)}", flush=True)
 
     def consent(self, action: str, reason: str) -> None:
         """Announce an action with its reason, and ask for consent unless `yes`; raise Refused if it is denied."""
