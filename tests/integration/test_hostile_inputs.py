@@ -19,10 +19,11 @@ from pathlib import Path
 import hostile_user
 import pytest
 from hostile_user import NOBODY, TREASURE, as_nobody, volbench
+from mysql_container import mysql_container
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.engine.connection import Account, connection
+from volbench.engine.connection import Account, connection, rows
 from volbench.engine.own_data.loading import load
 from volbench.engine.own_data.pipe import Loading
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE, StepFailed, UsageError, VolbenchError
@@ -181,11 +182,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
         yield started
 
 
-def loaded(server: ScratchServer, path: Path) -> None:
-    server.query("DROP DATABASE IF EXISTS shop")
-    server.query("CREATE DATABASE shop")
+def loaded(server: ScratchServer | Account, path: Path) -> None:
+    root = server if isinstance(server, Account) else Account(user="root", socket=str(server.socket))
+    rows(root, "DROP DATABASE IF EXISTS shop")
+    rows(root, "CREATE DATABASE shop")
     load(Loading(
-        account=Account(user="root", socket=str(server.socket)),
+        account=root,
         dataset=DatasetSpec.model_validate({"kind": "dump", "path": str(path), "schema": "shop"}),
         deadline_s=time.monotonic() + 120, cancelled=threading.Event(), progress=lambda _text, _share: None,
     ))  # fmt: skip
@@ -336,6 +338,31 @@ def test_no_statement_of_a_dump_reaches_beyond_its_schema(
     assert [path.name for path in place.iterdir()] == ["shop.sql"]
     for (table,) in server.query("SHOW TABLES FROM shop"):
         assert TREASURE.strip() not in str(server.query(f"SELECT * FROM shop.`{table}`"))  # noqa: S608
+
+
+OF_MYSQL = (
+    *SEEN[:1], *SEEN[2:], "SELECT * FROM mysql.component",
+    "SELECT user, host, Super_priv FROM mysql.user WHERE user <> 'volbench_loader' ORDER BY 1, 2",
+)  # fmt: skip
+
+
+@pytest.mark.docker
+def test_no_statement_of_a_dump_reaches_beyond_its_schema_in_mysql(place: Path) -> None:
+    """The same, of a MySQL in a container."""
+    directory = place / "server"
+    directory.mkdir()
+    directory.chmod(0o777)
+    with mysql_container(directory) as root:
+        for statement in ("SELECT 1", *STATEMENTS):
+            text = statement.format(place="/made", victim="/etc/passwd", connection=1)
+            (place / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
+            with contextlib.suppress(StepFailed):
+                loaded(root, place / "shop.sql")
+            if statement == "SELECT 1":  # makes the account
+                before = [rows(root, question) for question in OF_MYSQL]
+            assert [rows(root, question) for question in OF_MYSQL] == before, statement
+            for (table,) in rows(root, "SHOW TABLES FROM shop"):
+                assert "root:x" not in str(rows(root, f"SELECT * FROM shop.`{table}`")), statement  # noqa: S608
 
 
 @pytest.mark.mysqld
