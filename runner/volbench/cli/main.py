@@ -177,12 +177,8 @@ def _root(
 
 def main() -> NoReturn:
     """Run a command; print one message for an expected failure and exit with its code."""
-    sys.argv[1:] = logs.global_options_first(sys.argv[1:])
-    os.environ |= {"PATH": search_path(), "PYTHONSAFEPATH": "1"}  # libraries start programs too: credential helpers
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale
     try:
+        _prepare()
         try:
             app(standalone_mode=True)
         finally:
@@ -208,6 +204,15 @@ def main() -> NoReturn:
             _crash(error)
         _fail(refusal)
     sys.exit(0)
+
+
+def _prepare() -> None:
+    """Set arguments, environment and streams for a command."""
+    sys.argv[1:] = logs.global_options_first(sys.argv[1:])
+    os.environ |= {"PATH": search_path(), "PYTHONSAFEPATH": "1"}  # libraries start programs too: credential helpers
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale
 
 
 def _fail(error: VolbenchError) -> NoReturn:

@@ -54,6 +54,7 @@ ABORTED = -signal.SIGABRT
 UNTOLD = 253
 """Exit code of a child whose command raised something."""
 BOUND_S = 60
+PROGRESS_EACH = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,12 +287,16 @@ def main_of_sweep(arguments: Sequence[str], say: Callable[[str], object] = print
     if given.most:
         faults = random.Random(0).sample(faults, min(given.most, len(faults)))  # noqa: S311 - no secret
     say("calls of the run: " + ", ".join(f"{kind} {count}" for kind, count in sweep.counts.items()))
-    wrong = [text for fault in faults if (text := sweep.judge(fault))]
-    for text in wrong:
-        say(text)
+    wrong = 0
+    for number, fault in enumerate(faults, start=1):
+        if told := sweep.judge(fault):
+            wrong += 1
+            say(told)
+        if number % PROGRESS_EACH == 0:
+            say(f"{number} of {len(faults)} faults, {wrong} wrong so far")
     for outcome, count in sorted(sweep.outcomes.items()):
         say(f"{count:6} {outcome}")
-    say(f"{len(faults)} faults, {len(wrong)} wrong")
+    say(f"{len(faults)} faults, {wrong} wrong")
     return 1 if wrong else 0
 
 
