@@ -80,3 +80,14 @@ def volbench(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
         [sys.executable, "-m", "volbench", *arguments],
         capture_output=True, text=True, check=False, timeout=120, env=environment, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+_PARENT = "import os, sys; os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True)"
+
+
+def plant_pipe(path: Path) -> None:
+    as_nobody(f"{_PARENT}; os.mkfifo(sys.argv[1])", path)
+
+
+def plant_link(path: Path, target: Path) -> None:
+    as_nobody(f"{_PARENT}; os.symlink(*sys.argv[:0:-1])", path, target)
