@@ -16,6 +16,8 @@ from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import PLACEMENT_STEP
 from volbench.records.run import JournalEvent, RunRecord
 
+CELLS_MAX = 10**9
+"""No plan has as many; tables keep block and repeat with 64 bits."""
 _SHOWN_MAX = 60
 
 
@@ -29,6 +31,8 @@ def check_run(run: RunRecord, where: Path) -> None:
     _check_unique(where, "suite.steps", [step.name for step in run.suite.steps])
     for number, cell in enumerate(run.cells):
         _check_known(where, f"cells.{number}.volume", cell.volume, volumes, "volume")
+        if not (0 <= cell.block <= CELLS_MAX and 0 <= cell.repeat <= CELLS_MAX):
+            raise _fault(where, f"cells.{number}", f"block {cell.block} and repeat {cell.repeat} are of no plan")
     steps = [step.name for step in run.suite.steps]
     forecast, pricing = run.suite.forecast, run.suite.pricing
     for number, prediction in enumerate(forecast.predictions if forecast else ()):
