@@ -29,6 +29,7 @@ FILES = (
     "tests/unit/report/test_results_readme.py",
 )
 GENERATED = {
+    "docs/modules.md",
     "docs/causes.md",
     "suites/README.md",
     "suites/suite.schema.json",

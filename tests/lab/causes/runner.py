@@ -207,7 +207,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
         if step["test"].endswith(".lua"):
             step["test"] = str(SCRIPTS / step["test"])
     return {
-        "schema": 1,
+        "schema": 2,
         "name": "lab",
         "description": f"Causes made by others: {setup.condition}, run {setup.number}",
         "underpowered": True,

@@ -84,7 +84,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
     if "concurrent" in load:
         load["concurrent"] = [{**one, "start_after": f"{one['start_after']}s"} for one in load["concurrent"]]
     return {
-        "schema": 1,
+        "schema": 2,
         "name": "lab",
         "description": f"The explaining rules' lab: {setup.condition}, run {setup.number}",
         "underpowered": True,

@@ -94,6 +94,13 @@ def _in_run(name: str) -> Callable[[], Sequence[bytes]]:
     return lambda: tuple(file.read_bytes() for file in sorted(_run_template().glob(name))[:1])
 
 
+def _journal() -> Sequence[bytes]:
+    """Return the recorded journal's events of the run as a whole, and of the cells that the small run has."""
+    cells = {path.name for path in (_run_template() / "cells").iterdir()}
+    lines = files("tests/golden/run/journal.jsonl")()[0].splitlines(keepends=True)
+    return (b"".join(line for line in lines if json.loads(line).get("cell_id", "") in {"", *cells}),)
+
+
 def _report_of(name: str) -> Callable[[Path], object]:
     def read(path: Path) -> None:
         directory = _run_beside(path, name)
@@ -247,7 +254,7 @@ READERS: tuple[Reader, ...] = (
     Reader(
         name="journal",
         read=_report_of("journal.jsonl"),
-        seeds=files("tests/golden/run/journal.jsonl"),
+        seeds=_journal,
         share=0.5,
         mutate=mutations.mutated_lines,
     ),

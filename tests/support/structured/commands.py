@@ -39,7 +39,7 @@ from volbench.report.render import render
 
 DOCUMENTED = frozenset({EXIT_OK, EXIT_NO_GO, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_UNDECIDED})
 CPU_S = 12.0
-POLICY = """schema: 1
+POLICY = """schema: 2
 name: move
 policy:
   - valid cells >= 1
