@@ -125,6 +125,7 @@ def capture(server: RogueServer, directory: Path) -> list[str]:
         f"mysql://reader@127.0.0.1:{server.port}",
         "--for",
         "1ms",
+        "--allow-privileged",
     ]
 
 
@@ -209,7 +210,7 @@ def test_an_observation_keeps_what_was_read_before_a_stranger_took_over(
         thread.start()
         code, output = ended(
             ["observe", "--server", f"mysql://reader@127.0.0.1:{server.port}", "--for", "6s", "--interval", "0.2s",
-             "--volume", "none", "--out", str(directory), "--quiet"]
+             "--volume", "none", "--out", str(directory), "--quiet", "--allow-privileged"]
         )  # fmt: skip
         thread.join()
     assert code == 0, output
@@ -227,6 +228,6 @@ def test_an_observation_of_a_stranger_begins_or_ends_with_one_message(
     with RogueServer(answer=stranger).serving() as server:
         code, output = ended(
             ["observe", "--server", f"mysql://reader@127.0.0.1:{server.port}", "--for", "1s", "--volume", "none",
-             "--out", str(tmp_path / "observed"), "--quiet"]
+             "--out", str(tmp_path / "observed"), "--quiet", "--allow-privileged"]
         )  # fmt: skip
     assert code in {0, 2, 3, 5}, output
