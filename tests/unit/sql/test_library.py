@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -128,6 +129,7 @@ def test_the_set_up_compiles_the_sources_once_and_puts_the_library_into_the_pack
         (target / "release").mkdir(parents=True)
         (target / "release" / lexer.LIBRARY).write_bytes(b"compiled")
 
+    monkeypatch.setattr(lexer.capabilities, "find_program", lambda _: SimpleNamespace(present=True))
     monkeypatch.setattr(lexer, "run", compile_into)
     placed = lexer.ensure_lexer(directories, Console(yes=True))
     assert placed == directories.root / "runner/volbench/sql" / lexer.LIBRARY
