@@ -19,6 +19,7 @@ from bootstrap import lexer
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import EnvironmentLacks
+from volbench.placement import capabilities
 from volbench.sql import library
 from volbench.sql.fingerprint import fingerprint
 from volbench.sql.guard import Allowed, judge
@@ -129,7 +130,7 @@ def test_the_set_up_compiles_the_sources_once_and_puts_the_library_into_the_pack
         (target / "release").mkdir(parents=True)
         (target / "release" / lexer.LIBRARY).write_bytes(b"compiled")
 
-    monkeypatch.setattr(lexer.capabilities, "find_program", lambda _: SimpleNamespace(present=True))
+    monkeypatch.setattr(capabilities, "find_program", lambda _: SimpleNamespace(present=True))
     monkeypatch.setattr(lexer, "run", compile_into)
     placed = lexer.ensure_lexer(directories, Console(yes=True))
     assert placed == directories.root / "runner/volbench/sql" / lexer.LIBRARY
