@@ -28,6 +28,8 @@ from volbench.volume.marker import (
 
 _DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
 _LISTED_MAX = 5
+CLAIMS_MAX = 8
+"""Tries to mark a directory that others mark at the same time: each removes what another has half written."""
 
 
 def claim(
@@ -48,7 +50,13 @@ def claim(
         with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
         with safe_files.held_directory(directory) as descriptor:
-            _claim_open(descriptor, directory, purpose=purpose, run_id=run_id, mode=mode, owners=owners)
+            for tries_left in reversed(range(CLAIMS_MAX)):
+                try:
+                    _claim_open(descriptor, directory, purpose=purpose, run_id=run_id, mode=mode, owners=owners)
+                    break
+                except (FileNotFoundError, FileExistsError):  # another process marks it now: look again
+                    if not tries_left:
+                        raise
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
     except OSError as error:
@@ -256,6 +264,8 @@ def _claim_open(
 
 def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
     foreign = sorted(name for name in os.listdir(descriptor) if name not in (PARTIAL, OLD_PARTIAL))
+    if MARKER in foreign and marker_fault(descriptor, directory, owners) is None:
+        raise FileExistsError(errno.EEXIST, "another process has marked the directory", MARKER)
     if foreign:
         names = ", ".join(foreign[:_LISTED_MAX]) + (", ..." if len(foreign) > _LISTED_MAX else "")
         reason = f"no {MARKER}" if MARKER not in foreign else str(marker_fault(descriptor, directory, owners))

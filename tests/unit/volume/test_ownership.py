@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,3 +200,28 @@ def test_mounts_are_never_entered(ours: Path, bind_mount: Path) -> None:
         ownership.remove(ours)
     assert (ours / "kept").exists()
     assert (bind_mount / "file").exists()
+
+
+def test_a_directory_that_several_processes_mark_at_once_is_taken_by_all_of_them(tmp_path: Path) -> None:
+    """Each writes the marker under a partial name first, and removes what another one left there."""
+    program = (
+        "import sys; from pathlib import Path; from volbench.volume import ownership; print('ready', flush=True);"
+        "sys.stdin.read(1); [ownership.claim(Path(sys.argv[1]) / str(n), purpose='test') for n in range(300)]"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("x")
+        process.stdin.flush()
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, errors
+    assert all(ownership.is_owned(tmp_path / str(number)) for number in range(300))
