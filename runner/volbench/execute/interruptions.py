@@ -35,11 +35,12 @@ class Interruptions:
         try:
             yield
         finally:
+            self._in_main_thread = False  # a late `interrupt` must not reach what the caller does next
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def interrupt(self) -> None:
-        """Interrupt the block as Ctrl-C does; may be called from any thread, while the block runs."""
+        """Interrupt the block as Ctrl-C does, from any thread; without effect once the block has ended."""
         if self._in_main_thread:
             os.kill(os.getpid(), signal.SIGINT)  # Python runs handlers in the main thread
         else:

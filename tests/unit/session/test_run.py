@@ -16,6 +16,7 @@ from synthetic_run import build_run, two_volumes
 import volbench
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.execute import attempts
+from volbench.execute.interruptions import Interruptions
 from volbench.records.cell import CellResult
 from volbench.records.run import RunRecord
 from volbench.session import runner
@@ -199,3 +200,11 @@ def test_two_runs_at_once_have_directories_of_their_own(place: Callable[..., Fak
         thread.join(120)
     assert len({measured.path for measured in runs}) == 2
     assert all(measured.report.complete for measured in runs)
+
+
+def test_a_time_limit_that_comes_after_the_end_interrupts_nobody() -> None:
+    interruptions = Interruptions()
+    with interruptions.handled():
+        pass
+    interruptions.interrupt()
+    interruptions.check()
