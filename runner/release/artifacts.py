@@ -9,7 +9,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,8 +47,8 @@ def exported(root: Path, epoch: int | None = None) -> Iterator[tuple[Path, int]]
         tree = Path(parent) / "tree"
         archive = Path(parent) / "tree.tar"
         _git(root, "archive", "--format=tar", f"--output={archive}", "HEAD")
-        with tarfile.open(archive) as tar:
-            tar.extractall(tree, filter="data")
+        tree.mkdir()
+        subprocess.run(["tar", "-x", "-f", archive, "-C", tree], check=True)
         yield tree, committed
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,8 +30,10 @@ from volbench.volume.marker import (
 
 _DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
 _LISTED_MAX = 5
-CLAIMS_MAX = 8
+CLAIMS_MAX = 50
 """Tries to mark a directory that others mark at the same time: each removes what another has half written."""
+CLAIM_PAUSE_S = 0.02
+"""Longest time before the next try."""
 
 
 def claim(
@@ -57,6 +61,10 @@ def claim(
                 except (FileNotFoundError, FileExistsError):  # another process marks it now: look again
                     if not tries_left:
                         raise
+                except Refused:
+                    if not tries_left or not _is_marked_now(descriptor):
+                        raise
+                time.sleep(random.uniform(0, CLAIM_PAUSE_S))  # noqa: S311 - so that two do not go on in step
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
     except OSError as error:
@@ -277,6 +285,12 @@ def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) ->
     fault = directory_fault(descriptor, directory, owners)
     if fault is not None:
         raise _refused(directory, fault, "remove it, or name another directory; nothing in it was changed")
+
+
+def _is_marked_now(descriptor: int) -> bool:
+    """Return whether a directory has volbench's own files only, which another process may be exchanging."""
+    names = set(os.listdir(descriptor))
+    return MARKER in names and names <= {MARKER, PARTIAL, OLD_PARTIAL}
 
 
 def _set_mode(descriptor: int, mode: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -148,7 +149,8 @@ def _another(rng: random.Random, value: Tree) -> Tree:
     if isinstance(value, int):
         return rng.choice((rng.choice(WHOLE), rng.choice(WHOLE), -value, value + 1, value - 1, value * 1000))
     if isinstance(value, float):
-        return rng.choice((rng.choice(REAL), rng.choice(REAL), -value, value * 1e6, value * 1e-6, round(value)))
+        whole = round(value) if math.isfinite(value) else 0
+        return rng.choice((rng.choice(REAL), rng.choice(REAL), -value, value * 1e6, value * 1e-6, whole))
     if isinstance(value, str):
         return rng.choice(TEXTS) if rng.random() < 0.75 else value + rng.choice(TEXTS)
     if isinstance(value, list):

@@ -62,7 +62,7 @@ def test_the_source_archive_makes_the_same_wheel(release: Path, tmp_path: Path) 
         epoch = int(tar.getmembers()[0].mtime)
         assert {int(member.mtime) for member in tar.getmembers()} == {epoch}
         assert not any(member.issym() and member.linkname.startswith(("/", "..")) for member in tar.getmembers())
-        tar.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-x", "-f", archive, "-C", tmp_path], check=True)
     (tree,) = tmp_path.iterdir()
     (tmp_path / "out").mkdir()
     with artifacts.exported(tree, epoch) as (source, _):

@@ -124,7 +124,7 @@ def _classes_of_parts(job: _Job, processes: int, part_bytes: int) -> LogClasses:
     if len(log_parts) == 1 or processes == 1:
         return _merged(job, iter([((0, None), _read_part(job, 0, None))]))
     log_parts[-1] = (log_parts[-1][0], None)  # what is written meanwhile is read too
-    with log_workers(min(processes, len(log_parts)), job.path) as pool:
+    with log_workers(min(processes, len(log_parts)), job.path, _read_part) as pool:
         return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
 
 

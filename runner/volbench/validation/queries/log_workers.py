@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,9 +33,15 @@ SELECT 1 FROM t WHERE a = 'b';
 _files: tuple[BinaryIO, BinaryIO] | None = None
 
 
-def log_workers(processes: int, log: Path) -> ProcessPoolExecutor:
-    """Return a pool whose processes read this log, and can neither open another file nor start a program."""
-    return worker_pool(processes, initializer=_begin, initargs=(log,))
+def log_workers(processes: int, log: Path, task: Callable[..., object]) -> ProcessPoolExecutor:
+    """Return a pool whose processes read this log, and can neither open another file nor start a program.
+
+    Args:
+        processes: how many at most.
+        log: is opened in each process before that.
+        task: what they will do; its module is imported before that, since it may lie where only root reads.
+    """
+    return worker_pool(processes, initializer=_begin, initargs=(log, task))
 
 
 @contextmanager
@@ -48,7 +54,7 @@ def log_files(log: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         yield file, later
 
 
-def _begin(log: Path) -> None:
+def _begin(log: Path, _task: Callable[..., object]) -> None:
     """Set up a process: it leaves Ctrl-C to the parent, ends with it, has the log open, and is confined then."""
     global _files  # noqa: PLW0603 - how an initializer hands over what cannot be pickled with a task
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -26,7 +26,8 @@ def test_a_confined_process_reads_what_this_one_reads(recorded: Path, tmp_path: 
     log.chmod(0o600)
     tmp_path.chmod(0o700)
     job = classes._Job(path=log, schemas=frozenset({"shop", "crm"}), samples_each=2)
-    with log_workers.log_workers(1, log) as pool:
+    with log_workers.log_workers(1, log, classes._read_part) as pool:
+        assert pool.submit(eval, f"{classes.__name__!r} in __import__('sys').modules").result(60)
         for begin, end in pairwise(part_offsets(log, part_bytes=20_000)):
             own, its = (
                 classes._read_part(job, begin, end),
@@ -41,7 +42,7 @@ def test_a_confined_process_reads_what_this_one_reads(recorded: Path, tmp_path: 
 def test_it_can_neither_start_a_program_nor_open_another_file(tmp_path: Path) -> None:
     log = tmp_path / "slow.log"
     log.write_text("")
-    with log_workers.log_workers(1, log) as pool:
+    with log_workers.log_workers(1, log, os.fork) as pool:
         with pytest.raises(BlockingIOError):
             pool.submit(os.fork).result(60)
         with pytest.raises(MemoryError):
@@ -59,7 +60,7 @@ def test_a_log_that_takes_too_much_memory_is_named(tmp_path: Path, monkeypatch: 
         raise MemoryError
 
     monkeypatch.setattr(classes, "_read_part", without_memory)
-    monkeypatch.setattr(classes, "log_workers", lambda processes, _: ThreadPoolExecutor(processes))
+    monkeypatch.setattr(classes, "log_workers", lambda processes, *_: ThreadPoolExecutor(processes))
     log = tmp_path / "slow.log"
     log.write_bytes(RECORDED[0].read_bytes())
     assert len(part_offsets(log, part_bytes=20_000)) > 2
