@@ -10,9 +10,9 @@ from bootstrap import cluster, engine, environment, extras, images, local
 from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install
-from volbench.base.text import escape_controls
+from volbench.core.base.text import escape_controls
 from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, Refused, VolbenchError
-from volbench.placement.docker.image_names import images_ready
+from volbench.machine.placement.docker.image_names import images_ready
 
 COMMANDS = {
     "demo": "prerequisites of a run: Python environment, Docker engine and images, or the local target's programs",

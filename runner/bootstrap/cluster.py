@@ -9,7 +9,7 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 LAB = "tests/lab/kubernetes"
 UP_LIMIT_S = 2400.0

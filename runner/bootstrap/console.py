@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from volbench.base.text import escape_controls
+from volbench.core.base.text import escape_controls
 from volbench.errors import Refused
 
 

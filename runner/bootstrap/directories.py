@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.base import safe_files
+from volbench.core.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused
 
 LOCK_LIMIT_S = 1800.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.placement import capabilities
-from volbench.placement.docker import image_names
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
 
 CRATE = "runner/emulator"
 SOURCES = (f"{CRATE}/Cargo.toml", f"{CRATE}/Cargo.lock", f"{CRATE}/src")
@@ -44,12 +44,19 @@ def ensure_emulator(directories: Directories, console: Console) -> Path | None:
         console.say("compiling the emulator's daemon, for emulated volumes")
         target = directories.cache / "emulator" / "target"
         run(
-            ["cargo", "build", "--release", "--locked", "--quiet",
-             f"--manifest-path={directories.root / SOURCES[0]}", f"--target-dir={target}"],
+            [
+                "cargo",
+                "build",
+                "--release",
+                "--locked",
+                "--quiet",
+                f"--manifest-path={directories.root / SOURCES[0]}",
+                f"--target-dir={target}",
+            ],
             log=directories.log("emulator"),
             label="compiling the emulator",
             timeout_s=BUILD_LIMIT_S,
-        )  # fmt: skip
+        )
         _install(target / "release" / DAEMON, cached)
     _install(cached, directories.venv / "bin" / DAEMON)
     return directories.venv / "bin" / DAEMON

@@ -14,7 +14,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 START_LIMIT_S = 90.0
 ASK_EVERY_S = 0.25

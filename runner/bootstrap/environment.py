@@ -15,7 +15,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 OLDEST_PYTHON = (3, 11)
 INSTALL_LIMIT_S = 900.0
@@ -103,27 +103,50 @@ def ensure_uv(directories: Directories, log: Path) -> list[str]:
     uv = directories.venv / "bin" / "uv"
     if not uv.exists():
         run(
-            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
-             "--only-binary", ":all:", "--require-hashes", "--requirement", str(directories.root / UV_LOCK)],
+            [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--require-hashes",
+                "--requirement",
+                str(directories.root / UV_LOCK),
+            ],
             log=log,
             label="installing uv",
             timeout_s=INSTALL_LIMIT_S,
-        )  # fmt: skip
+        )
     return [str(uv)]
 
 
 def install_for(python: str, site: Path, directories: Directories, log: Path) -> None:
     """Install the runtime lock's packages for another Python, such as `3.13`, into a directory."""
     run(
-        [*ensure_uv(directories, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:",
-         "--require-hashes",
-         f"--python-version={python}", f"--python-platform={platform.machine()}-manylinux_2_28", f"--target={site}",
-         "--link-mode=copy", f"--requirement={directories.root / RUNTIME_LOCK}"],
+        [
+            *ensure_uv(directories, log),
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            f"--python-version={python}",
+            f"--python-platform={platform.machine()}-manylinux_2_28",
+            f"--target={site}",
+            "--link-mode=copy",
+            f"--requirement={directories.root / RUNTIME_LOCK}",
+        ],
         log=log,
         label=f"installing the locked packages for Python {python}",
         timeout_s=INSTALL_LIMIT_S,
         environment=index_settings(directories),
-    )  # fmt: skip
+    )
 
 
 def stamp_of(root: Path, lock: str) -> str:
@@ -166,9 +189,19 @@ def write_locks(directories: Directories, console: Console) -> None:
     log = directories.log("lock")
     [uv] = ensure_uv(directories, log)
     oldest = ".".join(str(number) for number in OLDEST_PYTHON)
-    compile_command = [uv, "pip", "compile", "-q", "--upgrade", "--universal", f"--python-version={oldest}",
-                       "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links",
-                       "--no-header"]  # fmt: skip
+    compile_command = [
+        uv,
+        "pip",
+        "compile",
+        "-q",
+        "--upgrade",
+        "--universal",
+        f"--python-version={oldest}",
+        "--generate-hashes",
+        "--no-emit-index-url",
+        "--no-emit-find-links",
+        "--no-header",
+    ]
     project = "pyproject.toml"
     uv_input = directories.state / "uv.in"
     uv_input.write_text("uv\n", encoding="ascii")

@@ -12,7 +12,7 @@ from bootstrap.directories import Directories
 from bootstrap.local import LOCAL_NEEDS
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks, Refused
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 BROWSER = Need(
     met=lambda: capabilities.chromium().present,

@@ -19,8 +19,8 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench import __version__
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
-from volbench.placement.docker import image_names
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
 
 PULL_LIMIT_S = 600.0
 BUILD_LIMIT_S = 900.0
@@ -191,8 +191,19 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
 
     The packages are installed outside the build, where the package index is configured already.
     """
-    answer = capabilities.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
-                       "import sys; print('%d.%d' % sys.version_info[:2])"], timeout_s=60)  # fmt: skip
+    answer = capabilities.ask(
+        [
+            "docker",
+            "run",
+            "--rm",
+            "--network=none",
+            system,
+            "python3",
+            "-c",
+            "import sys; print('%d.%d' % sys.version_info[:2])",
+        ],
+        timeout_s=60,
+    )
     if answer.code != 0:
         raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
     python = answer.last_line
@@ -215,13 +226,27 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
             timeout_s=60,
         )
         run(
-            ["docker", "run", "--rm", "--network=none", f"--user={os.getuid()}:{os.getgid()}",
-             "--volume", f"{site}:{SITE_IN_IMAGE}", system,
-             "python3", "-m", "compileall", "-q", "-j", "0", SITE_IN_IMAGE],
+            [
+                "docker",
+                "run",
+                "--rm",
+                "--network=none",
+                f"--user={os.getuid()}:{os.getgid()}",
+                "--volume",
+                f"{site}:{SITE_IN_IMAGE}",
+                system,
+                "python3",
+                "-m",
+                "compileall",
+                "-q",
+                "-j",
+                "0",
+                SITE_IN_IMAGE,
+            ],
             log=log,
             label="compiling the Python packages",
             timeout_s=BUILD_LIMIT_S,
-        )  # fmt: skip
+        )
         with subprocess.Popen(
             ["tar", "-C", directory, "--owner=0", "--group=0", "-c", "opt"], stdout=subprocess.PIPE
         ) as tar:

@@ -13,13 +13,13 @@ from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
-from volbench.placement.docker import image_names
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
 
 CRATE = "runner/lexer"
 SOURCES = (f"{CRATE}/Cargo.toml", f"{CRATE}/Cargo.lock", f"{CRATE}/src")
 LIBRARY = "libvolbench_lexer.so"
-PACKAGE = "runner/volbench/sql"
+PACKAGE = "runner/volbench/core/sql"
 BUILD_LIMIT_S = 600.0
 
 
@@ -38,21 +38,31 @@ def ensure_lexer(directories: Directories, console: Console) -> Path:
     if not cached.exists():
         if not capabilities.find_program("cargo").present:
             raise EnvironmentLacks(
-                what="the SQL lexer cannot be compiled", where=CRATE, evidence="there is no cargo",
+                what="the SQL lexer cannot be compiled",
+                where=CRATE,
+                evidence="there is no cargo",
                 next_step="install cargo 1.70 or newer, for example Debian's cargo-web or cargo, and gcc",
-            )  # fmt: skip
+            )
         console.say("compiling the SQL lexer, for observation, validation and replays")
         cached.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
             prefix="target-", dir=cached.parent
         ) as target:  # checkouts share the cache
             run(
-                ["cargo", "build", "--release", "--locked", "--offline", "--quiet",
-                 f"--manifest-path={directories.root / SOURCES[0]}", f"--target-dir={target}"],
+                [
+                    "cargo",
+                    "build",
+                    "--release",
+                    "--locked",
+                    "--offline",
+                    "--quiet",
+                    f"--manifest-path={directories.root / SOURCES[0]}",
+                    f"--target-dir={target}",
+                ],
                 log=directories.log("lexer"),
                 label="compiling the SQL lexer",
                 timeout_s=BUILD_LIMIT_S,
-            )  # fmt: skip
+            )
             _install(Path(target) / "release" / LIBRARY, cached)
     library = directories.root / PACKAGE / LIBRARY
     if not library.exists() or not filecmp.cmp(cached, library, shallow=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 LOCAL_NEEDS: tuple[Need, ...] = (
     Need(

@@ -14,16 +14,25 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
-from volbench.placement.docker import image_names
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
 
 SUITE = "sid"  # the one Debian suite with MySQL itself; the stable ones have MariaDB only
 ROOTFS = "docker/offline/rootfs"
 DEBOOTSTRAP_LIMIT_S = 600.0
 IMPORT_LIMIT_S = 300.0
-LEFT_OUT = ("./var/cache/apt/*", "./var/lib/apt/lists/*", "./var/log/*", "./usr/share/doc/*/changelog*",
-            "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*",
-            "./dev/*", "./proc/*", "./sys/*")  # fmt: skip
+LEFT_OUT = (
+    "./var/cache/apt/*",
+    "./var/lib/apt/lists/*",
+    "./var/log/*",
+    "./usr/share/doc/*/changelog*",
+    "./usr/share/man/*",
+    "./usr/share/locale/*",
+    "./usr/share/info/*",
+    "./dev/*",
+    "./proc/*",
+    "./sys/*",
+)
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 DEBOOTSTRAP_NEEDS: tuple[Need, ...] = (

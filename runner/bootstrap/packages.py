@@ -11,14 +11,22 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 INSTALL_TIMEOUT_S = 900.0
 APT = (
-    "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y",
-    "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-unsafe-io",
-    "-o", "Dpkg::Options::=--force-confold",
-)  # fmt: skip
+    "env",
+    "DEBIAN_FRONTEND=noninteractive",
+    "apt-get",
+    "-q",
+    "-y",
+    "-o",
+    "DPkg::Lock::Timeout=300",
+    "-o",
+    "Dpkg::Options::=--force-unsafe-io",
+    "-o",
+    "Dpkg::Options::=--force-confold",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +55,10 @@ def program(name: str, *packages: str, reason: str, optional: bool = False) -> N
 def parse_candidates(policy: str) -> frozenset[str]:
     """Return the packages with an installable version in the output of `apt-cache policy`."""
     return frozenset(
-        name for name, version in re.findall(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)$", policy, re.MULTILINE)
+        name
+        for name, version in re.findall(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)$", policy, re.MULTILINE)
         if version != "(none)"
-    )  # fmt: skip
+    )
 
 
 def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import Refused
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 CRATES = {
     "fsx@0.3.2": "72680bb1e43d40729d5f6e9de5bbe604820ff51e4707e109cb5082ec67d022a2",

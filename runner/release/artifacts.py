@@ -70,9 +70,17 @@ def build(source: Path, epoch: int, directory: Path, *, targets: Sequence[str] =
     argv += [word for target in targets for word in ("-t", target)]
     environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC", EPOCH: str(epoch), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        argv, cwd=source, env=environment, umask=0o022, timeout=_BUILD_S_MAX, check=False, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        argv,
+        cwd=source,
+        env=environment,
+        umask=0o022,
+        timeout=_BUILD_S_MAX,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if done.returncode:
         raise StepFailed(
             "the release cannot be built", where=str(source), evidence="\n".join(done.stdout.splitlines()[-15:])

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 PYTHON_LOCK = "requirements.lock"
 RUST_LOCKS = ("runner/emulator/Cargo.lock", "runner/lexer/Cargo.lock")
-PAGE_LIBRARY = "runner/volbench/report/page/bokeh.min.js"
+PAGE_LIBRARY = "runner/volbench/results/report/page/bokeh.min.js"
 _NAMESPACE = uuid.UUID("6f1d7e5a-0c1b-5b52-9d0b-2b1f3a1c7e10")
 _PROJECT = "volbench (pyproject.toml"
 _LOCKED_BY = "volbench:locked-by"

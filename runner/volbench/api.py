@@ -19,20 +19,27 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from volbench.base.text import ignore_messages
+from volbench.core.base.text import ignore_messages
+from volbench.core.records.report import (
+    ComparisonRow,
+    FindingRow,
+    Report,
+    Summary,
+    TimeBudgetRow,
+    TimeDifferenceRow,
+)
 from volbench.errors import UsageError
-from volbench.records.report import ComparisonRow, FindingRow, Report, Summary, TimeBudgetRow, TimeDifferenceRow
-from volbench.report.build import report_of
-from volbench.report.formats.html import html
-from volbench.report.formats.terminal import summary_lines
-from volbench.report.page_data import page_data
-from volbench.report.render import Format, text_of
-from volbench.session.planner import TargetRequest, budget_seconds, make_plan, until_settings
-from volbench.session.progress import ProgressLines
-from volbench.session.runner import Invocation, create, execute
-from volbench.store.loaded_run import LoadedRun, load_run
-from volbench.store.run_directory import RunDirectory
-from volbench.store.run_names import run_path
+from volbench.measure.session.planner import TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.measure.session.progress import ProgressLines
+from volbench.measure.session.runner import Invocation, create, execute
+from volbench.results.report.build import report_of
+from volbench.results.report.formats.html import html
+from volbench.results.report.formats.terminal import summary_lines
+from volbench.results.report.page_data import page_data
+from volbench.results.report.render import Format, text_of
+from volbench.results.store.loaded_run import LoadedRun, load_run
+from volbench.results.store.run_directory import RunDirectory
+from volbench.results.store.run_names import run_path
 
 METRICS_SCHEMA = pa.schema(
     [
@@ -268,8 +275,12 @@ def _command(
 ) -> list[str]:
     """Return the command line that does the same, for the run's record and its report."""
     options = {
-        "--volume": specs, "--set": values, "--server": request.servers, "--option-file": request.option_files,
-        "--target-option": request.options, "--tools-image": [request.tools] if request.tools else [],
+        "--volume": specs,
+        "--set": values,
+        "--server": request.servers,
+        "--option-file": request.option_files,
+        "--target-option": request.options,
+        "--tools-image": [request.tools] if request.tools else [],
         "--target": [request.target],
-    }  # fmt: skip
+    }
     return ["volbench", "run", os.fspath(suite), *(f"{o}={v}" for o, texts in options.items() for v in texts)]

@@ -18,9 +18,9 @@ from itertools import repeat
 
 import numpy as np
 
-from volbench.analysis.explain.evidence.align import Grid
-from volbench.analysis.explain.evidence.association import FALSE_DISCOVERIES, associations
-from volbench.store.series import SeriesKey
+from volbench.results.explain.evidence.association import FALSE_DISCOVERIES, associations
+from volbench.results.stats.grid import Grid
+from volbench.results.store.series import SeriesKey
 
 P95 = SeriesKey(source="client", metric="latency_ms_p95")
 METRICS = 20

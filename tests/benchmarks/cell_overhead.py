@@ -31,9 +31,11 @@ ROOT = Path(__file__).resolve().parents[2]
 OVERHEAD_S_MAX = 4.0
 WARMUP_S, MEASURED_S = 1, 4
 SETTINGS = (
-    "dataset.rows=20000", "replacements=0", f"steps.read-write.warmup={WARMUP_S}s",
+    "dataset.rows=20000",
+    "replacements=0",
+    f"steps.read-write.warmup={WARMUP_S}s",
     f"steps.read-write.duration={MEASURED_S}s",
-)  # fmt: skip
+)
 COMMANDS = {
     "volbench --help": (("--help",), 0.2),
     "volbench plan": (("plan", "suites/quick.yaml", "--target", "docker", "--volume", "a=path:/var/tmp"), 0.5),
@@ -51,9 +53,18 @@ def main() -> int:
     too_slow = [_judged_command(name, *command, wanted.tree) for name, command in COMMANDS.items()]
     with tempfile.TemporaryDirectory() as results, tempfile.TemporaryDirectory(dir=wanted.directory) as volume:
         done = _volbench(
-            wanted.tree, "run", "suites/quick.yaml", "--target", wanted.target, "--yes", "--out", results,
-            "--volume", f"v=path:{volume}", *(f"--set={text}" for text in (*SETTINGS, f"repeats={wanted.cells}")),
-        )  # fmt: skip
+            wanted.tree,
+            "run",
+            "suites/quick.yaml",
+            "--target",
+            wanted.target,
+            "--yes",
+            "--out",
+            results,
+            "--volume",
+            f"v=path:{volume}",
+            *(f"--set={text}" for text in (*SETTINGS, f"repeats={wanted.cells}")),
+        )
         if done.returncode:
             print(f"no cells on the target {wanted.target}: {done.stderr.strip().splitlines()[-1]}")
             return int(any(too_slow))

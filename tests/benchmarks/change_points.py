@@ -23,8 +23,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "runner"))
 
-from volbench.site.change_points import ALPHA, change_points
-from volbench.site.history import MARGIN, RECENT_RUNS
+from volbench.results.site.change_points import ALPHA, change_points
+from volbench.results.site.history import MARGIN, RECENT_RUNS
 
 HISTORIES = 1000
 LOOKS = 100

@@ -33,11 +33,11 @@ import docker
 from mysql_container import mysql_container
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account, rows
+from volbench.machine.engine.connection import Account, rows
+from volbench.measure.workload.process import process_cpu_s
 from volbench.validation.catalog.inventory import read_inventory
 from volbench.validation.data.checksums import Table, chunk_query, on_both, tables_of
 from volbench.validation.source.server import read_only
-from volbench.workload.process import process_cpu_s
 
 TIMES_FASTER_MIN = 1.4
 """Than the query before."""

@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import cluster_run  # noqa: E402
 
-from volbench.placement.docker.image_names import local_images, pick_server_image  # noqa: E402
-from volbench.store.run_directory import RunDirectory, find_runs  # noqa: E402
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image  # noqa: E402
+from volbench.results.store.run_directory import RunDirectory, find_runs  # noqa: E402
 
 OVERHEAD_S_MAX = 30.0
 AT_ONCE_RATIO_MAX = 1.3
@@ -110,17 +110,21 @@ def run(work: Path, words: Sequence[str]) -> list[Cell]:
     image = ["--set", f"engine.image={server.name}"] if server is not None else []
     command = [sys.executable, "-m", "volbench", "run", str(work / "suite.yaml"), *words, *image]
     subprocess.run(
-        [*command, "--out", str(results), "--yes"], check=True, timeout=RUN_S_MAX, stdout=subprocess.DEVNULL,
+        [*command, "--out", str(results), "--yes"],
+        check=True,
+        timeout=RUN_S_MAX,
+        stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(ROOT / "runner"), "VOLBENCH_CACHE": str(work / "cache")},
-    )  # fmt: skip
+    )
     (directory,) = find_runs(results)
     return cells_of(directory)
 
 
 def cells_of(directory: RunDirectory) -> list[Cell]:
     """By the journal: from before a cell is placed until its results are here."""
-    moments = {(event.event, event.cell_id): datetime.fromisoformat(event.at).timestamp()
-               for event in directory.events()}  # fmt: skip
+    moments = {
+        (event.event, event.cell_id): datetime.fromisoformat(event.at).timestamp() for event in directory.events()
+    }
     return [
         Cell(
             begun_s=moments["cell_started", result.cell_id],
@@ -140,12 +144,16 @@ def judge(contained: list[Cell], alone: list[Cell], at_once: list[Cell]) -> int:
     first_s = min(cell.begun_s for cell in at_once)
     all_s = max(cell.ended_s for cell in at_once) - first_s
     began_s = max(cell.begun_s for cell in at_once) - first_s
-    print(f"overhead of a cell: {overheads[0]:.1f} s in containers, {overheads[1]:.1f} s as a pod: "
-          f"{extra_s:.1f} s more (at most {OVERHEAD_S_MAX:.0f})")  # fmt: skip
+    print(
+        f"overhead of a cell: {overheads[0]:.1f} s in containers, {overheads[1]:.1f} s as a pod: "
+        f"{extra_s:.1f} s more (at most {OVERHEAD_S_MAX:.0f})"
+    )
     nodes = len({cell.node for cell in at_once})
-    print(f"{len(at_once)} cells on {nodes} nodes at once: {all_s:.1f} s, one alone {one_s:.1f} s: "
-          f"{all_s / one_s:.2f} times (at most {AT_ONCE_RATIO_MAX}); the last was begun {began_s:.1f} s after the "
-          f"first; overhead {overheads[2]:.1f} s")  # fmt: skip
+    print(
+        f"{len(at_once)} cells on {nodes} nodes at once: {all_s:.1f} s, one alone {one_s:.1f} s: "
+        f"{all_s / one_s:.2f} times (at most {AT_ONCE_RATIO_MAX}); the last was begun {began_s:.1f} s after the "
+        f"first; overhead {overheads[2]:.1f} s"
+    )
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     return int(extra_s > OVERHEAD_S_MAX or all_s > AT_ONCE_RATIO_MAX * one_s or nodes < len(at_once))
 

@@ -35,16 +35,16 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fake_api_server import NAMESPACE, PODS, FakeApiServer, serving  # noqa: E402
 from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
 
-from volbench.execute.run import Orchestrator  # noqa: E402
-from volbench.placement.interface import Job  # noqa: E402
-from volbench.placement.kubernetes import placement as placement_module  # noqa: E402
-from volbench.placement.kubernetes.manifests import AGENT, KEEPER  # noqa: E402
-from volbench.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
-from volbench.records.cell import CellResult, PreparedTemplate  # noqa: E402
-from volbench.records.run import PlannedCell, RunRecord  # noqa: E402
-from volbench.session.targets import make_target  # noqa: E402
-from volbench.store.files import write_record  # noqa: E402
-from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory  # noqa: E402
+from volbench.core.records.cell import CellResult, PreparedTemplate  # noqa: E402
+from volbench.core.records.run import PlannedCell, RunRecord  # noqa: E402
+from volbench.machine.placement.interface import Job  # noqa: E402
+from volbench.machine.placement.kubernetes import placement as placement_module  # noqa: E402
+from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER  # noqa: E402
+from volbench.machine.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
+from volbench.measure.execute.run import Orchestrator  # noqa: E402
+from volbench.measure.session.targets import make_target  # noqa: E402
+from volbench.results.store.files import write_record  # noqa: E402
+from volbench.results.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory  # noqa: E402
 
 REQUESTS_PER_CELL_MAX = 40
 REQUESTS_PER_S_MAX = 100
@@ -114,12 +114,18 @@ class Kubelets:
         agent = {"running": {}} if running else {"terminated": {"exitCode": 0}}
         states = [{"name": AGENT, "state": agent}, {"name": KEEPER, "state": {"running": {}}}]
         containers = [{"name": AGENT, "env": POD_VALUES}]
-        self._state.put(f"{PODS}/{name}", {
-            "metadata": {"name": name, "labels": made["spec"]["template"]["metadata"]["labels"],
-                         "creationTimestamp": made["metadata"]["creationTimestamp"]},
-            "spec": {"nodeName": node, "containers": containers, "affinity": {}},
-            "status": {"phase": "Running", "containerStatuses": states},
-        })  # fmt: skip
+        self._state.put(
+            f"{PODS}/{name}",
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": made["spec"]["template"]["metadata"]["labels"],
+                    "creationTimestamp": made["metadata"]["creationTimestamp"],
+                },
+                "spec": {"nodeName": node, "containers": containers, "affinity": {}},
+                "status": {"phase": "Running", "containerStatuses": states},
+            },
+        )
 
     def _node(self, affinity: dict[str, Any]) -> str:
         """Return the node that the pod must have, else the next one that nobody has."""
@@ -140,10 +146,15 @@ def plan(root: Path, nodes: int, cells: int) -> tuple[RunRecord, CellResult]:
         for name in VOLUMES
     )
     specs = tuple(spec.model_copy(update={"location": "fast"}) for spec in one.run.volumes)
-    run = one.run.model_copy(update={
-        "target": "kubernetes", "target_options": {"nodes": nodes, "parallel": nodes, "tools": "r/tools:1"},
-        "volumes": specs, "cells": planned, "suite": one.run.suite.model_copy(update={"repeats": repeats}),
-    })  # fmt: skip
+    run = one.run.model_copy(
+        update={
+            "target": "kubernetes",
+            "target_options": {"nodes": nodes, "parallel": nodes, "tools": "r/tools:1"},
+            "volumes": specs,
+            "cells": planned,
+            "suite": one.run.suite.model_copy(update={"repeats": repeats}),
+        }
+    )
     return run, one.results()[0]
 
 
@@ -158,10 +169,17 @@ def run_cells(nodes: int, cells: int) -> None:
         outcome = Orchestrator(directory, target, volumes).run()
         after = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    sys.stdout.write(json.dumps({
-        "done": len(outcome.done), "seconds": time.monotonic() - begun_s, "cpu_s": cpu_s,
-        "before_mib": before.ru_maxrss / 1024, "memory_mib": after.ru_maxrss / 1024,
-    }))  # fmt: skip
+    sys.stdout.write(
+        json.dumps(
+            {
+                "done": len(outcome.done),
+                "seconds": time.monotonic() - begun_s,
+                "cpu_s": cpu_s,
+                "before_mib": before.ru_maxrss / 1024,
+                "memory_mib": after.ru_maxrss / 1024,
+            }
+        )
+    )
 
 
 def writing_results(result: CellResult) -> type[KubernetesPlacement]:
@@ -198,12 +216,18 @@ def measure(nodes: int, cells: int, cell_s: float) -> Outcome:
     used = json.loads(answer.stdout)
     requests = {**state.requests, "exec": cells}
     return Outcome(
-        nodes=nodes, cells=cells, done=used["done"], left=len(left), seconds=round(used["seconds"], 1),
-        requests=requests, requests_per_cell=round(sum(requests.values()) / cells, 1),
+        nodes=nodes,
+        cells=cells,
+        done=used["done"],
+        left=len(left),
+        seconds=round(used["seconds"], 1),
+        requests=requests,
+        requests_per_cell=round(sum(requests.values()) / cells, 1),
         requests_per_s=round(sum(requests.values()) / used["seconds"], 1),
-        cpu=round(used["cpu_s"] / used["seconds"], 3), before_mib=round(used["before_mib"], 1),
+        cpu=round(used["cpu_s"] / used["seconds"], 3),
+        before_mib=round(used["before_mib"], 1),
         memory_mib=round(used["memory_mib"], 1),
-    )  # fmt: skip
+    )
 
 
 def faults(outcome: Outcome) -> Iterator[str]:

@@ -31,15 +31,15 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fake_api_server import JOBS, PODS, FakeApiServer, serving  # noqa: E402
 from kubernetes import client, watch  # noqa: E402
 
-from volbench.placement.interface import Job  # noqa: E402
-from volbench.placement.kubernetes import placement as placement_module  # noqa: E402
-from volbench.placement.kubernetes.manifests import AGENT, KEEPER, LABEL_ATTEMPT, cell_name  # noqa: E402
-from volbench.placement.kubernetes.options import KubernetesOptions  # noqa: E402
-from volbench.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
-from volbench.placement.kubernetes.run_watch import RunWatch  # noqa: E402
-from volbench.records.cell import CellSpec, DatasetSpec, ServerSpec  # noqa: E402
-from volbench.volume.cluster import Cluster, cluster_errors  # noqa: E402
-from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN  # noqa: E402
+from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec  # noqa: E402
+from volbench.machine.cluster.client import Cluster, cluster_errors  # noqa: E402
+from volbench.machine.placement.interface import Job  # noqa: E402
+from volbench.machine.placement.kubernetes import placement as placement_module  # noqa: E402
+from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, LABEL_ATTEMPT, cell_name  # noqa: E402
+from volbench.machine.placement.kubernetes.options import KubernetesOptions  # noqa: E402
+from volbench.machine.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
+from volbench.machine.placement.kubernetes.run_watch import RunWatch  # noqa: E402
+from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN  # noqa: E402
 
 RUN = "20260101T000000Z-lanes-abcdef"
 CHANGE_EVERY_S = 10
@@ -66,9 +66,13 @@ class PolledPlacement(KubernetesPlacement):
         core, follower = client.CoreV1Api(self._cluster.api), watch.Watch()
         with cluster_errors("watching"):
             for event in follower.stream(
-                core.list_namespaced_pod, self._cluster.namespace, label_selector=self._selector,
-                resource_version=self._own_version, timeout_seconds=1, _request_timeout=11,
-            ):  # fmt: skip
+                core.list_namespaced_pod,
+                self._cluster.namespace,
+                label_selector=self._selector,
+                resource_version=self._own_version,
+                timeout_seconds=1,
+                _request_timeout=11,
+            ):
                 self._pod = event["raw_object"]
                 self._own_version = self._pod["metadata"]["resourceVersion"]
         return self._pod
@@ -96,10 +100,17 @@ def pod(lane: int, turn: int) -> dict[str, Any]:
     """The lane's pod."""
     name = cell_name(RUN, cell_id(lane), 1)
     status = [
-        {"name": one, "image": "i", "imageID": "i@sha256:0", "ready": True, "restartCount": 0,
-         "state": {"running": {}}, "lastState": {}}
+        {
+            "name": one,
+            "image": "i",
+            "imageID": "i@sha256:0",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {}},
+            "lastState": {},
+        }
         for one in (AGENT, KEEPER)
-    ]  # fmt: skip
+    ]
     labels = {LABEL_RUN: RUN, LABEL_CELL: cell_id(lane), LABEL_ATTEMPT: "1"}
     return {
         "metadata": {"name": name, "labels": labels, "managedFields": FIELDS},
@@ -120,9 +131,17 @@ def run_lanes(kind: str, lanes: int, seconds: float) -> None:
 
     def look(lane: int, out: Path) -> None:
         cell = CellSpec(
-            run_id=RUN, cell_id=cell_id(lane), suite="s", volume="v", block=0, repeat=1, seed=1,
-            server=ServerSpec(), dataset=DatasetSpec(), steps=(),
-        )  # fmt: skip
+            run_id=RUN,
+            cell_id=cell_id(lane),
+            suite="s",
+            volume="v",
+            block=0,
+            repeat=1,
+            seed=1,
+            server=ServerSpec(),
+            dataset=DatasetSpec(),
+            steps=(),
+        )
         out.mkdir()
         job = Job(kind="run", cell=cell, out=out, supervisor_script=b"", volume=None)
         placement = make(cluster, job, options, watch=shared)
@@ -167,10 +186,14 @@ def measure(kind: str, lanes: int, seconds: float) -> Outcome:
         changing.join()
     used = json.loads(answer.stdout)
     return Outcome(
-        kind=kind, lanes=lanes, seconds=seconds, requests=dict(state.requests),
-        requests_per_s=round(state.requests.total() / seconds, 2), cpu=round(used["cpu_s"] / seconds, 3),
+        kind=kind,
+        lanes=lanes,
+        seconds=seconds,
+        requests=dict(state.requests),
+        requests_per_s=round(state.requests.total() / seconds, 2),
+        cpu=round(used["cpu_s"] / seconds, 3),
         memory_mib=round(used["memory_mib"], 1),
-    )  # fmt: skip
+    )
 
 
 def faults(before: Outcome, after: Outcome) -> Iterator[str]:

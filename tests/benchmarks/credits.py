@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.analysis.credits.answer import Question, answer
-from volbench.analysis.credits.history import Assumed
-from volbench.analysis.credits.prices import load_prices
-from volbench.analysis.credits.sources import read_history
+from volbench.results.credits.answer import Question, answer
+from volbench.results.credits.history import Assumed
+from volbench.results.credits.prices import load_prices
+from volbench.results.credits.sources import read_history
 
 LIMIT_S = 2.0
 MINUTES = 365 * 24 * 60

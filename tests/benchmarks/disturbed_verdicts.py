@@ -23,8 +23,8 @@ from functools import cache
 
 import numpy as np
 
-from volbench.analysis.comparison import Row, compare
-from volbench.analysis.statistics import RUNS_MIN
+from volbench.results.compare.comparison import Row, compare
+from volbench.results.stats.statistics import RUNS_MIN
 
 ALPHA = 0.05
 
@@ -69,11 +69,17 @@ def simulated(draw: np.random.Generator, scenario: Scenario, ratio: float) -> It
                 ("latency_ms_p95", "ms", p95, (p95 / (1 + 2 * bound), p95)),
             ):
                 yield Row(
-                    step="s", parameters={}, metric=metric, unit=unit,
-                    better="higher" if metric == "tps" else "lower", volume=volume, cell=f"{volume}{number}",
-                    value=float(value), valid=not disturbed,
+                    step="s",
+                    parameters={},
+                    metric=metric,
+                    unit=unit,
+                    better="higher" if metric == "tps" else "lower",
+                    volume=volume,
+                    cell=f"{volume}{number}",
+                    value=float(value),
+                    valid=not disturbed,
                     bounds=(float(ends[0]), float(ends[1])) if disturbed else None,
-                )  # fmt: skip
+                )
 
 
 JUDGES: dict[str, Callable[[list[Row]], list[Row]]] = {

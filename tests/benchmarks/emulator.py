@@ -29,12 +29,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from emulated_volumes import can_have_requests_over_io_uring, requests_over_io_uring
 
-from volbench.profile.resolve import ResolvedVolume, resolve
-from volbench.volume.emulated.attachments import attachments, process_start_ticks
-from volbench.volume.emulated.commands import run
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.volume.facts.discovery import discover
-from volbench.volume.facts.host import memory_bytes
+from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.machine.host.host import memory_bytes
+from volbench.machine.volume.emulated.attachments import attachments, process_start_ticks
+from volbench.machine.volume.emulated.commands import run
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.facts.discovery import discover
 
 OVER_URING = "bench-uring"
 TITLES = {"bench": "zero delay", OVER_URING: "zero delay over io_uring"}
@@ -75,10 +75,21 @@ class Fio:
 
 def fio(file: str, *, seconds: float, depth: int, size: str = "4k", kind: str = "randread") -> Fio:
     argv = [
-        "fio", "--name=figure", f"--filename={file}", "--direct=1", "--ioengine=libaio", f"--rw={kind}",
-        f"--bs={size}", f"--iodepth={depth}", f"--runtime={seconds * 1000:.0f}ms", "--time_based",
-        "--output-format=json", "--norandommap", "--percentile_list=50:99", f"--nice={HIGHEST_PRIORITY}",
-    ]  # fmt: skip
+        "fio",
+        "--name=figure",
+        f"--filename={file}",
+        "--direct=1",
+        "--ioengine=libaio",
+        f"--rw={kind}",
+        f"--bs={size}",
+        f"--iodepth={depth}",
+        f"--runtime={seconds * 1000:.0f}ms",
+        "--time_based",
+        "--output-format=json",
+        "--norandommap",
+        "--percentile_list=50:99",
+        f"--nice={HIGHEST_PRIORITY}",
+    ]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=seconds + 60)
     if done.returncode != 0:
         sys.exit(f"{' '.join(argv)}: {done.stderr.decode()}{done.stdout.decode()[:500]}")
@@ -101,8 +112,13 @@ def limit(unit: str, rate: float) -> dict[str, Any]:
     resource = "iops" if unit == "io" else "throughput"
     burst = rate / 100
     return {
-        "name": unit, "scope": "volume", "resource": resource, "unit": unit, "rate_per_s": rate, "burst": burst,
-    }  # fmt: skip
+        "name": unit,
+        "scope": "volume",
+        "resource": resource,
+        "unit": unit,
+        "rate_per_s": rate,
+        "burst": burst,
+    }
 
 
 def latency(median_us: float, p99_us: float) -> dict[str, Any]:
@@ -139,8 +155,17 @@ class Bench:
         """Write most of each image, through a file of its file system, so that reads reach the disk."""
         for name in self.names:
             with self.volume(name, limits=[], latency={}) as (subject, _):
-                run(["dd", "if=/dev/urandom", f"of={subject.data}/file", "bs=1M", f"count={FILE_MIB}",
-                     "oflag=direct"], timeout_s=120)  # fmt: skip
+                run(
+                    [
+                        "dd",
+                        "if=/dev/urandom",
+                        f"of={subject.data}/file",
+                        "bs=1M",
+                        f"count={FILE_MIB}",
+                        "oflag=direct",
+                    ],
+                    timeout_s=120,
+                )
 
     def overhead(self) -> None:
         """Plain loop and emulator on like images in turns: a busy machine changes from one second to the next."""
@@ -170,8 +195,13 @@ class Bench:
             for depth in DEPTHS[1:]:
                 most = median(many.iops for many in seen[name, depth])
                 asked = ASKED_IOPS.get((name, depth))
-                self.note(f"{title}, queue depth {depth}", most, "IOPS", f">= {asked}" if asked else "",
-                          most >= asked if asked else None)  # fmt: skip
+                self.note(
+                    f"{title}, queue depth {depth}",
+                    most,
+                    "IOPS",
+                    f">= {asked}" if asked else "",
+                    most >= asked if asked else None,
+                )
         for name in self.names:
             pairs = list(zip(seen[name, 1], seen["plain", 1], strict=True))
             added = median(ours.p50_us - plain.p50_us for ours, plain in pairs)
@@ -179,8 +209,13 @@ class Bench:
             self.note(f"{TITLES[name]}, added at queue depth 1", added, "us", f"<= {limit_us}", added <= limit_us)
             each = cpu[name] / sum(many.ios for many in seen[name, 32]) * 1e6
             most_us = 9 if name == OVER_URING else None
-            self.note(f"{TITLES[name]}, queue depth 32: CPU of an operation", each, "us",
-                      f"<= {most_us}" if most_us else "", each <= most_us if most_us else None)  # fmt: skip
+            self.note(
+                f"{TITLES[name]}, queue depth 32: CPU of an operation",
+                each,
+                "us",
+                f"<= {most_us}" if most_us else "",
+                each <= most_us if most_us else None,
+            )
             shares = [ours.iops / plain.iops for ours, plain in zip(seen[name, 32], seen["plain", 32], strict=True)]
             self.note(
                 f"{TITLES[name]}, queue depth 32: share of the plain loop's", 100 * median(shares), "%", "", None

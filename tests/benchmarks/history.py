@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).p
 
 from synthetic_history import slower_from, write_history  # noqa: E402
 
-from volbench.site.build import build_site  # noqa: E402
+from volbench.results.site.build import build_site  # noqa: E402
 
 RUNS = 1000
 SUITES = 10

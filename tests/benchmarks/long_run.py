@@ -28,10 +28,10 @@ sys.path.insert(0, str(SUPPORT))
 
 from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
 
-from volbench.records.steps.oltp import OltpStep  # noqa: E402
-from volbench.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
-from volbench.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
-from volbench.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402
+from volbench.core.records.steps.oltp import OltpStep  # noqa: E402
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
+from volbench.results.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
+from volbench.results.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402
 
 SECONDS_MAX = 8.0
 BYTES_MAX = 1 << 30
@@ -113,7 +113,7 @@ def _widen(path: Path, metrics: int) -> None:
 
 
 def _report(path: Path) -> int:
-    from volbench.report.render import write_reports  # noqa: PLC0415 - its import is part of what is timed
+    from volbench.results.report.render import write_reports  # noqa: PLC0415 - its import is part of what is timed
 
     report, _ = write_reports(RunDirectory.open(path))
     print(report.summary.sentence)

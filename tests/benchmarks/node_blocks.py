@@ -26,10 +26,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.comparison import Row, compare
-from volbench.analysis.comparison_summary import summarise
-from volbench.analysis.ranks.null import block_weights, null_tails
-from volbench.analysis.sequential import CELLS_MIN, look_level
+from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison_summary import summarise
+from volbench.results.stats.ranks.null import block_weights, null_tails
+from volbench.results.stats.sequential import CELLS_MIN, look_level
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Log deviations of `count` cells, shape (count,), with standard deviation about 1."""
@@ -112,13 +112,21 @@ def named(values: Values, nodes: list[list[int]], *, within: bool, sequential: b
     """Whether the report names a difference."""
     rows = [
         Row(
-            step="step", parameters={}, metric=metric, unit="", better=better, volume=volume,  # type: ignore[arg-type]
-            cell=f"{volume}-{number}", value=float(math.exp(value)), rank=rank, node=f"n{node}" if within else "",
+            step="step",
+            parameters={},
+            metric=metric,
+            unit="",
+            better=better,  # type: ignore[arg-type]
+            volume=volume,
+            cell=f"{volume}-{number}",
+            value=float(math.exp(value)),
+            rank=rank,
+            node=f"n{node}" if within else "",
         )
         for volume, of_volume, of_cells in zip("ab", values, nodes, strict=True)
         for rank, (metric, better) in enumerate((("tps", "higher"), ("latency_ms_p95", "lower")))
         for number, (node, value) in enumerate(zip(of_cells, of_volume[rank], strict=True))
-    ]  # fmt: skip
+    ]
     (pair,) = summarise(compare(rows, ["a", "b"], sequential=sequential))
     return pair.verdict in ("candidate_better", "candidate_worse", "mixed")
 
@@ -165,10 +173,11 @@ def simulate(condition: Condition, *, families: int, seed: int) -> Outcome:
     drawn = [simulated_values(condition, np.random.default_rng([seed, family])) for family in range(count)]
     values, nodes = np.array([one for one, _ in drawn]), drawn[0][1]
     return Outcome(
-        condition=condition.name, families=count,
+        condition=condition.name,
+        families=count,
         within=named_share(condition, values, nodes, within=True),
         without=named_share(condition, values[:part], nodes, within=False),
-    )  # fmt: skip
+    )
 
 
 def faults(outcome: Outcome, condition: Condition) -> Iterator[str]:

@@ -29,7 +29,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).p
 from mysql_container import mysql_container  # noqa: E402
 from scratch_server import scratch_server  # noqa: E402
 
-from volbench.engine.connection import Account, connection, rows  # noqa: E402
+from volbench.machine.engine.connection import Account, connection, rows  # noqa: E402
 
 WATCH = "watch"
 THREAD = "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = 'watch'"
@@ -83,10 +83,20 @@ def served(flavor: str, directory: Path) -> Iterator[Account]:
 
 def sysbench(account: Account, threads: int, *command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["sysbench", f"--mysql-socket={account.socket}", "--mysql-user=root", "--mysql-db=app", "--tables=4",
-         "--table-size=20000", f"--threads={threads}", "--db-ps-mode=disable", "oltp_read_write", *command],
+        [
+            "sysbench",
+            f"--mysql-socket={account.socket}",
+            "--mysql-user=root",
+            "--mysql-db=app",
+            "--tables=4",
+            "--table-size=20000",
+            f"--threads={threads}",
+            "--db-ps-mode=disable",
+            "oltp_read_write",
+            *command,
+        ],
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
 
 
 def block(
@@ -157,8 +167,9 @@ def observed(account: Account, out: Path) -> Iterator[tuple[int, int, Callable[[
     dsn = f"mysql://{WATCH}@localhost?socket={account.socket}"
     process = subprocess.Popen(
         [sys.executable, "-m", "volbench", "observe", "--server", dsn, "--out", str(out), "--on", "p95 > 10s"],
-        stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "runner")},
-    )  # fmt: skip
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "runner")},
+    )
     try:
         while not (out / "ring").exists() or not rows(account, THREAD):
             assert process.poll() is None

@@ -30,9 +30,9 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).p
 
 from scratch_server import ScratchServer  # noqa: E402
 
-from volbench.profile.resolve import resolve  # noqa: E402
-from volbench.volume.emulated.teardown import take_down  # noqa: E402
-from volbench.volume.emulated.volume import EmulatedVolume  # noqa: E402
+from volbench.core.profile.resolve import resolve  # noqa: E402
+from volbench.machine.volume.emulated.teardown import take_down  # noqa: E402
+from volbench.machine.volume.emulated.volume import EmulatedVolume  # noqa: E402
 
 KINDS = {
     "stall": "storage.stall",
@@ -48,18 +48,36 @@ TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s"
 
 def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["sysbench", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=app", "--tables=4",
-         f"--table-size={ROWS}", "--threads=4", "--db-ps-mode=disable", "oltp_read_write", *words],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            "sysbench",
+            f"--mysql-socket={server.socket}",
+            "--mysql-user=root",
+            "--mysql-db=app",
+            "--tables=4",
+            f"--table-size={ROWS}",
+            "--threads=4",
+            "--db-ps-mode=disable",
+            "oltp_read_write",
+            *words,
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def fio(volume: EmulatedVolume) -> list[str]:
     """Random reads past the page cache, more than the volume gives."""
     return [
-        "fio", "--name=neighbour", f"--directory={volume.data}", "--size=256M", "--rw=randread", "--bs=16k",
-        "--direct=1", "--ioengine=libaio", "--iodepth=16",
-    ]  # fmt: skip
+        "fio",
+        "--name=neighbour",
+        f"--directory={volume.data}",
+        "--size=256M",
+        "--rw=randread",
+        "--bs=16k",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=16",
+    ]
 
 
 def one_round(kind: str, after_s: float, rate: int) -> dict[str, Any]:
@@ -71,9 +89,13 @@ def one_round(kind: str, after_s: float, rate: int) -> dict[str, Any]:
             place = volume.data / "server"
             place.mkdir()
             server = ScratchServer(
-                base, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT", "--log-bin=bin",
-                "--sync-binlog=1", data_on=place,
-            )  # fmt: skip
+                base,
+                "--innodb-flush-log-at-trx-commit=1",
+                "--innodb-flush-method=O_DIRECT",
+                "--log-bin=bin",
+                "--sync-binlog=1",
+                data_on=place,
+            )
             server.create()
             server.start()
             try:
@@ -95,10 +117,21 @@ def _observed(
     assert sysbench(server, "prepare").wait(300) == 0
     load = sysbench(server, f"--rate={rate}", "--time=0", "run")
     watching = subprocess.Popen(
-        [sys.executable, "-m", "volbench", "observe", "--allow-privileged", "--server", f"mysql://root@localhost?socket={server.socket}",
-         "--out", str(out), "--quiet", *(word for one in TRIGGERS for word in ("--on", one))],
+        [
+            sys.executable,
+            "-m",
+            "volbench",
+            "observe",
+            "--allow-privileged",
+            "--server",
+            f"mysql://root@localhost?socket={server.socket}",
+            "--out",
+            str(out),
+            "--quiet",
+            *(word for one in TRIGGERS for word in ("--on", one)),
+        ],
         env={**os.environ, "PYTHONPATH": "runner"},
-    )  # fmt: skip
+    )
     try:
         time.sleep(after_s)
         made_at = time.time()
@@ -115,8 +148,9 @@ def _observed(
         else:
             subprocess.run(
                 ["mysqldump", f"--socket={server.socket}", "--user=root", "--single-transaction", "app"],
-                stdout=subprocess.DEVNULL, check=True,
-            )  # fmt: skip
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         time.sleep(AFTER_S)
     finally:
         watching.send_signal(signal.SIGINT)
@@ -124,9 +158,12 @@ def _observed(
         load.terminate()
         load.wait()
     subprocess.run(
-        [sys.executable, "-m", "volbench", "observe", "report", str(out)], check=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "runner"},
-    )  # fmt: skip
+        [sys.executable, "-m", "volbench", "observe", "report", str(out)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": "runner"},
+    )
     return judged(KINDS[kind], json.loads((out / "report.json").read_text()), made_at)
 
 

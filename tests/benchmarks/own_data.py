@@ -29,7 +29,7 @@ import film_shop
 from mysql_container import mysql_container
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account, rows
+from volbench.machine.engine.connection import Account, rows
 
 BYTES_MIN = 10**9
 ROWS = 3_300_000
@@ -74,12 +74,25 @@ def main() -> int:
         SUITE.format(
             place=wanted.dir, repeats=wanted.repeats, flavor=wanted.flavor, pool=wanted.pool, seconds=wanted.seconds
         )
-    )  # fmt: skip
+    )
     target = "docker" if wanted.flavor == "mysql" else "local"
     command = [
-        sys.executable, "-m", "volbench", "run", str(suite), "--target", target, "--volume", f"a={wanted.a}",
-        "--volume", f"b={wanted.b}", "--out", str(wanted.dir / "results"), "--yes", "--json",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "volbench",
+        "run",
+        str(suite),
+        "--target",
+        target,
+        "--volume",
+        f"a={wanted.a}",
+        "--volume",
+        f"b={wanted.b}",
+        "--out",
+        str(wanted.dir / "results"),
+        "--yes",
+        "--json",
+    ]
     started_s = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 6):  # 6: no verdict

@@ -43,8 +43,9 @@ cpu_s = (time.process_time() - started_s) / {times}
 print()  # DuckDB's progress bar ends without a line feed
 print(json.dumps([cpu_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
-_SERIES = "from volbench.store.series import read_series"
-_DIRECTORY = "from volbench.store.run_directory import RunDirectory\n"
+_SERIES = "from volbench.results.store.series import read_series"
+_COMPARE = "from volbench.results.report.cross_run import compare_runs"
+_DIRECTORY = "from volbench.results.store.run_directory import RunDirectory\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,21 +62,37 @@ class Task:
 
 
 SHORT = Task(
-    name="series file of a short cell", imports=_SERIES, code="read_series(path)", times=20,
-    seconds_max=0.004, ratio_min=4.0,
-)  # fmt: skip
+    name="series file of a short cell",
+    imports=_SERIES,
+    code="read_series(path)",
+    times=20,
+    seconds_max=0.004,
+    ratio_min=4.0,
+)
 LONG = Task(
-    name="series of 1.73 million rows", imports=_SERIES, code="read_series(path)", seconds_max=0.6, ratio_min=4.0,
+    name="series of 1.73 million rows",
+    imports=_SERIES,
+    code="read_series(path)",
+    seconds_max=0.6,
+    ratio_min=4.0,
     mib_max=260.0,
-)  # fmt: skip
+)
 REPORT = Task(
-    name="report of ten cells", imports=f"{_DIRECTORY}from volbench.report.render import write_reports",
-    code="write_reports(RunDirectory.open(path))", seconds_max=1.0, ratio_min=3.0, times=2,
-)  # fmt: skip
+    name="report of ten cells",
+    imports=f"{_DIRECTORY}from volbench.results.report.render import write_reports",
+    code="write_reports(RunDirectory.open(path))",
+    seconds_max=1.0,
+    ratio_min=3.0,
+    times=2,
+)
 COMPARE = Task(
-    name="comparison of ten cells", imports=f"{_DIRECTORY}from volbench.report.cross_run import compare_runs",
-    code="compare_runs([RunDirectory.open(path)])", seconds_max=0.1, ratio_min=3.0, times=5,
-)  # fmt: skip
+    name="comparison of ten cells",
+    imports=f"{_DIRECTORY}{_COMPARE}",
+    code="compare_runs([RunDirectory.open(path)])",
+    seconds_max=0.1,
+    ratio_min=3.0,
+    times=5,
+)
 
 
 def main() -> int:
@@ -100,9 +117,14 @@ def _ten_cells(tree: Path, place: Path) -> Path:
     )
     path = os.pathsep.join((str(tree / "runner"), str(tree / "tests" / "support")))
     done = subprocess.run(
-        [sys.executable, "-c", code, str(place)], capture_output=True, text=True, check=True, timeout=900,
-        env={**os.environ, "PYTHONPATH": path}, cwd=tree,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(place)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=900,
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tree,
+    )
     return Path(done.stdout.splitlines()[-1])
 
 
@@ -120,8 +142,10 @@ def _judged(task: Task, path: Path, older_path: Path | None, before: Path | None
     beside = (
         "no older commit" if ratio is None else f"{ratio:.1f} times as fast as before (at least {task.ratio_min:g})"
     )
-    print(f"{task.name}: {seconds * 1000:.1f} ms CPU (at most {task.seconds_max * 1000:g}), {beside}; "
-          f"peak {mib:.0f} MiB (at most {task.mib_max:g})")  # fmt: skip
+    print(
+        f"{task.name}: {seconds * 1000:.1f} ms CPU (at most {task.seconds_max * 1000:g}), {beside}; "
+        f"peak {mib:.0f} MiB (at most {task.mib_max:g})"
+    )
     is_slow = seconds > task.seconds_max if ratio is None else ratio < task.ratio_min
     return int(is_slow or mib > task.mib_max)
 
@@ -131,9 +155,14 @@ def _measured(task: Task, path: Path, tree: Path) -> tuple[float, float]:
     code = _MEASURED.format(imports=task.imports, task=task.code, times=task.times)
     environment = {**os.environ, "PYTHONPATH": str(tree / "runner"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=900,
-        env=environment, cwd=tree,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=900,
+        env=environment,
+        cwd=tree,
+    )
     figures: Any = json.loads(done.stdout.splitlines()[-1])
     return figures[0], figures[1]
 

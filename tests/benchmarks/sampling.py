@@ -19,14 +19,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scratch_server import scratch_server
 
-from volbench.engine.connection import account_from, read_option_file
-from volbench.engine.sysbench.config import sysbench_config
-from volbench.sample.config import SamplingConfig
-from volbench.sample.controller import SamplingProcess
-from volbench.sample.quality import source_quality
-from volbench.sample.raw import Tick, read_raw
-from volbench.sample.rows import series_rows
-from volbench.volume.facts.discovery import discover
+from volbench.machine.engine.connection import account_from, read_option_file
+from volbench.machine.engine.sysbench.config import sysbench_config
+from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.controller import SamplingProcess
+from volbench.measure.sample.quality import source_quality
+from volbench.measure.sample.raw import Tick, read_raw
+from volbench.measure.sample.rows import series_rows
 
 CPU_MS_PER_TICK_MAX = 10.0
 

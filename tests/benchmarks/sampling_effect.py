@@ -30,9 +30,9 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.analysis.statistics import shift_of
-from volbench.store.run_directory import SERIES_FILE
-from volbench.store.series import Series, read_series
+from volbench.results.stats.statistics import shift_of
+from volbench.results.store.run_directory import SERIES_FILE
+from volbench.results.store.series import Series, read_series
 
 CELL_TIMEOUT_S = 300
 BLOCK_S = 4.0
@@ -41,7 +41,7 @@ SETTLED_S = 1.5
 WARMED_S = 6.0
 """The suite's warm-up, and sysbench's start."""
 LOSS_MAX, LOSS_POSSIBLE_MAX = 0.01, 0.05
-SAMPLER = "volbench.sample.process"
+SAMPLER = "volbench.measure.sample.process"
 WITHOUT_STATEMENT_CPU = "engine.config.performance_schema_consumer_events_statements_cpu=false"
 
 

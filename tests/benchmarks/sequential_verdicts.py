@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.comparison import Row, compare
-from volbench.analysis.comparison_summary import PairSummary, summarise
-from volbench.analysis.sequential import CELLS_MAX, CELLS_MIN
+from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison_summary import PairSummary, summarise
+from volbench.results.stats.sequential import CELLS_MAX, CELLS_MIN
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Log deviations of `count` cells, shape (count,), with standard deviation about 1."""
@@ -104,10 +104,17 @@ def simulated_rows(condition: Condition, draw: np.random.Generator) -> list[list
                 for block, value in enumerate(values):
                     blocks[block].append(
                         Row(
-                            step=f"step-{step}", parameters={}, metric=name, unit="", better=better,  # type: ignore[arg-type]
-                            volume=volume, cell=f"{volume}-{block}", value=float(value), rank=rank,
+                            step=f"step-{step}",
+                            parameters={},
+                            metric=name,
+                            unit="",
+                            better=better,  # type: ignore[arg-type]
+                            volume=volume,
+                            cell=f"{volume}-{block}",
+                            value=float(value),
+                            rank=rank,
                         )
-                    )  # fmt: skip
+                    )
     return blocks
 
 
@@ -132,9 +139,13 @@ def simulate(condition: Condition, *, families: int, seed: int) -> Outcome:
         right += pair.verdict == ("candidate_worse" if condition.ratio < 1 else "equivalent")
         undecided += pair.verdict == "inconclusive"
     return Outcome(
-        condition=condition.name, families=families, named=named / families, right=right / families,
-        cells=cells / families, undecided=undecided / families,
-    )  # fmt: skip
+        condition=condition.name,
+        families=families,
+        named=named / families,
+        right=right / families,
+        cells=cells / families,
+        undecided=undecided / families,
+    )
 
 
 def faults(outcome: Outcome, condition: Condition) -> Iterator[str]:

@@ -56,7 +56,7 @@ _STATEMENTS = """
 import sys
 from pathlib import Path
 from volbench.validation.queries.classes import query_classes
-from volbench.workload.replay.slowlog import slow_log
+from volbench.measure.workload.replay.slowlog import slow_log
 with slow_log(Path(sys.argv[1])) as log:
     query_classes(log, ["shop", "sbtest"])
 """
@@ -167,9 +167,17 @@ def _recorded(directory: Path) -> Path:
 
 def _load(socket: str) -> None:
     sysbench = (
-        "sysbench", "oltp_read_write", f"--mysql-socket={socket}", "--mysql-user=root", "--mysql-db=shop",
-        "--tables=2", "--table-size=2000", "--threads=2", "--time=120", "--events=1500",
-    )  # fmt: skip
+        "sysbench",
+        "oltp_read_write",
+        f"--mysql-socket={socket}",
+        "--mysql-user=root",
+        "--mysql-db=shop",
+        "--tables=2",
+        "--table-size=2000",
+        "--threads=2",
+        "--time=120",
+        "--events=1500",
+    )
     for more in (("prepare",), ("--db-ps-mode=disable", "run"), ("run",)):
         subprocess.run([*sysbench, *more], check=True, stdout=subprocess.DEVNULL, timeout=300)
 

@@ -3,7 +3,7 @@
 Run it: `python tests/benchmarks/small_files.py [--dir /var/tmp] [--files 38000] [--mb 800] [--rounds 5]`; exit 1 is
 above 1.2 times the time of cp. Both copy the same tree out of the page cache and sync nothing; they take turns and
 go first in turn, and the best round of each counts, since whatever else the machine does can only add time. Each
-round begins with the machine's caches dropped where that is permitted (see `volume/deleted_inodes.py`),
+round begins with the machine's caches dropped where that is permitted (see `machine/volume/deleted_inodes.py`),
 and the tree read once: after the removal of a round's files cp took ten times as long on ext4.
 """
 
@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from volbench.records.steps.small_files import SmallFilesStep
-from volbench.volume.deleted_inodes import forget_deleted_inodes
-from volbench.workload.file_steps.file_tree import (
+from volbench.core.records.steps.small_files import SmallFilesStep
+from volbench.machine.volume.deleted_inodes import forget_deleted_inodes
+from volbench.measure.workload.file_steps.file_tree import (
     Content,
     SmallFile,
     copy_job,
@@ -30,7 +30,7 @@ from volbench.workload.file_steps.file_tree import (
     planned_tree,
     read_job,
 )
-from volbench.workload.timed import timed_operations
+from volbench.measure.workload.timed import timed_operations
 
 RATIO_MAX = 1.2
 

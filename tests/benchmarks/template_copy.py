@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from volbench.volume.coldness import evict
-from volbench.volume.copying import copy_tree
+from volbench.machine.volume.coldness import evict
+from volbench.machine.volume.copying import copy_tree
 
 RATIO_MIN = 0.8
 _SMALL_FILES = 100

@@ -25,10 +25,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.comparison import Comparison, Row, compare
-from volbench.analysis.comparison_summary import summarise
-from volbench.analysis.ranks.sample_size import runs_needed
-from volbench.analysis.statistics import Better
+from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.comparison_summary import summarise
+from volbench.results.stats.ranks.sample_size import runs_needed
+from volbench.results.stats.statistics import Better
 
 SECONDS = 300
 AUTOCORRELATION = 0.9
@@ -94,13 +94,19 @@ def compared(cells: NDArray[np.float64], metrics: int) -> list[Comparison]:
     """The comparisons of one family; `cells` has shape (2, runs, 3)."""
     rows = [
         Row(
-            step="oltp", parameters={}, metric=name, unit=unit, better=better, volume="ab"[volume],
-            cell=f"{volume}-{run}", value=float(cells[volume, run, column]),
+            step="oltp",
+            parameters={},
+            metric=name,
+            unit=unit,
+            better=better,
+            volume="ab"[volume],
+            cell=f"{volume}-{run}",
+            value=float(cells[volume, run, column]),
         )
         for column, (name, unit, better) in enumerate(METRICS[:metrics])
         for volume in (0, 1)
         for run in range(cells.shape[1])
-    ]  # fmt: skip
+    ]
     return compare(rows, ["a", "b"])
 
 

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from volbench.analysis.explain.accounts.demand import Demand, Unpredictable, demand_of
-from volbench.analysis.explain.accounts.what_if import Outlook, other_volume, predict
-from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.evidence.align import median as median_of
-from volbench.analysis.explain.run import cases_of
-from volbench.store.loaded_run import load_run
-from volbench.store.run_directory import RunDirectory
+from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.what_if import Outlook, other_volume, predict
+from volbench.results.explain.case import Case
+from volbench.results.explain.run import cases_of
+from volbench.results.stats.grid import median as median_of
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
 
 ERROR_MAX, NEAR = 0.20, 0.15
 RUN_TIMEOUT_S = 300

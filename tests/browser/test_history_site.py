@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from synthetic_history import slower_from, write_history
 
-from volbench.site.build import build_site
+from volbench.results.site.build import build_site
 
 pytestmark = pytest.mark.browser
 

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from explain import page as lab_page
-from volbench.records.goals.gate import ConditionRow, Gate, GroupRow
-from volbench.records.validation.result import Validation
-from volbench.report.formats.gate import render_gate
-from volbench.report.formats.validation import validation_html
+from volbench.core.records.goals.gate import ConditionRow, Gate, GroupRow
+from volbench.core.records.validation.result import Validation
+from volbench.results.report.formats.gate import render_gate
+from volbench.results.report.formats.validation import validation_html
 
 pytestmark = pytest.mark.browser
 
@@ -27,11 +27,21 @@ def gate_page() -> str:
         check="latency_ms_p95 <= 20 ms", where="policy.yaml:3", rationale=LONG, decision="no-go", groups=(group,)
     )
     gate = Gate(
-        decision="no-go", reason="one condition does not hold", policy="move", policy_sha256="0" * 64,
-        run_id="20260302T093000Z-compare-0a1b2c", suite="compare", report_sha256="1" * 64, current="a",
-        candidates=("b",), emulated=(), complete=True, confidence=0.95, conditions=(condition,),
+        decision="no-go",
+        reason="one condition does not hold",
+        policy="move",
+        policy_sha256="0" * 64,
+        run_id="20260302T093000Z-compare-0a1b2c",
+        suite="compare",
+        report_sha256="1" * 64,
+        current="a",
+        candidates=("b",),
+        emulated=(),
+        complete=True,
+        confidence=0.95,
+        conditions=(condition,),
         volbench_version="0.2.0",
-    )  # fmt: skip
+    )
     return render_gate(gate, "html")
 
 

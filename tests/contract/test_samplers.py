@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.records.sources import SAMPLED, SOURCES
-from volbench.sample.config import SamplingConfig
-from volbench.sample.device import cgroup_io
-from volbench.sample.device.cgroup_io import CgroupIoAccount
-from volbench.sample.device.ebs_nvme import EbsNvme, admin_command
-from volbench.sample.device.mountstats import MountStats
-from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.sample.parsers import performance_schema as parse
-from volbench.sample.parsers.diskstats import parse_diskstats
-from volbench.sample.parsers.ebs_csi import parse_exposition
-from volbench.sample.parsers.emulator import parse_counters
-from volbench.sample.parsers.innodb import parse_status
-from volbench.sample.server.performance_schema import STATEMENT_BUCKET
-from volbench.sample.sources import SAMPLERS, lanes_of
+from volbench.core.records.sources import SAMPLED, SOURCES
+from volbench.measure.sample.cgroup import cgroup_io
+from volbench.measure.sample.cgroup.cgroup_io import CgroupIoAccount
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.device.ebs_nvme import EbsNvme, admin_command
+from volbench.measure.sample.device.mountstats import MountStats
+from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
+from volbench.measure.sample.parsers import performance_schema as parse
+from volbench.measure.sample.parsers.diskstats import parse_diskstats
+from volbench.measure.sample.parsers.ebs_csi import parse_exposition
+from volbench.measure.sample.parsers.emulator import parse_counters
+from volbench.measure.sample.parsers.innodb import parse_status
+from volbench.measure.sample.server.performance_schema import STATEMENT_BUCKET
+from volbench.measure.sample.sources import SAMPLERS, lanes_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sample"
 NOWHERE = SamplingConfig(raw_file="unused", zero_monotonic_ns=0)
@@ -203,11 +203,14 @@ NOT_IN_FIXTURES = {
         "metadata_lock_current_waits",  # of sessions that stand still: unit/sample/test_server_sources.py
         "buffer_pool_write_requests_per_s",  # recorded before it was asked for: unit/sample/test_innodb_counters.py
     },
-    "performance_schema": {  # read of observed servers only: tests/unit/sample/test_own_account.py
-        "query_rows_examined_per_s", "query_rows_sent_per_s", "query_rows_affected_per_s",
-        "query_tmp_disk_tables_per_s", "program_connections",
+    "performance_schema": {  # read of observed servers only: tests/unit/measure/sample/test_own_account.py
+        "query_rows_examined_per_s",
+        "query_rows_sent_per_s",
+        "query_rows_affected_per_s",
+        "query_tmp_disk_tables_per_s",
+        "program_connections",
     },
-}  # fmt: skip
+}
 
 
 @every_sampler

@@ -14,23 +14,23 @@ from pathlib import Path
 import cluster_run
 import pytest
 
-from volbench.engine.supervisor import supervisor_script
-from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
-from volbench.placement.docker.target import DockerTarget
-from volbench.placement.interface import Job, Target
-from volbench.placement.kubernetes.options import KubernetesOptions
-from volbench.placement.kubernetes.target import KubernetesTarget
-from volbench.placement.local import LocalTarget
-from volbench.placement.workspace import Workspace
-from volbench.profile.spec import parse_volume
-from volbench.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
-from volbench.records.run import VolumeSpec
-from volbench.store.files import write_record
-from volbench.volume.cluster import Cluster
-from volbench.volume.interface import OpenVolume
-from volbench.volume.kinds.claim import ClaimVolume
-from volbench.volume.kinds.run_owner import RunOwner
-from volbench.volume.marker import MARKER
+from volbench.core.base.marker import MARKER
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.run import VolumeSpec
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.engine.supervisor import supervisor_script
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
+from volbench.machine.placement.docker.target import DockerTarget
+from volbench.machine.placement.interface import Job, Target
+from volbench.machine.placement.kubernetes.options import KubernetesOptions
+from volbench.machine.placement.kubernetes.target import KubernetesTarget
+from volbench.machine.placement.local import LocalTarget
+from volbench.machine.placement.workspace import Workspace
+from volbench.machine.volume.interface import OpenVolume
+from volbench.machine.volume.kinds.claim import ClaimVolume
+from volbench.machine.volume.kinds.run_owner import RunOwner
+from volbench.results.store.files import write_record
 
 BOUND_S = 180.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"
@@ -69,10 +69,20 @@ def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Placed]:
     opened = _in_cluster if request.param == "kubernetes" else _on_machine
     with opened(request.param, workspace, tmp_path) as (target, volume, server):
         cell = CellSpec(
-            run_id=workspace.run_id, cell_id="01-a", suite="contract", volume="a", block=0, repeat=1, seed=1,
-            server=server, dataset=DatasetSpec(tables=1, rows=2_000_000), steps=(), sampling=SamplingSpec(),
-            limits=ValidityLimits(), places=target.cell_paths("01-a", volume),
-        )  # fmt: skip
+            run_id=workspace.run_id,
+            cell_id="01-a",
+            suite="contract",
+            volume="a",
+            block=0,
+            repeat=1,
+            seed=1,
+            server=server,
+            dataset=DatasetSpec(tables=1, rows=2_000_000),
+            steps=(),
+            sampling=SamplingSpec(),
+            limits=ValidityLimits(),
+            places=target.cell_paths("01-a", volume),
+        )
         out = tmp_path / "out"
         out.mkdir()
         write_record(out / "cell.json", cell)

@@ -6,13 +6,13 @@ import inspect
 
 import pytest
 
-from volbench.engine.attached import AttachedServer
-from volbench.engine.server import Server
-from volbench.records.steps import STEP_KINDS, Step
-from volbench.records.steps.idle import IdleStep
-from volbench.records.steps.kind import StepKind
-from volbench.workload.interface import ServerHandle, StepContext, Workload
-from volbench.workload.registry import WORKLOADS, workload_for
+from volbench.core.records.steps import STEP_KINDS, Step
+from volbench.core.records.steps.idle import IdleStep
+from volbench.core.records.steps.kind import StepKind
+from volbench.machine.engine.attached import AttachedServer
+from volbench.machine.engine.server import Server
+from volbench.measure.workload.interface import ServerHandle, StepContext, Workload
+from volbench.measure.workload.registry import WORKLOADS, workload_for
 
 STEPS: list[Step] = [kind.example() for kind in STEP_KINDS.values()]
 

@@ -14,57 +14,70 @@ from fuzzed import READERS
 import volbench
 
 PACKAGE = Path(volbench.__file__).parent
-PARSERS = frozenset({
-    "parse_json", "parse_record_json", "loads", "model_validate_json", "read_record", "parse_document",
-    "fromisoformat", "parse_moment", "strptime", "read_csv", "ParquetFile", "read_string", "read_given",
-    "open_given",
-})  # fmt: skip
+PARSERS = frozenset(
+    {
+        "parse_json",
+        "parse_record_json",
+        "loads",
+        "model_validate_json",
+        "read_record",
+        "parse_document",
+        "fromisoformat",
+        "parse_moment",
+        "strptime",
+        "read_csv",
+        "ParquetFile",
+        "read_string",
+        "read_given",
+        "open_given",
+    }
+)
 """Functions of ours and of libraries that make values of text or bytes."""
 UNREACHED = frozenset(
     {
-        ("store/journal.py", "_is_torn"),
-        ("volume/emulated/status.py", "_is_for_a_volume"),
-        ("workload/replay/logged_statement.py", "is_moment"),
+        ("results/store/journal.py", "_is_torn"),
+        ("machine/volume/emulated/status.py", "_is_for_a_volume"),
+        ("measure/workload/replay/logged_statement.py", "is_moment"),
     }
 )
 """What only damaged inputs enter."""
 OWN = {
     "cli/cell.py": "the cell that the agent was given",
-    "execute/budget.py": "times of the journal, which the row journal has read",
-    "execute/cell/snapshots.py": "what the orchestrator wrote into the control directory",
-    "execute/run.py": "the result of a template, as the row result.json",
-    "analysis/explain/calibration.py": "a file of the package",
+    "measure/execute/budget.py": "times of the journal, which the row journal has read",
+    "measure/execute/cell/snapshots.py": "what the orchestrator wrote into the control directory",
+    "measure/execute/run.py": "the result of a template, as the row result.json",
+    "results/explain/calibration.py": "a file of the package",
     "cli/compose.py": "its own document",
-    "engine/server.py": "what volbench wrote into its control directory",
-    "engine/template.py": "the cache's own record, below a marked directory",
-    "engine/tls.py": "one byte is read: whether the file can be",
+    "machine/engine/server.py": "what volbench wrote into its control directory",
+    "machine/engine/template.py": "the cache's own record, below a marked directory",
+    "machine/engine/tls.py": "one byte is read: whether the file can be",
     "observe/process.py": "the observer's own configuration",
-    "placement/kubernetes/snapshots/measure.py": "times of the API server and of the pod that reads the volume",
-    "records/base.py": "the base of all records; each model is read by its own reader",
-    "records/parse.py": "the parsers themselves",
-    "report/views/charts.py": "files of the package",
-    "sample/config.py": "the agent's own configuration",
-    "sample/host/tasks.py": "what the agent's own thread wrote",
-    "volume/kinds/run_owner.py": "times of the API server, which a typed client has read",
+    "machine/placement/kubernetes/snapshots/measure.py": "times of the API server and of the reading pod",
+    "core/records/base.py": "the base of all records; each model is read by its own reader",
+    "core/base/parse.py": "the parsers themselves",
+    "results/report/views/charts.py": "files of the package",
+    "measure/sample/config.py": "the agent's own configuration",
+    "measure/sample/host/tasks.py": "what the agent's own thread wrote",
+    "machine/volume/kinds/run_owner.py": "times of the API server, which a typed client has read",
 }
 """Module -> why nothing in it reads what others wrote."""
 ELSEWHERE = {
     "cli/runs/list.py": "report.json, as the row report.json",
-    "engine/own_data/content.py": "bytes are hashed",
-    "engine/own_data/pipe.py": "dumps are read by the servers' own clients, tests/integration/test_own_data.py",
+    "machine/engine/own_data/content.py": "bytes are hashed",
+    "machine/engine/own_data/pipe.py": "dumps are read by the servers' own clients, test_own_data.py",
     "observe/ring.py": "RingTail follows the observer's own ring; readers of others' rings are in the table",
-    "placement/kubernetes/placement.py": "a line of a pod's log: no JSON is passed over, tests/unit/placement",
-    "placement/kubernetes/result.py": "a pod's result.json, as the row result.json",
-    "placement/kubernetes/run_watch.py": "events of the API server, tests/unit/placement/test_kubernetes_watch.py",
-    "placement/processes.py": "PID files below a marked directory",
-    "session/downloads.py": "what volbench wrote beside a download",
-    "store/run_directory.py": "attempts that were set apart are read as results",
+    "machine/placement/kubernetes/placement.py": "a line of a pod's log: no JSON is passed over",
+    "machine/placement/kubernetes/result.py": "a pod's result.json, as the row result.json",
+    "machine/placement/kubernetes/run_watch.py": "events of the API server, test_kubernetes_watch.py",
+    "machine/placement/processes.py": "PID files below a marked directory",
+    "measure/session/downloads.py": "what volbench wrote beside a download",
+    "results/store/run_directory.py": "attempts that were set apart are read as results",
     "validation/queries/log_workers.py": "processes read parts as the row slow-log-classes reads all",
     "validation/queries/comparison.py": "the parser of plans is the row query-plan",
-    "volume/cluster.py": "answers of the API server, tests/unit/volume/test_cluster.py",
-    "volume/emulated/control.py": "answers of the emulator's daemon, tests/unit/volume/test_emulated.py",
-    "volume/node_helper.py": "answers of the node's helper; any other one is an OSError",
-    "workload/replay/slowlog_parts.py": "looks for heads of the log in bytes, the row slow-log-classes",
+    "machine/cluster/client.py": "answers of the API server, tests/unit/machine/cluster/test_cluster.py",
+    "machine/volume/emulated/control.py": "answers of the emulator's daemon, test_emulated.py",
+    "machine/volume/node_helper.py": "answers of the node's helper; any other one is an OSError",
+    "measure/workload/replay/slowlog_parts.py": "looks for heads of the log in bytes, the row slow-log-classes",
 }
 """Module -> where else its input is damaged, or why it cannot be."""
 

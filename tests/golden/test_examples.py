@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from json_schemas import check_record
 
-from volbench.records.report import Report
-from volbench.records.validation.result import Validation
-from volbench.report.formats.validation import validation_markdown
+from volbench.core.records.report import Report
+from volbench.core.records.validation.result import Validation
+from volbench.results.report.formats.validation import validation_markdown
 
 EXAMPLES = sorted(Path("results/examples").glob("*/report.json"))
 

@@ -16,10 +16,10 @@ from json_schemas import check_record
 from record_schemas import MODELS, VERSIONS
 
 from volbench.errors import RunUnreadable
-from volbench.report.build import build_report
-from volbench.report.render import render
-from volbench.store.files import read_record
-from volbench.store.run_directory import RunDirectory
+from volbench.results.report.build import build_report
+from volbench.results.report.render import render
+from volbench.results.store.files import read_record
+from volbench.results.store.run_directory import RunDirectory
 
 HERE = Path(__file__).parent
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from volbench.records.goals.pricing import StorageClassRow
-from volbench.records.report import Report
-from volbench.report.formats.markdown import markdown
+from volbench.core.records.goals.pricing import StorageClassRow
+from volbench.core.records.report import Report
+from volbench.results.report.formats.markdown import markdown
 
 HERE = Path(__file__).parent
 ROWS = TypeAdapter(tuple[StorageClassRow, ...])

@@ -15,7 +15,7 @@ import live_run
 import pytest
 from emulated_volumes import can_have_requests_over_io_uring, requests_over_io_uring
 
-from volbench.volume.emulated.teardown import take_down
+from volbench.machine.volume.emulated.teardown import take_down
 
 
 @pytest.fixture(scope="session")

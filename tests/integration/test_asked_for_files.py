@@ -14,13 +14,13 @@ import mysql.connector
 import pytest
 from file_asking_server import file_asking_server
 
-from volbench.engine.connection import Account, MemoryFile, rows
-from volbench.engine.own_data.loading import load
-from volbench.engine.own_data.pipe import Loading, load_sql
+from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.facts import ServerFacts
 from volbench.errors import VolbenchError
-from volbench.records.cell import DatasetSpec
-from volbench.records.facts import ServerFacts
-from volbench.workload.backup.dump_tools import installed, mydumper_argv, mysqldump_argv
+from volbench.machine.engine.connection import Account, MemoryFile, rows
+from volbench.machine.engine.own_data.loading import load
+from volbench.machine.engine.own_data.pipe import Loading, load_sql
+from volbench.measure.workload.backup.dump_tools import installed, mydumper_argv, mysqldump_argv
 
 TREASURE = "treasure"
 DATASET = DatasetSpec(kind="dump", path="/shop.sql", schema_name="shop")
@@ -38,9 +38,12 @@ def asked(account: Account, tmp_path: Path) -> None:
 def fed(account: Account, tmp_path: Path) -> None:
     """Statements of a dump, at which MariaDB's client would send a file by default."""
     loading = Loading(
-        account=account, dataset=DATASET, deadline_s=time.monotonic() + 60, cancelled=threading.Event(),
+        account=account,
+        dataset=DATASET,
+        deadline_s=time.monotonic() + 60,
+        cancelled=threading.Event(),
         progress=lambda _text, _share: None,
-    )  # fmt: skip
+    )
     (tmp_path / "shop.sql").write_text(f"load data local infile '{tmp_path}/secret' into table t;\n")
     with suppress(VolbenchError), (tmp_path / "shop.sql").open("rb") as source:
         load_sql(loading, source, [], what="loading")
@@ -50,9 +53,12 @@ def copied(account: Account, tmp_path: Path) -> None:
     dsn = f"mysql://{account.user}@127.0.0.1:{account.port}/shop"
     dataset = DatasetSpec(kind="schema", server=dsn, schema_name="shop")
     loading = Loading(
-        account=account, dataset=dataset, deadline_s=time.monotonic() + 60, cancelled=threading.Event(),
+        account=account,
+        dataset=dataset,
+        deadline_s=time.monotonic() + 60,
+        cancelled=threading.Event(),
         progress=lambda _text, _share: None,
-    )  # fmt: skip
+    )
     with suppress(VolbenchError):
         load(loading)
 

@@ -9,14 +9,14 @@ from statistics import median
 import pytest
 from typer.testing import CliRunner
 
-from volbench.analysis.capacity import capacities
 from volbench.cli.main import app
 from volbench.cli.runs import capacity as command
+from volbench.core.records.goals.capacity import Objective
 from volbench.errors import Undecided
-from volbench.records.goals.capacity import Objective
-from volbench.report.build import build_report
-from volbench.session import capacity_search
-from volbench.store.run_directory import RunDirectory
+from volbench.measure.session import capacity_search
+from volbench.results.compare.capacity import capacities
+from volbench.results.report.build import build_report
+from volbench.results.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.mysqld
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from volbench.sample.device.cgroup_io import CgroupIoAccount, find_directory
-from volbench.sample.interface import Reading
-from volbench.volume.facts.sysfs import disks_of
+from volbench.machine.host.sysfs import disks_of
+from volbench.measure.sample.cgroup.cgroup_io import CgroupIoAccount, find_directory
+from volbench.measure.sample.interface import Reading
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 READ_IOPS = 400
@@ -58,10 +58,19 @@ def readings_under_load(group: Path, disk: str) -> tuple[Reading, Reading, str]:
     sampler = CgroupIoAccount(find_directory(f"1:blkio:/{group.relative_to(BLKIO)}\n"), (disk,))
     assert sampler.probe().present
     command = [
-        "fio", "--name=r", f"--filename=/dev/{disk}", "--rw=randread", "--bs=16k", "--direct=1",
-        "--ioengine=libaio", "--iodepth=8", "--time_based", f"--runtime={SECONDS + 1}",
-        "--output-format=terse", "--terse-version=3",
-    ]  # fmt: skip
+        "fio",
+        "--name=r",
+        f"--filename=/dev/{disk}",
+        "--rw=randread",
+        "--bs=16k",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=8",
+        "--time_based",
+        f"--runtime={SECONDS + 1}",
+        "--output-format=terse",
+        "--terse-version=3",
+    ]
     joined = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *command]
     fio = subprocess.Popen(joined, stdout=subprocess.PIPE, text=True)
     time.sleep(1.0)  # fio's first second: it opens its file and fills its queue

@@ -17,11 +17,11 @@ import pytest
 from compose_v2 import compose_v2
 
 from volbench import __version__
+from volbench.core.records.cell import ServerSpec
 from volbench.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
-from volbench.placement.capabilities import docker_image
-from volbench.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY, tools_image
-from volbench.placement.docker.images import server_image
-from volbench.records.cell import ServerSpec
+from volbench.machine.placement.capabilities import docker_image
+from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY, tools_image
+from volbench.machine.placement.docker.images import server_image
 
 ROOT = Path(__file__).parents[2]
 USER = 999
@@ -65,8 +65,13 @@ class Project:
         assert COMPOSE is not None
         return subprocess.run(
             [COMPOSE, "-f", self.file, *arguments],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
 
 
 @pytest.fixture
@@ -131,8 +136,12 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
     assert COMPOSE is not None
     up = subprocess.Popen(
         [COMPOSE, "-f", PLAIN, "up", "--exit-code-from", "runner"],
-        cwd=ROOT, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     server = None
     until = time.monotonic() + BOUND_S
     while server is None and up.poll() is None and time.monotonic() < until:

@@ -13,10 +13,10 @@ import docker
 import pytest
 from compose_v2 import compose_v2
 
-from volbench.placement.docker.image_names import tools_image
-from volbench.placement.docker.images import server_image
-from volbench.records.cell import ServerSpec
-from volbench.volume.emulated.attachments import attachments
+from volbench.core.records.cell import ServerSpec
+from volbench.machine.placement.docker.image_names import tools_image
+from volbench.machine.placement.docker.images import server_image
+from volbench.machine.volume.emulated.attachments import attachments
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "volbench/volume:test"

@@ -9,14 +9,16 @@ from pathlib import Path
 import live_run
 import pytest
 
-from volbench.records.cell import StepResult
-from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.status import list_volumes
+from volbench.core.records.cell import StepResult
+from volbench.machine.volume.emulated.requirements import find_daemon
+from volbench.machine.volume.emulated.status import list_volumes
 
 CRASH = (
     "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",
-    "engine.config.innodb_buffer_pool_size=32M", "dataset.tables=1", "dataset.rows=2000",
-)  # fmt: skip
+    "engine.config.innodb_buffer_pool_size=32M",
+    "dataset.tables=1",
+    "dataset.rows=2000",
+)
 RUINED = """#!/bin/sh
 # The server, but what it left behind at its kill is ruined before it is started again.
 data=$(sed -n 's/^datadir *= *//p' "${{1#--defaults-file=}}" | tr -d '"')

@@ -14,7 +14,7 @@ from s3_server import NAME, credentials, s3, s3_address
 from scratch_server import scratch_server
 
 from volbench.errors import EXIT_ENVIRONMENT, UsageError
-from volbench.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import TargetRequest, make_plan
 
 __all__ = ["credentials", "s3", "s3_address"]
 

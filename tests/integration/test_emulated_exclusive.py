@@ -14,10 +14,10 @@ from emulated_volumes import volume
 from hostile_user import RUNNER
 from waiting import wait_for
 
-from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.status import list_volumes
-from volbench.volume.marker import MARKER
+from volbench.core.base.marker import MARKER
+from volbench.machine.volume.emulated.attachments import attachments
+from volbench.machine.volume.emulated.requirements import find_daemon
+from volbench.machine.volume.emulated.status import list_volumes
 
 pytestmark = pytest.mark.emulator
 STARTS = 4
@@ -28,9 +28,13 @@ KILL_STEP_S = 0.04
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "volbench", "volume", *arguments], text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(RUNNER)},
-    )  # fmt: skip
+        [sys.executable, "-m", "volbench", "volume", *arguments],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": str(RUNNER)},
+    )
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:

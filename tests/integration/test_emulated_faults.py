@@ -10,8 +10,8 @@ import pytest
 from emulated_volumes import FAST_FSX, read_at_random, volume, write_durably
 
 from volbench.errors import StepFailed
-from volbench.volume.emulated.control import CONTROL_SOCKET
-from volbench.volume.emulated.power import Power
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET
+from volbench.machine.volume.emulated.power import Power
 
 pytestmark = pytest.mark.emulator
 

@@ -18,10 +18,10 @@ from emulated_volumes import FAST_FSX, read_at_random, volume, without_delay, wr
 from twin import Twin
 from waiting import wait_for
 
-from volbench.profile.resolve import resolve
-from volbench.volume.deleted_inodes import sync_filesystem
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.workload.scratch import acknowledge_lost_writes
+from volbench.core.profile.resolve import resolve
+from volbench.machine.volume.deleted_inodes import sync_filesystem
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.measure.workload.scratch import acknowledge_lost_writes
 
 pytestmark = pytest.mark.emulator
 
@@ -58,8 +58,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, ({DESCRIPTORS}, {DESCRIPTORS}))
 PR_CAPBSET_DROP = CAP_SYS_RESOURCE = 24  # with which the daemon would raise its limit
 assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0) == 0
 from emulated_volumes import without_delay
-from volbench.profile.resolve import resolve
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 with EmulatedVolume(without_delay(resolve("fsx-openzfs")), Path(sys.argv[1]), name="v") as volume:
     print(volume.data, flush=True)
     sys.stdin.read()
@@ -153,8 +153,11 @@ def test_one_small_file_takes_the_round_trips_of_nfs(root: Path) -> None:
         os.close(descriptor)
         counted = operations(subject)
         assert {name: counted.get(name, 0) for name in ("create", "write", "close", "setattr")} == {
-            "create": 1, "write": 1, "close": 1, "setattr": 0,
-        }  # fmt: skip
+            "create": 1,
+            "write": 1,
+            "close": 1,
+            "setattr": 0,
+        }
         (subject.data / "file").chmod(0o600)
         os.utime(subject.data / "file", (1, 1))
         assert operations(subject)["setattr"] == 2

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from emulated_volumes import volume, write_durably
 
-from volbench.profile.resolve import resolve
-from volbench.volume.emulated.attachments import LOOP, attachments, forget_loop, remember_loop
-from volbench.volume.emulated.commands import wait_until
-from volbench.volume.emulated.status import clear_leftovers, list_volumes
-from volbench.volume.emulated.teardown import take_down
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve
+from volbench.machine.volume.emulated.attachments import LOOP, attachments, forget_loop, remember_loop
+from volbench.machine.volume.emulated.commands import wait_until
+from volbench.machine.volume.emulated.status import clear_leftovers, list_volumes
+from volbench.machine.volume.emulated.teardown import take_down
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 KILL_S_MAX = 60
@@ -30,8 +30,8 @@ STALL_S = 3600
 RUNNER = """
 import sys
 from pathlib import Path
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.profile.resolve import resolve
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve
 options = {"size": "1GiB"} if "ebs" in sys.argv[2] else {}
 subject = EmulatedVolume(resolve(sys.argv[2], options), Path(sys.argv[1]), name="v")
 subject.start()
@@ -131,8 +131,8 @@ def test_a_volume_that_hangs_is_taken_down_in_bounded_time(root: Path) -> None:
 PRESSED = """
 import os, sys
 from pathlib import Path
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.profile.resolve import resolve
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve
 Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
 options = {"size": "1GiB"} if "ebs" in sys.argv[3] else {}
 subject = EmulatedVolume(resolve(sys.argv[3], options), Path(sys.argv[2]), name="v")
@@ -179,8 +179,8 @@ def test_a_volume_that_outlives_its_maker_is_no_leftover(root: Path) -> None:
     argv = [
         sys.executable,
         "-c",
-        "import sys; from pathlib import Path; from volbench.volume.emulated.volume import EmulatedVolume; "
-        "from volbench.profile.resolve import resolve; "
+        "import sys; from pathlib import Path; from volbench.machine.volume.emulated.volume import EmulatedVolume; "
+        "from volbench.core.profile.resolve import resolve; "
         "EmulatedVolume(resolve('efs-elastic'), Path(sys.argv[1]), name='v', outlives_us=True).start()",
         str(root),
     ]
@@ -220,8 +220,10 @@ def test_a_loop_device_of_the_same_path_elsewhere_is_left_alone(root: Path) -> N
     )
     container = subprocess.Popen(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert container.stdout is not None
     foreign = Path(container.stdout.readline().strip())
     backing_file = Path(f"/sys/block/{foreign.name}/loop/backing_file")

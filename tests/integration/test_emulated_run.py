@@ -10,8 +10,8 @@ from typing import Any
 import live_run
 import pytest
 
-from volbench.store.series import Series, SeriesKey, read_series
-from volbench.volume.emulated.status import list_volumes
+from volbench.machine.volume.emulated.status import list_volumes
+from volbench.results.store.series import Series, SeriesKey, read_series
 
 pytestmark = pytest.mark.emulator
 
@@ -21,10 +21,15 @@ CREDITS = 5_400_000 / 20
 SPEC = "emulated:ebs-gp2?size=50GiB&credits=0.0667&time_scale=20"
 # Reads that miss a small buffer pool: what gives most I/O for the least CPU, on a machine that may be busy.
 LOAD = (
-    "dataset.tables=2", "dataset.rows=100000", "engine.config.innodb_buffer_pool_size=8M",
-    "steps.0.test=select_random_points", "steps.0.threads=32", "steps.0.warmup=1s", "steps.0.duration=18s",
+    "dataset.tables=2",
+    "dataset.rows=100000",
+    "engine.config.innodb_buffer_pool_size=8M",
+    "steps.0.test=select_random_points",
+    "steps.0.threads=32",
+    "steps.0.warmup=1s",
+    "steps.0.duration=18s",
     "sampling.interval=1s",
-)  # fmt: skip
+)
 
 
 def run_on(bench: live_run.Bench, spec: str, *settings: str) -> live_run.Ended:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from server_on_volume import Flavor, Lived, live_through, volume_of
 
-from volbench.placement.capabilities import SEARCH_PATH
-from volbench.profile.files import profile_names
+from volbench.core.profile.files import profile_names
+from volbench.machine.placement.capabilities import SEARCH_PATH
 
 pytestmark = pytest.mark.emulator
 

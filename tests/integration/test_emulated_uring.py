@@ -14,15 +14,20 @@ import pytest
 from emulated_volumes import volume, without_delay, write_durably
 from waiting import wait_for
 
-from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.emulated.attachments import attachments
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 RESIDENT_BYTES_MAX = 64 << 20
 VERIFY = [
-    "--rw=randwrite", "--bsrange=4k-1m", "--iodepth=64", "--size=256m",
-    "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0",
-]  # fmt: skip
+    "--rw=randwrite",
+    "--bsrange=4k-1m",
+    "--iodepth=64",
+    "--size=256m",
+    "--verify=crc32c",
+    "--verify_fatal=1",
+    "--verify_state_save=0",
+]
 
 
 def fio(subject: EmulatedVolume, *options: str) -> None:

@@ -13,12 +13,12 @@ import pytest
 from emulated_volumes import assert_held_to, read_at_random, volume, write_durably
 from waiting import wait_for
 
+from volbench.core.profile.resolve import resolve
 from volbench.errors import Refused, StepFailed
-from volbench.profile.resolve import resolve
-from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.control import CONTROL_SOCKET, ask, reset, without_delays
-from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.emulated.attachments import attachments
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET, ask, reset, without_delays
+from volbench.machine.volume.emulated.status import list_volumes
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 PAGES = 4000

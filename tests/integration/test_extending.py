@@ -26,7 +26,7 @@ FILES = (
     "pyproject.toml",
     "results/README.md",
     "tests/conftest.py",
-    "tests/unit/report/test_results_readme.py",
+    "tests/unit/results/report/test_results_readme.py",
 )
 GENERATED = {
     "docs/modules.md",
@@ -150,10 +150,18 @@ def test_the_contracts_hold_for_them_without_an_entry_in_a_test(tree: Path, answ
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
     output = run_in(
-        tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k",
+        tree,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
         "toy or Toy or every_kind or every_sampler_is or those_of_the_catalogue",
-        "tests/contract", "tests/unit/report/test_results_readme.py", "tests/unit/workload/test_toy.py",
-        "tests/unit/analysis/explain/test_toy_cause.py",
-    )  # fmt: skip
+        "tests/contract",
+        "tests/unit/results/report/test_results_readme.py",
+        "tests/unit/measure/workload/test_toy.py",
+        "tests/unit/results/explain/test_toy_cause.py",
+    )
     assert " passed" in output
     assert "failed" not in output

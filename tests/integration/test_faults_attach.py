@@ -40,9 +40,17 @@ def start(
     dsn = f"mysql://bench@localhost/{schema}?socket={server.socket}"
     chosen = [word for one in (*SMALL, *settings) for word in ("--set", one)]
     return bench.volbench(
-        "run", str(SUITE), "--server", dsn, "--option-file", str(option_file), *chosen, "--out", str(bench.results),
+        "run",
+        str(SUITE),
+        "--server",
+        dsn,
+        "--option-file",
+        str(option_file),
+        *chosen,
+        "--out",
+        str(bench.results),
         "--yes",
-    )  # fmt: skip
+    )
 
 
 def schemas(server: ScratchServer) -> set[str]:

@@ -47,7 +47,7 @@ def test_a_sampling_process_that_is_killed_makes_the_step_invalid(local: Bench) 
     local.volumes.pop("b")
     process = local.start("steps.0.duration=6s", "limits.missed_samples=5%")
     local.until(local.in_step, process)
-    pid = local.process("volbench.sample.process")
+    pid = local.process("volbench.measure.sample.process")
     assert pid is not None
     cell = local.current_cell().name
     os.kill(pid, signal.SIGKILL)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from live_run import FINISHED, Bench
 
+from volbench.core.records.run import VolumeSpec
 from volbench.errors import StepFailed
-from volbench.execute.volume_watch import VolumeWatch
-from volbench.execute.volumes import close_volume
-from volbench.records.run import VolumeSpec
-from volbench.volume.interface import OpenVolume
+from volbench.machine.volume.interface import OpenVolume
+from volbench.measure.execute.volume_watch import VolumeWatch
+from volbench.measure.execute.volumes import close_volume
 
 LONG = ("steps.0.duration=60s", "engine.config.innodb_redo_log_capacity=16M")
 

@@ -10,8 +10,8 @@ from typing import Any
 import live_run
 import pytest
 
-from volbench.report.build import build_report
-from volbench.report.views.contrast import LARGE, SMALL, contrast_rows, read_pairs
+from volbench.results.report.build import build_report
+from volbench.results.report.views.contrast import LARGE, SMALL, contrast_rows, read_pairs
 
 pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
 
@@ -38,10 +38,12 @@ def causes_of(bench: live_run.Bench, suite: str, *settings: str) -> set[tuple[st
 def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.Bench, root: Path) -> None:
     """One cell a volume, so that the bounds are wide."""
     found = causes_of(
-        local, "efs-small-files", volumes(root, "ebs-2016", "efs-2016"),
+        local,
+        "efs-small-files",
+        volumes(root, "ebs-2016", "efs-2016"),
         "steps=[{kind: sequential, name: dd, size: 150MB, modes: [write_fsync]}, {kind: small_files, name: clone,"
         " files: 100, total_size: 1300kB, phases: [create], sync: each}]",
-    )  # fmt: skip
+    )
     assert ("efs", "clone", "storage.metadata_latency") in found
     assert ("ebs", "clone", "storage.metadata_latency") not in found
     assert ("ebs", "dd/write_fsync", "instance.storage_limit") in found
@@ -53,9 +55,12 @@ def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.B
 def test_the_page_cache_is_told_from_the_volume(local: live_run.Bench, root: Path) -> None:
     """Cold against cold is a small factor; the pair of the field report a large one, and shown as unfair."""
     found = causes_of(
-        local, "fargate-efs-cold-read", volumes(root, "ebs-gp3", "fargate-efs"), "dataset.rows=40000",
+        local,
+        "fargate-efs-cold-read",
+        volumes(root, "ebs-gp3", "fargate-efs"),
+        "dataset.rows=40000",
         "steps=[{kind: cold_read, name: large-files, reader: cat, table_scan: false}]",
-    )  # fmt: skip
+    )
     assert ("efs", "large-files", "storage.readahead_small") in found
     (pairs,) = read_pairs(build_report(local.directory))
     cold, _, unfair = (ratio for _, ratio in pairs.pairs)

@@ -19,11 +19,11 @@ from mysql_container import mysql_container
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.engine.connection import Account, connection, rows
-from volbench.engine.own_data.loading import load
-from volbench.engine.own_data.pipe import Loading
+from volbench.core.records.cell import DatasetSpec
 from volbench.errors import StepFailed, UsageError, VolbenchError
-from volbench.records.cell import DatasetSpec
+from volbench.machine.engine.connection import Account, connection, rows
+from volbench.machine.engine.own_data.loading import load
+from volbench.machine.engine.own_data.pipe import Loading
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 
@@ -45,11 +45,15 @@ def loaded(server: ScratchServer | Account, path: Path) -> None:
     root = server if isinstance(server, Account) else Account(user="root", socket=str(server.socket))
     rows(root, "DROP DATABASE IF EXISTS shop")
     rows(root, "CREATE DATABASE shop")
-    load(Loading(
-        account=root,
-        dataset=DatasetSpec.model_validate({"kind": "dump", "path": str(path), "schema": "shop"}),
-        deadline_s=time.monotonic() + 120, cancelled=threading.Event(), progress=lambda _text, _share: None,
-    ))  # fmt: skip
+    load(
+        Loading(
+            account=root,
+            dataset=DatasetSpec.model_validate({"kind": "dump", "path": str(path), "schema": "shop"}),
+            deadline_s=time.monotonic() + 120,
+            cancelled=threading.Event(),
+            progress=lambda _text, _share: None,
+        )
+    )
 
 
 ATTACKS = (
@@ -88,17 +92,53 @@ def test_a_dump_runs_no_command_and_reads_no_file_of_this_machine(
 
 
 COMMANDS_OF_A_CLIENT = (
-    "edit", "edit;", "\\e", "EDIT", "\tedit", "system sh -c 'date > {ran}'", "\\! date > {ran}", "\\!date > {ran}",
-    "source {sql}", "\\. {sql}", "tee {ran}", "\\T {ran}", "pager tee {ran}", "\\P tee {ran}",
-    "connect test 127.0.0.1", "\\r test 127.0.0.1", "\\u mysql", "prompt x", "\\R x", "\\- ", "nopager", "\\n",
-    "warnings", "\\W", "status", "\\s", "resetconnection", "\\x", "ssl_session_data_print {ran}",
-    "query_attributes a b", "help", "? x", "sandbox",
-)  # fmt: skip
+    "edit",
+    "edit;",
+    "\\e",
+    "EDIT",
+    "\tedit",
+    "system sh -c 'date > {ran}'",
+    "\\! date > {ran}",
+    "\\!date > {ran}",
+    "source {sql}",
+    "\\. {sql}",
+    "tee {ran}",
+    "\\T {ran}",
+    "pager tee {ran}",
+    "\\P tee {ran}",
+    "connect test 127.0.0.1",
+    "\\r test 127.0.0.1",
+    "\\u mysql",
+    "prompt x",
+    "\\R x",
+    "\\- ",
+    "nopager",
+    "\\n",
+    "warnings",
+    "\\W",
+    "status",
+    "\\s",
+    "resetconnection",
+    "\\x",
+    "ssl_session_data_print {ran}",
+    "query_attributes a b",
+    "help",
+    "? x",
+    "sandbox",
+)
 POSITIONS = (
-    "{}\n", "SELECT 1; {}\n", "SELECT 1\n{}\n;\n", "DELIMITER ;;\nSELECT 1;;\n{}\n;;\nDELIMITER ;\n", "\r\n{}\r\n",
-    "/* a */ {}\n", "/*!40000 {} */;\n", "SELECT 'a\n';\n{}\n", "\xef\xbb\xbf{}\n", "/*M!999999\\- mark */ \n{}\n",
+    "{}\n",
+    "SELECT 1; {}\n",
+    "SELECT 1\n{}\n;\n",
+    "DELIMITER ;;\nSELECT 1;;\n{}\n;;\nDELIMITER ;\n",
+    "\r\n{}\r\n",
+    "/* a */ {}\n",
+    "/*!40000 {} */;\n",
+    "SELECT 'a\n';\n{}\n",
+    "\xef\xbb\xbf{}\n",
+    "/*M!999999\\- mark */ \n{}\n",
     "delimiter {}\n",
-)  # fmt: skip
+)
 
 
 @pytest.mark.mysqld
@@ -126,27 +166,44 @@ def test_no_command_of_a_client_does_anything(
 
 
 STATEMENTS = (
-    "SELECT 1 INTO OUTFILE '{place}/made'", "SELECT 'x' INTO DUMPFILE '{place}/made'",
-    "CREATE TABLE x AS SELECT LOAD_FILE('{victim}') AS text", "LOAD DATA INFILE '{victim}' INTO TABLE t (text)",
-    "LOAD DATA LOCAL INFILE '{victim}' INTO TABLE t (text)", "LOAD XML LOCAL INFILE '{victim}' INTO TABLE t (text)",
-    "SET GLOBAL general_log_file = '{place}/made'", "SET GLOBAL general_log = 1", "SET GLOBAL slow_query_log = 1",
-    "SET GLOBAL slow_query_log_file = '{place}/made'", "SET @@global.log_output = 'TABLE'",
-    "SET PERSIST max_connections = 7", "SET PERSIST_ONLY max_connections = 7",
+    "SELECT 1 INTO OUTFILE '{place}/made'",
+    "SELECT 'x' INTO DUMPFILE '{place}/made'",
+    "CREATE TABLE x AS SELECT LOAD_FILE('{victim}') AS text",
+    "LOAD DATA INFILE '{victim}' INTO TABLE t (text)",
+    "LOAD DATA LOCAL INFILE '{victim}' INTO TABLE t (text)",
+    "LOAD XML LOCAL INFILE '{victim}' INTO TABLE t (text)",
+    "SET GLOBAL general_log_file = '{place}/made'",
+    "SET GLOBAL general_log = 1",
+    "SET GLOBAL slow_query_log = 1",
+    "SET GLOBAL slow_query_log_file = '{place}/made'",
+    "SET @@global.log_output = 'TABLE'",
+    "SET PERSIST max_connections = 7",
+    "SET PERSIST_ONLY max_connections = 7",
     "SET GLOBAL init_connect = 'SELECT 1'",
     "CREATE TABLE x (id INT) DATA DIRECTORY = '{place}'",
     "CREATE TABLE x (id INT) ENGINE=MyISAM INDEX DIRECTORY = '{place}'",
     "CREATE TABLE x (id INT) PARTITION BY HASH(id) (PARTITION p DATA DIRECTORY = '{place}')",
     "ALTER TABLE t PARTITION BY HASH(id) (PARTITION p DATA DIRECTORY = '{place}')",
-    "CREATE TABLESPACE x ADD DATAFILE '{place}/made.ibd'", "INSTALL PLUGIN x SONAME 'ha_federatedx.so'",
-    "INSTALL SONAME 'ha_connect'", "INSTALL COMPONENT 'file://component_x'",
+    "CREATE TABLESPACE x ADD DATAFILE '{place}/made.ibd'",
+    "INSTALL PLUGIN x SONAME 'ha_federatedx.so'",
+    "INSTALL SONAME 'ha_connect'",
+    "INSTALL COMPONENT 'file://component_x'",
     "CREATE FUNCTION sys_exec RETURNS INT SONAME 'lib_mysqludf_sys.so'",
     "CREATE SERVER x FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', DATABASE 'x', USER 'root')",
-    "SHUTDOWN", "FLUSH TABLES WITH READ LOCK", "CREATE USER x@localhost", "SET PASSWORD FOR root@localhost = 'x'",
-    "GRANT ALL ON *.* TO x@localhost IDENTIFIED BY 'x'", "GRANT SELECT ON shop.* TO root@localhost",
-    "ALTER USER root@localhost IDENTIFIED BY 'x'", "DROP USER root@localhost",
+    "SHUTDOWN",
+    "FLUSH TABLES WITH READ LOCK",
+    "CREATE USER x@localhost",
+    "SET PASSWORD FOR root@localhost = 'x'",
+    "GRANT ALL ON *.* TO x@localhost IDENTIFIED BY 'x'",
+    "GRANT SELECT ON shop.* TO root@localhost",
+    "ALTER USER root@localhost IDENTIFIED BY 'x'",
+    "DROP USER root@localhost",
     "RENAME USER root@localhost TO x@localhost",
-    "INSERT INTO mysql.plugin VALUES ('x', 'x.so')", "UPDATE mysql.global_priv SET Priv = ''",
-    "CREATE DATABASE further", "CREATE TABLE mysql.x (id INT)", "RENAME TABLE shop.t TO mysql.t",
+    "INSERT INTO mysql.plugin VALUES ('x', 'x.so')",
+    "UPDATE mysql.global_priv SET Priv = ''",
+    "CREATE DATABASE further",
+    "CREATE TABLE mysql.x (id INT)",
+    "RENAME TABLE shop.t TO mysql.t",
     "CREATE /* a */ DEFINER = root@localhost PROCEDURE x() SET GLOBAL general_log = 1",
     "CREATE /* a */ DEFINER = root@localhost SQL SECURITY DEFINER VIEW x AS SELECT 1",
     "CREATE /* a */ DEFINER = root@localhost TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
@@ -154,23 +211,33 @@ STATEMENTS = (
     "CREATE DEFINER = root@localhost TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET GLOBAL general_log = 1; "
     "INSERT INTO t VALUES (1, '')",
     "CREATE DEFINER = root@localhost PROCEDURE x() SET GLOBAL general_log = 1; CALL x()",
-    "PREPARE x FROM 'SET GLOBAL general_log = 1'; EXECUTE x", "EXECUTE IMMEDIATE 'SET GLOBAL general_log = 1'",
-    "/*!99999 SET */ SET GLOBAL general_log = 1", "/*M!100000 SET GLOBAL general_log = 1 */; SELECT x",
-    "SET SESSION sql_log_bin = 0, GLOBAL general_log = 1", "BINLOG 'x'", "RESET MASTER", "PURGE BINARY LOGS TO 'x'",
-    "SET ROLE root", "CHANGE MASTER TO MASTER_HOST='x'\x00; SET GLOBAL general_log = 1",
+    "PREPARE x FROM 'SET GLOBAL general_log = 1'; EXECUTE x",
+    "EXECUTE IMMEDIATE 'SET GLOBAL general_log = 1'",
+    "/*!99999 SET */ SET GLOBAL general_log = 1",
+    "/*M!100000 SET GLOBAL general_log = 1 */; SELECT x",
+    "SET SESSION sql_log_bin = 0, GLOBAL general_log = 1",
+    "BINLOG 'x'",
+    "RESET MASTER",
+    "PURGE BINARY LOGS TO 'x'",
+    "SET ROLE root",
+    "CHANGE MASTER TO MASTER_HOST='x'\x00; SET GLOBAL general_log = 1",
     "HANDLER mysql.global_priv OPEN",
     "USE mysql\n;SELECT 1 /* of another schema */; USE shop; SELECT * FROM mysql.user",
     "CREATE TABLE x (id INT) ENGINE=FEDERATED CONNECTION='mysql://root@127.0.0.1/x/x'",
     "CREATE TABLE x (id INT) ENGINE=CONNECT TABLE_TYPE=DOS FILE_NAME='{victim}'",
-    "KILL {connection}", "SELECT SLEEP(0) FROM mysql.user",
-)  # fmt: skip
+    "KILL {connection}",
+    "SELECT SLEEP(0) FROM mysql.user",
+)
 
 
 SEEN = (
     "SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE '%timestamp%' AND Variable_name NOT LIKE 'gtid%'",
     "SELECT user, host, priv FROM mysql.global_priv WHERE user <> 'volbench_loader' ORDER BY 1, 2",
-    "SHOW DATABASES", "SELECT * FROM mysql.plugin", "SELECT * FROM mysql.func", "SELECT * FROM mysql.servers",
-)  # fmt: skip
+    "SHOW DATABASES",
+    "SELECT * FROM mysql.plugin",
+    "SELECT * FROM mysql.func",
+    "SELECT * FROM mysql.servers",
+)
 
 
 @pytest.mark.mysqld
@@ -200,9 +267,11 @@ def test_no_statement_of_a_dump_reaches_beyond_its_schema(
 
 
 OF_MYSQL = (
-    *SEEN[:1], *SEEN[2:], "SELECT * FROM mysql.component",
+    *SEEN[:1],
+    *SEEN[2:],
+    "SELECT * FROM mysql.component",
     "SELECT user, host, Super_priv FROM mysql.user WHERE user <> 'volbench_loader' ORDER BY 1, 2",
-)  # fmt: skip
+)
 
 
 @pytest.mark.docker
@@ -236,9 +305,13 @@ def test_what_the_account_may_not_do_is_one_message(server: ScratchServer, place
 
 
 HARMS = {
-    "@.json": "pipe", "@.done.json": "none", "shop.json": "zero", "shop@t.json": "pipe",
-    "shop@t@@0.tsv.zst": "link", "shop@t.sql": "pipe",
-}  # fmt: skip
+    "@.json": "pipe",
+    "@.done.json": "none",
+    "shop.json": "zero",
+    "shop@t.json": "pipe",
+    "shop@t@@0.tsv.zst": "link",
+    "shop@t.sql": "pipe",
+}
 
 
 @pytest.mark.mysqld

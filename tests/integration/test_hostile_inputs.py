@@ -19,7 +19,7 @@ from hostile_user import NOBODY, TREASURE, plant_link, plant_pipe, volbench
 
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE
 from volbench.observe.ring import write_whole
-from volbench.site.build import INDEX_FILE, build_site
+from volbench.results.site.build import INDEX_FILE, build_site
 from volbench.testing import leftovers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
@@ -84,8 +84,11 @@ def test_a_run_whose_cells_are_somewhere_else_is_not_resumed(tmp_path: Path) -> 
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert f"{run / 'cells'}" in done.stderr
     assert sorted(str(path.relative_to(elsewhere)) for path in elsewhere.rglob("*")) == [
-        "001-a-r1", "001-a-r1/file", "template", "template/file",
-    ]  # fmt: skip
+        "001-a-r1",
+        "001-a-r1/file",
+        "template",
+        "template/file",
+    ]
 
 
 def test_a_run_whose_cells_belong_to_another_user_is_not_worked_on(tmp_path: Path) -> None:

@@ -18,18 +18,17 @@ from synthetic_run import build_run, two_volumes
 from waiting import wait_for
 
 from bootstrap.directories import Directories
-from volbench.base import safe_files
-from volbench.engine.server import ACCOUNT_FILE, Server
-from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.core.base import ownership, safe_files
+from volbench.core.records.cell import AttachSpec
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused, StepFailed
+from volbench.machine.engine.server import ACCOUNT_FILE, Server
+from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.machine.host.task_account import keep_task_file
+from volbench.machine.placement.local import log_tail
+from volbench.measure.sample.cgroup.server_group import ServerGroup
+from volbench.measure.session.downloads import download
 from volbench.observe.observer import ObserveOptions, _make_directory
-from volbench.placement.local import log_tail
-from volbench.records.cell import AttachSpec
-from volbench.sample.host.server_group import ServerGroup
-from volbench.session.downloads import download
-from volbench.store.run_directory import RunDirectory
-from volbench.volume import ownership
-from volbench.volume.task_account import keep_task_file
+from volbench.results.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked by an unprivileged user")
 SYNTHETIC = two_volumes(repeats=1)

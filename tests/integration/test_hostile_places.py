@@ -17,11 +17,11 @@ import pytest
 from hostile_user import TREASURE, as_nobody, attacking, plant, volbench
 from waiting import wait_for
 
+from volbench.core.base import ownership
 from volbench.errors import EXIT_REFUSED, Refused, VolbenchError
-from volbench.placement.workspace import Workspace
-from volbench.volume import ownership
-from volbench.volume.emulated.attachments import DAEMON
-from volbench.volume.emulated.teardown import take_down
+from volbench.machine.placement.workspace import Workspace
+from volbench.machine.volume.emulated.attachments import DAEMON
+from volbench.machine.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 RACE_S = 4.0

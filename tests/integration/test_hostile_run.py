@@ -12,7 +12,7 @@ import pytest
 from hostile_user import volbench
 
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE, Refused, RunUnreadable
-from volbench.store.run_directory import RunDirectory
+from volbench.results.store.run_directory import RunDirectory
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "run"
 TREASURE = "treasure\n"

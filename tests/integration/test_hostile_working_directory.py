@@ -22,9 +22,26 @@ from volbench.observe.ring import segments_in
 
 pytestmark = [pytest.mark.mysqld, pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")]
 PROGRAMS = (
-    "sh", "setpriv", "prlimit", "sysbench", "mysqld", "mariadbd", "mysql", "mariadb", "mysqldump", "mariadb-dump",
-    "git", "docker", "pt-summary", "pt-mysql-summary", "fio", "cat", "uname", "mariadb-install-db", "python3",
-)  # fmt: skip
+    "sh",
+    "setpriv",
+    "prlimit",
+    "sysbench",
+    "mysqld",
+    "mariadbd",
+    "mysql",
+    "mariadb",
+    "mysqldump",
+    "mariadb-dump",
+    "git",
+    "docker",
+    "pt-summary",
+    "pt-mysql-summary",
+    "fio",
+    "cat",
+    "uname",
+    "mariadb-install-db",
+    "python3",
+)
 CONSOLE_SCRIPT = "from volbench.cli.main import main\nmain()\n"
 
 
@@ -57,9 +74,14 @@ def command(place: Path, script: Path, *arguments: object) -> subprocess.Popen[s
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment |= {"PYTHONPATH": str(hostile_user.RUNNER), "PATH": f":{os.environ['PATH']}", "EDITOR": "./sh"}
     return subprocess.Popen(
-        [sys.executable, str(script), *map(str, arguments)], cwd=place, env=environment, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [sys.executable, str(script), *map(str, arguments)],
+        cwd=place,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def test_a_run_starts_nothing_of_the_working_directory(place: Path, local: live_run.Bench, tmp_path: Path) -> None:
@@ -67,9 +89,18 @@ def test_a_run_starts_nothing_of_the_working_directory(place: Path, local: live_
     flavor = ["engine.flavor=mariadb"] if ScratchServer(tmp_path).mariadb else []
     settings = [word for one in (*live_run.SMALL, *flavor) for word in ("--set", one)]
     running = command(
-        place, tmp_path / "script", "run", live_run.SUITE, "--target", "local", *volumes, *settings, "--yes",
-        "--out", local.results,
-    )  # fmt: skip
+        place,
+        tmp_path / "script",
+        "run",
+        live_run.SUITE,
+        "--target",
+        "local",
+        *volumes,
+        *settings,
+        "--yes",
+        "--out",
+        local.results,
+    )
     output, _ = running.communicate(timeout=live_run.BOUND_S)
     assert running.returncode in live_run.FINISHED, output
     assert imported_from(place) == []
@@ -86,9 +117,16 @@ def test_an_observation_starts_nothing_of_the_working_directory(place: Path, tmp
         options.write_text(f'[client]\nuser=watch\npassword="{PASSWORD}"\n')
         socket = os.path.relpath(server.socket, place)
         running = command(
-            place, tmp_path / "script", "observe", "--server", f"mysql://watch@localhost?socket={socket}",
-            "--option-file", os.path.relpath(options, place), "--out", os.path.relpath(tmp_path / "out", place),
-        )  # fmt: skip
+            place,
+            tmp_path / "script",
+            "observe",
+            "--server",
+            f"mysql://watch@localhost?socket={socket}",
+            "--option-file",
+            os.path.relpath(options, place),
+            "--out",
+            os.path.relpath(tmp_path / "out", place),
+        )
         try:
             wait_for(
                 lambda: running.poll() is not None or any(segments_in(tmp_path / "out" / "ring")),

@@ -18,8 +18,8 @@ from cluster_run import ClusterBench, kubectl
 from cluster_volumes import emulated_claim
 from json_schemas import check_record
 
-from volbench.placement.docker.image_names import tools_image
-from volbench.records.cell import CellResult
+from volbench.core.records.cell import CellResult
+from volbench.machine.placement.docker.image_names import tools_image
 
 ROOT = Path(__file__).parents[2]
 SPEC = "emulated:ebs-gp3?size=4GiB"
@@ -188,10 +188,19 @@ def test_what_keeps_a_pod_from_coming_up_is_told(
 ) -> None:
     """Exit code 3, the cause in the message, nothing left in the namespace."""
     if volume == "storage-class:never-binds":
-        kubectl("apply", "-f", "-", stdin=json.dumps({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "never-binds"},
-            "provisioner": "volbench.org/nobody",
-        }))  # fmt: skip
+        kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin=json.dumps(
+                {
+                    "apiVersion": "storage.k8s.io/v1",
+                    "kind": "StorageClass",
+                    "metadata": {"name": "never-binds"},
+                    "provisioner": "volbench.org/nobody",
+                }
+            ),
+        )
     ended = cluster.end(cluster.start(*settings, options=options, volumes={"a": volume} if volume else None))
     assert ended.code == 3, ended.output
     assert said in ended.output
@@ -288,20 +297,41 @@ def test_a_class_that_does_not_exist_costs_its_own_cells(cluster: ClusterBench) 
 def test_a_cell_waits_while_another_runs_cell_is_on_every_node(cluster: ClusterBench) -> None:
     """The scheduler itself keeps them apart; the wait is not taken for a pod that cannot start."""
     labels = {
-        "app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell", "volbench.org/run": "another",
-    }  # fmt: skip
+        "app.kubernetes.io/name": "volbench",
+        "app.kubernetes.io/component": "cell",
+        "volbench.org/run": "another",
+    }
     nodes = [node["metadata"]["name"] for node in json.loads(kubectl("get", "nodes", "-o", "json"))["items"]]
     security = {
-        "runAsNonRoot": True, "runAsUser": 999, "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-    }  # fmt: skip
+        "runAsNonRoot": True,
+        "runAsUser": 999,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     for number, node in enumerate(nodes):
-        container = {"name": "cell", "image": tools_image(), "imagePullPolicy": "IfNotPresent",
-                     "command": ["sleep", "600"], "securityContext": security}  # fmt: skip
-        kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=json.dumps({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{number}", "labels": labels},
-            "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 1},
-        }))  # fmt: skip
+        container = {
+            "name": "cell",
+            "image": tools_image(),
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sleep", "600"],
+            "securityContext": security,
+        }
+        kubectl(
+            "apply",
+            "-n",
+            cluster.namespace,
+            "-f",
+            "-",
+            stdin=json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": f"other-{number}", "labels": labels},
+                    "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 1},
+                }
+            ),
+        )
     others = [f"pod/other-{number}" for number in range(len(nodes))]
     kubectl("wait", "-n", cluster.namespace, "--for=condition=Ready", "--timeout=60s", *others)
     volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
@@ -365,8 +395,11 @@ def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(clust
 def running_with(one: CellResult, results: list[CellResult]) -> list[CellResult]:
     """Cells that ran when this one began, itself among them. The lab's nodes have one monotonic clock."""
     moment_ns = one.zero_monotonic_ns
-    return [other for other in results
-            if other.zero_monotonic_ns <= moment_ns < other.zero_monotonic_ns + other.wall_s * 1e9]  # fmt: skip
+    return [
+        other
+        for other in results
+        if other.zero_monotonic_ns <= moment_ns < other.zero_monotonic_ns + other.wall_s * 1e9
+    ]
 
 
 @only_lab

@@ -134,10 +134,11 @@ def test_an_image_for_another_processor_is_named(cluster: ClusterBench, other_ar
     """The kernel refuses its programs."""
     ended = cluster.end(
         cluster.start(
-            f"engine.image={other_architecture}", options=["pull_policy=Never", "start_timeout=40s"],
+            f"engine.image={other_architecture}",
+            options=["pull_policy=Never", "start_timeout=40s"],
             volumes={"a": CLAIM},
         )
-    )  # fmt: skip
+    )
     assert ended.code == 3, ended.output
     assert f"{other_architecture} is not for the architecture of node {NODE}" in ended.output
     assert "exec format error" in ended.output

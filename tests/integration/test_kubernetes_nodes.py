@@ -64,8 +64,11 @@ def test_two_nodes_measure_at_once_on_volumes_of_their_own(cluster: ClusterBench
     cluster.until(lambda: len(running_nodes(cluster)) == 2, process)
     claims = cluster.objects("persistentvolumeclaims")
     assert sorted(one["metadata"]["labels"]["volbench.org/lane"] for one in claims) == [
-        "node1", "node1", "node2", "node2",
-    ]  # fmt: skip
+        "node1",
+        "node1",
+        "node2",
+        "node2",
+    ]
     ended = cluster.end(process)
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
@@ -183,8 +186,10 @@ def test_a_difference_holds_over_three_nodes_of_different_speed(cluster: Cluster
     specs = {"fast": "emulated:ebs-io2?size=16GiB", "slow": "emulated:ebs-2016?size=16GiB"}
     small = ("dataset.rows=10000", "engine.config.innodb_buffer_pool_size=8M", "limits.emulator_late=100%", SHARED)
     with ExitStack() as stack:
-        directories = {name: stack.enter_context(emulated_directory(cluster, root, *of)) for name, *of in
-                       ((name, name, spec) for name, spec in specs.items())}  # fmt: skip
+        directories = {
+            name: stack.enter_context(emulated_directory(cluster, root, *of))
+            for name, *of in ((name, name, spec) for name, spec in specs.items())
+        }
         volumes = stack.enter_context(shared_claims(cluster, directories))
         process = cluster.start("repeats=6", "steps.0.duration=4s", *small, options=["nodes=3"], volumes=volumes)
         ended = cluster.end(process, RUN_S_MAX)

@@ -13,11 +13,14 @@ import yaml
 from cluster_run import STORAGE_CLASS, ClusterBench, kubectl
 from waiting import wait_for
 
-from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
 
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.usefixtures("lab_images"), pytest.mark.timeout(600),
-]  # fmt: skip
+    pytest.mark.kubernetes,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("lab_images"),
+    pytest.mark.timeout(600),
+]
 OBSERVE = Path(__file__).parents[2] / "k8s" / "observe"
 POD = "mysql-0"
 RATE = 50
@@ -25,9 +28,13 @@ LOAD_S = 20.0
 """Between two reports."""
 PASSWORD = "open-sesame"  # noqa: S105 - of a server of this test
 SECURITY = {
-    "runAsNonRoot": True, "runAsUser": 999, "runAsGroup": 999, "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
+    "runAsNonRoot": True,
+    "runAsUser": 999,
+    "runAsGroup": 999,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 SERVER = f"""
 data=/var/lib/mysql/data
 test -d $data/mysql || mysqld --no-defaults --initialize-insecure --datadir=$data
@@ -54,28 +61,44 @@ call --rate={RATE} --time=0 run
 def stateful_set(server_image: str) -> dict[str, Any]:
     """A MySQL with its load, as somebody might run one: one claim, a container of the server, one of the client."""
     server = {
-        "name": "mysql", "image": server_image, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-ec", SERVER],
-        "securityContext": SECURITY, "volumeMounts": [{"name": "data", "mountPath": "/var/lib/mysql"}],
-    }  # fmt: skip
-    client = {
-        "name": "load", "image": tools_image(), "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", LOAD],
+        "name": "mysql",
+        "image": server_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-ec", SERVER],
         "securityContext": SECURITY,
-    }  # fmt: skip
+        "volumeMounts": [{"name": "data", "mountPath": "/var/lib/mysql"}],
+    }
+    client = {
+        "name": "load",
+        "image": tools_image(),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", LOAD],
+        "securityContext": SECURITY,
+    }
     claim = {
         "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": STORAGE_CLASS,
-                 "resources": {"requests": {"storage": "2Gi"}}},
-    }  # fmt: skip
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "2Gi"}},
+        },
+    }
     labels = {"app": "mysql"}
     template = {
         "metadata": {"labels": labels},
         "spec": {"securityContext": {"fsGroup": 999}, "containers": [server, client]},
     }
     return {
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "mysql"},
-        "spec": {"serviceName": "mysql", "selector": {"matchLabels": labels}, "template": template,
-                 "volumeClaimTemplates": [claim]},
-    }  # fmt: skip
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "mysql"},
+        "spec": {
+            "serviceName": "mysql",
+            "selector": {"matchLabels": labels},
+            "template": template,
+            "volumeClaimTemplates": [claim],
+        },
+    }
 
 
 def ready(cluster: ClusterBench, containers: int) -> bool:
@@ -172,10 +195,21 @@ def test_an_ephemeral_container_sees_them_without_a_restart(cluster: ClusterBenc
     content["env"].append({"name": "VOLBENCH_MYSQL_PASSWORD", "value": PASSWORD})
     custom.write_text(json.dumps(content), encoding="utf-8")
     kubectl(
-        "debug", POD, "-n", cluster.namespace, f"--image={tools_image()}", "--image-pull-policy=IfNotPresent",
-        "--target=mysql", "--profile=restricted", f"--custom={custom}", "--container=observe", "--",
-        "sh", "-c", "cd /tmp && exec volbench observe --server \"mysql://watch@127.0.0.1:3306/?password-unverified=yes\"",
-    )  # fmt: skip
+        "debug",
+        POD,
+        "-n",
+        cluster.namespace,
+        f"--image={tools_image()}",
+        "--image-pull-policy=IfNotPresent",
+        "--target=mysql",
+        "--profile=restricted",
+        f"--custom={custom}",
+        "--container=observe",
+        "--",
+        "sh",
+        "-c",
+        'cd /tmp && exec volbench observe --server "mysql://watch@127.0.0.1:3306/?password-unverified=yes"',
+    )
     check(inside(cluster, "observe"), "/tmp/results")
     after = kubectl("get", "pod", POD, "-n", cluster.namespace, "-o", "jsonpath={.metadata.uid}")
     assert before == after, "the pod was not restarted"

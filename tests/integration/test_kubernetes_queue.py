@@ -18,9 +18,10 @@ def set_suspend(cluster: ClusterBench, suspend: bool, selector: str = "") -> int
     """Admit or preempt the queue's jobs that are not so yet; return how many."""
     label = f"kueue.x-k8s.io/queue-name={QUEUE}" + (f",{selector}" if selector else "")
     jobs = [
-        job["metadata"]["name"] for job in cluster.objects("jobs", label)
+        job["metadata"]["name"]
+        for job in cluster.objects("jobs", label)
         if bool(job["spec"].get("suspend")) is not suspend and "deletionTimestamp" not in job["metadata"]
-    ]  # fmt: skip
+    ]
     for name in jobs:
         change = f'{{"spec": {{"suspend": {str(suspend).lower()}}}}}'
         kubectl("patch", "job", name, "-n", cluster.namespace, "--type=merge", "-p", change)

@@ -15,17 +15,19 @@ import live_run
 import pytest
 from cluster_run import LAB, STORAGE_CLASS, kubectl
 
-from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
-from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
+from volbench.results.store.run_directory import RunDirectory, find_runs
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "volbench"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
 BOUND_S = 600.0
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.timeout(1500), pytest.mark.usefixtures("lab_images"),
+    pytest.mark.kubernetes,
+    pytest.mark.timeout(1500),
+    pytest.mark.usefixtures("lab_images"),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes the namespace volbench"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -78,8 +80,11 @@ def until(asked: Callable[[], bool], what: str) -> None:
         if time.monotonic() > until_s:
             seen = subprocess.run(
                 ["kubectl", "-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=runner", "--tail=30"],
-                capture_output=True, text=True, check=False, timeout=30,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=30,
+            )
             pytest.fail(f"not in {BOUND_S:.0f} s: {what}\n{seen.stdout}{seen.stderr}")
         time.sleep(0.5)
 
@@ -160,9 +165,11 @@ def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, 
     kustomization = manifests / "runner" / "kustomization.yaml"
     shell("kubectl apply -k k8s/runner", tmp_path)
     follower = subprocess.Popen(
-        ["sh", "-c", documented(kustomization, "until kubectl logs")], stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        ["sh", "-c", documented(kustomization, "until kubectl logs")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         until(loading, "the first cell is under load")
         (first,) = names("pods", "runner")
@@ -207,9 +214,16 @@ def test_a_run_is_submitted_followed_and_fetched_by_the_command_line(manifests: 
     assert manifests.is_dir()
     write_suite(tmp_path / "mine.yaml")
     submitted = volbench(
-        "k8s", "submit", str(tmp_path / "mine.yaml"), *settings(), "--yes", "--target-option",
-        f"namespace={NAMESPACE}", "--target-option", "start_timeout=3min",
-    )  # fmt: skip
+        "k8s",
+        "submit",
+        str(tmp_path / "mine.yaml"),
+        *settings(),
+        "--yes",
+        "--target-option",
+        f"namespace={NAMESPACE}",
+        "--target-option",
+        "start_timeout=3min",
+    )
     assert submitted.returncode == 0, submitted.stderr
     (logs,) = re.findall(r"volbench (k8s logs .*)", submitted.stderr + submitted.stdout)
     (fetch,) = re.findall(r"volbench (k8s fetch .*)", submitted.stderr + submitted.stdout)
@@ -233,9 +247,10 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
     write_suite(tmp_path / "suite.yaml")
     name, tag = tools_image().split(":")
     values = {
-        "image": {"repository": name, "tag": tag, "pullPolicy": "Never"}, "options": settings("2s"),
+        "image": {"repository": name, "tag": tag, "pullPolicy": "Never"},
+        "options": settings("2s"),
         "results": {"storageClassName": STORAGE_CLASS},
-    }  # fmt: skip
+    }
     (tmp_path / "values.yaml").write_text(json.dumps(values))
     chosen = f"-f {tmp_path}/values.yaml --set-file suite={tmp_path}/suite.yaml"
     try:

@@ -19,17 +19,22 @@ import pytest
 from cluster_run import STORAGE_CLASS, ClusterBench, kubectl, lab
 from live_run import FINISHED
 
-from volbench.placement.docker.image_names import tools_image
+from volbench.machine.placement.docker.image_names import tools_image
 
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.timeout(400), pytest.mark.usefixtures("lab_images"),
+    pytest.mark.kubernetes,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("lab_images"),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes definitions of the whole cluster"),
-]  # fmt: skip
+]
 KINDS = ("volumesnapshots", "volumesnapshotclasses", "volumesnapshotcontents")
 SECURITY = {
-    "runAsNonRoot": True, "runAsUser": 999, "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
+    "runAsNonRoot": True,
+    "runAsUser": 999,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 STEPS = """\
@@ -54,22 +59,36 @@ def claim(cluster: ClusterBench) -> str:
 
 def claim_with_data(cluster: ClusterBench, storage_class: str, script: str) -> str:
     container = {
-        "name": "writer", "image": tools_image(), "imagePullPolicy": "IfNotPresent", "securityContext": SECURITY,
+        "name": "writer",
+        "image": tools_image(),
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": SECURITY,
         "command": ["sh", "-c", script],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }  # fmt: skip
+    }
     objects = [
         {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "mine"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class,
-                     "resources": {"requests": {"storage": "1Gi"}}},
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "mine"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": storage_class,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
         },
         {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "writer"},
-            "spec": {"restartPolicy": "Never", "containers": [container], "securityContext": {"fsGroup": 999},
-                     "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}]},
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "writer"},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [container],
+                "securityContext": {"fsGroup": 999},
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}],
+            },
         },
-    ]  # fmt: skip
+    ]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=json.dumps(listed))
     kubectl(
@@ -129,11 +148,21 @@ def act_as_driver(cluster: ClusterBench, process: Popen[bytes]) -> None:
     cluster.until(lambda: snapshots(cluster) != [], process)
     (name,) = snapshots(cluster)
     status = {
-        "readyToUse": True, "restoreSize": "1Gi", "boundVolumeSnapshotContentName": "content",
+        "readyToUse": True,
+        "restoreSize": "1Gi",
+        "boundVolumeSnapshotContentName": "content",
         "creationTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }  # fmt: skip
-    kubectl("patch", name, "-n", cluster.namespace, "--subresource=status", "--type=merge",
-            "-p", json.dumps({"status": status}))  # fmt: skip
+    }
+    kubectl(
+        "patch",
+        name,
+        "-n",
+        cluster.namespace,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": status}),
+    )
 
 
 @pytest.fixture

@@ -15,14 +15,21 @@ from cluster_volumes import emulated_claim
 
 SPECS = {"fast": "emulated:ebs-io2?size=16GiB", "slow": "emulated:ebs-2016?size=16GiB"}
 SHORT = (
-    "dataset.rows=10000", "engine.config.innodb_buffer_pool_size=8M", "repeats=5", "steps.0.duration=4s",
+    "dataset.rows=10000",
+    "engine.config.innodb_buffer_pool_size=8M",
+    "repeats=5",
+    "steps.0.duration=4s",
     "limits.emulator_late=100%",  # a machine that is busy with two control planes falls behind; the order stays
-)  # fmt: skip
+)
 RUN_S_MAX = 600.0
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.emulator, pytest.mark.slow, pytest.mark.timeout(1400),
+    pytest.mark.kubernetes,
+    pytest.mark.docker,
+    pytest.mark.emulator,
+    pytest.mark.slow,
+    pytest.mark.timeout(1400),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes volumes of the lab's node"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -87,6 +94,8 @@ def paired(here: dict[str, Any], there: dict[str, Any]) -> list[tuple[dict[str, 
 def said(here: dict[str, Any], there: dict[str, Any]) -> str:
     """Both runs' verdicts, for a failure's message."""
     lines = [report["summary"]["sentence"] for report in (here, there)]
-    lines += [f"{row['metric']}: {row['verdict']} {row['ratio']}, {other['verdict']} {other['ratio']}"
-              for row, other in paired(here, there)]  # fmt: skip
+    lines += [
+        f"{row['metric']}: {row['verdict']} {row['ratio']}, {other['verdict']} {other['ratio']}"
+        for row, other in paired(here, there)
+    ]
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from explain.neighbours import Neighbours
 from explain.observed import observed
 from explain.runner import RECORDING, is_done, run_setup
 from recordings.tools import IOSTAT_TEXT, SAR_TEXT
-from volbench.placement.docker.image_names import tools_image
+from volbench.machine.placement.docker.image_names import tools_image
 
 pytestmark = [pytest.mark.docker, pytest.mark.emulator]
 BOUND_S = 60.0

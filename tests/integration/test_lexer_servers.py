@@ -17,11 +17,11 @@ from scratch_server import scratch_server
 from server_matrix import server_over_tcp
 from sql_corpus import ACTING, PIECES, READING, mutant
 
-from volbench.engine.connection import Account, connection
-from volbench.placement.docker.image_names import local_images, pick_server_image
-from volbench.sql.guard import Allowed, Answer, judge
-from volbench.sql.library import as_bytes
-from volbench.sql.tokens import LITERALS, Dialect, Doubt, Kind, Tokens
+from volbench.core.sql.guard import Allowed, Answer, judge
+from volbench.core.sql.library import as_bytes
+from volbench.core.sql.tokens import LITERALS, Dialect, Doubt, Kind, Tokens
+from volbench.machine.engine.connection import Account, connection
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image
 
 _UNIFORM = re.compile(r"[^\w?]|or|date|as|value|\.\.\.|_utf8mb4|_latin1|_charset")
 MUTANTS, TEXTS = 4000, 3000
@@ -77,13 +77,17 @@ def filled(account: Account) -> Iterator[Served]:
     with connection(account, timeout_s=60) as opened:
         mariadb = "mariadb" in str(ask(opened, "SELECT VERSION()")[0][0]).lower()
         for sql in (
-            "CREATE DATABASE shop", "USE shop", "CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (2)",
-            "CREATE TABLE marks (a INT)", "CREATE TABLE `a;b` (a INT)",
+            "CREATE DATABASE shop",
+            "USE shop",
+            "CREATE TABLE t (a INT)",
+            "INSERT INTO t VALUES (1), (2)",
+            "CREATE TABLE marks (a INT)",
+            "CREATE TABLE `a;b` (a INT)",
             "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME LIKE '%statements%'",
             "SET GLOBAL log_bin_trust_function_creators = 1",
             *(f"CREATE FUNCTION `{name}`(a INT) RETURNS INT {MARK}" for name in MARKING),
             *(["CREATE SEQUENCE s"] if mariadb else []),
-        ):  # fmt: skip
+        ):
             ask(opened, sql)
     yield Served(account, mariadb)
 
@@ -131,10 +135,12 @@ def state(opened: Any, mariadb: bool) -> list[Any]:
     other = {name: count for name, count in commands.items() if count and name not in QUIET and "show" not in name}
     return [
         {name: count for name, count in other.items() if name not in {"Com_explain_other", "Com_help"}},
-        ask(opened, "SELECT COUNT(*), SUM(a) FROM shop.t"), ask(opened, "SELECT COUNT(*) FROM shop.marks"),
-        ask(opened, "SELECT @a, @b, LOAD_FILE('/tmp/volbench-x'), IS_USED_LOCK('a')"), WRITTEN.exists(),
+        ask(opened, "SELECT COUNT(*), SUM(a) FROM shop.t"),
+        ask(opened, "SELECT COUNT(*) FROM shop.marks"),
+        ask(opened, "SELECT @a, @b, LOAD_FILE('/tmp/volbench-x'), IS_USED_LOCK('a')"),
+        WRITTEN.exists(),
         ask(opened, "SELECT next_not_cached_value FROM shop.s") if mariadb else None,
-    ]  # fmt: skip
+    ]
 
 
 def session(opened: Any, mode: str, *, mariadb: bool) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account
-from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
-from volbench.sample.server.own_account import OwnAccount
+from volbench.machine.engine.connection import Account
+from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
+from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.validation.source.server import read_only
 
 HISTORY = (

@@ -11,7 +11,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from mysql_container import mysql_container
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account, connection
+from volbench.machine.engine.connection import Account, connection
 from volbench.validation.capture.mask import masked_sql
 
 KEY = b"k" * 32
@@ -59,9 +59,12 @@ def planted(rng: random.Random, mode: str) -> tuple[str, tuple[str, ...]]:
 
     form = rng.choice(FORMS)
     parts: dict[str, Callable[[], str]] = {
-        "{s}": string, "{q}": lambda: literal("'"), "{n}": number, "{c}": secret,
+        "{s}": string,
+        "{q}": lambda: literal("'"),
+        "{n}": number,
+        "{c}": secret,
         "{h}": lambda: secret().encode().hex(),
-    }  # fmt: skip
+    }
     for mark, make in parts.items():
         while mark in form:
             form = form.replace(mark, make(), 1)

@@ -19,26 +19,32 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 pytestmark = [
-    pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow, pytest.mark.timeout(600),
-]  # fmt: skip
+    pytest.mark.docker,
+    pytest.mark.emulator,
+    pytest.mark.mysqld,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 EXAMPLE = "VOLBENCH_MIGRATION_EXAMPLE"
 STATEMENTS = 52_000
 FAULTS = {
     "DELETE FROM orders WHERE id = 2001": ("checksums", "row 2001 is missing on the candidate"),
     "ALTER TABLE customers MODIFY name VARCHAR(80) COLLATE utf8mb4_bin": (
-        "objects", "column shop.customers.name: another collation",
+        "objects",
+        "column shop.customers.name: another collation",
     ),
     "DROP TRIGGER log_order": ("objects", "trigger shop.log_order: missing"),
     "ALTER TABLE customers ALTER INDEX email INVISIBLE": (
-        "times", "select id, name from customers where email = ?",
+        "times",
+        "select id, name from customers where email = ?",
     ),
     "DROP FUNCTION vat": ("queries", "differs: select vat(?)"),
     "CREATE DEFINER = 'app'@'localhost' FUNCTION vat (amount DECIMAL(12,2)) RETURNS DECIMAL(12,2) DETERMINISTIC "
     "RETURN amount * 0.16": ("objects", "routine shop.FUNCTION.vat: another body"),
-}  # fmt: skip
+}
 """What is done to the candidate, and the check that names it with what words."""
 VOLUMES = {"clean": "ebs-gp3?size=10GiB", "planted": "ebs-gp2?size=10GiB"}
 BASELINE_IOPS = 100
@@ -67,9 +73,17 @@ policy: [objects equal, checksums equal, queries equal, times equal, replay equa
 
 
 OF_THE_FLAVOR = (
-    "sql_mode", "character_set_server", "collation_server", "group_concat_max_len", "sync_binlog", "binlog_format",
-    "event_scheduler", "local_infile", "max_allowed_packet", "lock_wait_timeout",
-)  # fmt: skip
+    "sql_mode",
+    "character_set_server",
+    "collation_server",
+    "group_concat_max_len",
+    "sync_binlog",
+    "binlog_format",
+    "event_scheduler",
+    "local_infile",
+    "max_allowed_packet",
+    "lock_wait_timeout",
+)
 """What MariaDB and MySQL ship differently."""
 
 

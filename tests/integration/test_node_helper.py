@@ -13,8 +13,8 @@ import pytest
 from cluster_run import ClusterBench, kubectl
 from live_run import FINISHED
 
-from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
-from volbench.store.run_directory import find_runs
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
+from volbench.results.store.run_directory import find_runs
 
 ROOT = Path(__file__).parents[2]
 HELPER = "k8s/node-helper"
@@ -66,11 +66,22 @@ def cold_parts(cluster: ClusterBench, name: str) -> list[dict[str, Any]]:
         *image,
     ]
     out = cluster.root / name
-    ended = cluster.end(cluster.volbench(
-        "run", str(ROOT / "suites" / "cold-read.yaml"), "--target", "kubernetes", "--yes", "--out", str(out),
-        "--volume", f"a=storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi",
-        "--target-option", f"namespace={cluster.namespace}", *(word for one in settings for word in ("--set", one)),
-    ))  # fmt: skip
+    ended = cluster.end(
+        cluster.volbench(
+            "run",
+            str(ROOT / "suites" / "cold-read.yaml"),
+            "--target",
+            "kubernetes",
+            "--yes",
+            "--out",
+            str(out),
+            "--volume",
+            f"a=storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi",
+            "--target-option",
+            f"namespace={cluster.namespace}",
+            *(word for one in settings for word in ("--set", one)),
+        )
+    )
     assert ended.code in FINISHED, ended.output
     (run,) = find_runs(out)
     (result,) = run.results()
@@ -95,13 +106,21 @@ def test_a_cold_read_is_truly_cold_only_where_the_node_has_a_helper(cluster: Clu
 
 def test_a_restricted_namespace_takes_no_privileged_pod(cluster: ClusterBench) -> None:
     """The helper in the cells' namespace is refused by the cluster: it needs the one of its own."""
-    pod = json.dumps({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "helper"},
-        "spec": {"containers": [{"name": "h", "image": "x", "securityContext": {"privileged": True}}]},
-    })  # fmt: skip
+    pod = json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "helper"},
+            "spec": {"containers": [{"name": "h", "image": "x", "securityContext": {"privileged": True}}]},
+        }
+    )
     asked = subprocess.run(
         ["kubectl", "apply", "-n", cluster.namespace, "-f", "-"],
-        input=pod, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        input=pod,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert asked.returncode != 0
     assert "violates PodSecurity" in asked.stderr

@@ -21,18 +21,18 @@ from mysql_container import mysql_container
 from ring_records import records_of
 from scratch_server import ScratchServer, scratch_server
 
-from volbench.engine.connection import Account, connection, rows
+from volbench.core.profile.resolve import resolve
+from volbench.core.sql.guard import refuse_writes
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_REFUSED
+from volbench.machine.engine.connection import Account, connection, rows
+from volbench.machine.volume.emulated.requirements import find_daemon
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.measure.sample.raw import Tick
 from volbench.observe.model import read_incidents, read_observation
 from volbench.observe.report import report_of
 from volbench.observe.ring import segments_in
-from volbench.profile.resolve import resolve
-from volbench.sample.raw import Tick
-from volbench.sql.guard import refuse_writes
 from volbench.validation.capture.digests import capture
 from volbench.validation.source.server import CONNECTING, read_only
-from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.volume import EmulatedVolume
 
 WATCH, PASSWORD = "watch", "open, sesame#2"
 BOUND_S = 90.0
@@ -56,10 +56,16 @@ def server_on(volume: EmulatedVolume, directory: Path, *options: str) -> Iterato
 
 def sysbench(server: ScratchServer, *command: str, **options: object) -> subprocess.Popen[bytes]:
     given = {
-        "mysql-socket": server.socket, "mysql-user": "root", "mysql-db": "app", "tables": 1, "table-size": 20000,
-        "threads": 2, "rand-type": "uniform", "db-ps-mode": "disable",
+        "mysql-socket": server.socket,
+        "mysql-user": "root",
+        "mysql-db": "app",
+        "tables": 1,
+        "table-size": 20000,
+        "threads": 2,
+        "rand-type": "uniform",
+        "db-ps-mode": "disable",
         **{name.replace("_", "-"): value for name, value in options.items()},
-    }  # fmt: skip
+    }
     argv = [f"--{name}={value}" for name, value in given.items()]
     return subprocess.Popen(["sysbench", *argv, "oltp_read_write", *command], stdout=subprocess.DEVNULL)
 
@@ -91,8 +97,11 @@ def account_for(query: Callable[[str], object], directory: Path, *, rights: bool
 def volbench(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "volbench", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": "runner"},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "runner"},
+    )
 
 
 @contextmanager

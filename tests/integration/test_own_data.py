@@ -86,10 +86,13 @@ def test_a_dump_and_its_log_give_latencies_of_each_class_of_statements(bench: Be
     In containers by the slow log, on this machine by the general log of the same load.
     """
     log = "slow.log" if bench.target == "docker" else "general.log"
-    ended = run(bench, (
-        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
-        f"steps: [{{kind: replay, log: {shop}/{log}, late_max: 90%}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+            f"steps: [{{kind: replay, log: {shop}/{log}, late_max: 90%}}]\n"
+        ),
+    )
     assert ended.code in FINISHED, ended.output
     first, second = bench.directory.results()
     names = [[step.step for step in cell.steps] for cell in (first, second)]
@@ -109,11 +112,14 @@ def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path:
     bench.volumes.pop("b")
     (tmp_path / "counters.lua").write_text(f'require("own_module")\n{OWN_LUA}')
     (tmp_path / "own_module.lua").write_text(OWN_MODULE)
-    ended = run(bench, (
-        f"dataset: {{kind: script, path: {tmp_path}/counters.lua, schema: own, size: 50MiB, options: {{keys: 50}}"
-        "}\n"
-        f"steps: [{{kind: oltp, test: {tmp_path}/counters.lua, threads: 2, warmup: 0s, duration: 2s}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: script, path: {tmp_path}/counters.lua, schema: own, "
+            "size: 50MiB, options: {keys: 50}}\n"
+            f"steps: [{{kind: oltp, test: {tmp_path}/counters.lua, threads: 2, warmup: 0s, duration: 2s}}]\n"
+        ),
+    )
     assert ended.code in FINISHED, ended.output
     (cell,) = bench.directory.results()
     assert cell.steps[0].metrics["tps"].value > 0
@@ -131,11 +137,14 @@ def test_own_data_with_a_trigger_and_a_view_are_dumped_and_restored(bench: Bench
         "CREATE DEFINER=root@localhost VIEW recent AS SELECT film_id FROM film;\n"
     )
     (bench.root / "own.sql").write_text("\n".join(("SET @@SESSION.SQL_LOG_BIN= 0;", text, programs)))
-    ended = run(bench, (
-        f"dataset: {{kind: dump, path: {bench.root}/own.sql, schema: {SCHEMA}, size: 50MiB}}\n"
-        "steps: [{kind: dump, name: d, tool: mysqldump}, {kind: restore, name: r, tool: mysql},"
-        " {kind: dump, name: e, tool: mydumper}, {kind: restore, name: s, tool: myloader}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {bench.root}/own.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+            "steps: [{kind: dump, name: d, tool: mysqldump}, {kind: restore, name: r, tool: mysql},"
+            " {kind: dump, name: e, tool: mydumper}, {kind: restore, name: s, tool: myloader}]\n"
+        ),
+    )
     assert ended.code in FINISHED, ended.output
     (cell,) = bench.directory.results()
     assert [step.details["equality"] for step in cell.steps if "equality" in step.details] == ["proven"] * 2
@@ -187,10 +196,13 @@ def test_sysbench_tpcc_runs_unchanged(bench: Bench, tpcc: Path) -> None:
 def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Path, dump: str, said: str) -> None:
     """Nothing is left on the volumes, and no template that a later run would take."""
     (tmp_path / "bad.sql").write_text(dump)
-    ended = run(bench, (
-        f"dataset: {{kind: dump, path: {tmp_path}/bad.sql, schema: own, size: 50MiB}}\n"
-        f"steps: [{{kind: idle, duration: 1s}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {tmp_path}/bad.sql, schema: own, size: 50MiB}}\n"
+            f"steps: [{{kind: idle, duration: 1s}}]\n"
+        ),
+    )
     assert ended.code == 5, ended.output
     assert said in ended.output
     assert_one_message(ended)
@@ -201,10 +213,13 @@ def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Pat
 def test_an_interruption_while_own_data_loads_leaves_nothing_of_it(bench: Bench, tmp_path: Path) -> None:
     """What was loaded may be large: it does not stay in the cache."""
     (tmp_path / "long.sql").write_text("CREATE TABLE t (id INT);\nSELECT SLEEP(600);\n")
-    running = start(bench, (
-        f"dataset: {{kind: dump, path: {tmp_path}/long.sql, schema: own, size: 50MiB}}\n"
-        f"steps: [{{kind: idle, duration: 1s}}]\n"
-    ))  # fmt: skip
+    running = start(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {tmp_path}/long.sql, schema: own, size: 50MiB}}\n"
+            f"steps: [{{kind: idle, duration: 1s}}]\n"
+        ),
+    )
     templates = bench.cache / "templates"
     bench.until(lambda: bool(list(templates.glob("*.partial/data/own/t.ibd"))), running)
     (own,) = (path.parents[2] for path in templates.glob("*.partial/data/own/t.ibd"))  # other tests share the cache
@@ -217,10 +232,13 @@ def test_an_interruption_while_own_data_loads_leaves_nothing_of_it(bench: Bench,
 def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -> None:
     """sysbench itself ends with 0 when a thread of `prepare` fails."""
     (tmp_path / "broken.lua").write_text("function prepare() nothing.here() end\n")
-    ended = run(bench, (
-        f"dataset: {{kind: script, path: {tmp_path}/broken.lua, schema: own, size: 50MiB}}\n"
-        f"steps: [{{kind: idle, duration: 1s}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: script, path: {tmp_path}/broken.lua, schema: own, size: 50MiB}}\n"
+            f"steps: [{{kind: idle, duration: 1s}}]\n"
+        ),
+    )
     assert ended.code == 5, ended.output
     assert "broken.lua:1" in ended.output
     assert_one_message(ended)
@@ -232,10 +250,14 @@ def test_an_error_of_a_lua_script_in_mid_run_is_one_message(bench: Bench, tmp_pa
     bench.volumes.pop("b")
     event = "function event() made = (made or 0) + 1; if made > 200 then nothing.here() end;"
     (tmp_path / "later.lua").write_text(OWN_MODULE + OWN_LUA.replace("function event()", event))
-    ended = run(bench, (
-        f"dataset: {{kind: script, path: {tmp_path}/later.lua, schema: own, size: 50MiB, options: {{keys: 50}}}}\n"
-        f"steps: [{{kind: oltp, test: {tmp_path}/later.lua, threads: 2, warmup: 0s, duration: 60s}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: script, path: {tmp_path}/later.lua, schema: own, "
+            "size: 50MiB, options: {keys: 50}}\n"
+            f"steps: [{{kind: oltp, test: {tmp_path}/later.lua, threads: 2, warmup: 0s, duration: 60s}}]\n"
+        ),
+    )
     assert ended.code == 5, ended.output
     assert re.search(r"later\.lua:\d+: attempt to index global 'nothing'", ended.output)
     assert_one_message(ended)
@@ -243,10 +265,13 @@ def test_an_error_of_a_lua_script_in_mid_run_is_one_message(bench: Bench, tmp_pa
 
 
 def test_a_log_of_another_schema_is_refused_before_anything_is_begun(bench: Bench, shop: Path) -> None:
-    ended = run(bench, (
-        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: another, size: 50MiB}}\n"
-        f"steps: [{{kind: replay, log: {shop}/slow.log}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: another, size: 50MiB}}\n"
+            f"steps: [{{kind: replay, log: {shop}/slow.log}}]\n"
+        ),
+    )
     assert ended.code == 2, ended.output
     assert "the log has no statement to replay" in ended.output
     assert "of other schemas" in ended.output
@@ -262,10 +287,13 @@ def test_a_log_that_containers_cannot_read_is_refused_before_anything_is_begun(b
     private = bench.root / "slow.log"
     private.write_bytes((shop / "slow.log").read_bytes())
     private.chmod(0o640)
-    ended = run(bench, (
-        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
-        f"steps: [{{kind: replay, log: {private}}}]\n"
-    ))  # fmt: skip
+    ended = run(
+        bench,
+        (
+            f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+            f"steps: [{{kind: replay, log: {private}}}]\n"
+        ),
+    )
     assert ended.code == 2, ended.output
     assert f"chmod o+r {private}" in ended.output
     assert not bench.results.exists()
@@ -278,10 +306,20 @@ def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path
         server.option_file.write_text(f'[client]\nuser=poor\npassword="{PASSWORD}"\nsocket={server.socket}\n')
         dsn = f"mysql://poor@localhost/vb_poor?socket={server.socket}"
         chosen = [word for one in live_run.SMALL for word in ("--set", one)]
-        ended = bench.end(bench.volbench(
-            "run", str(live_run.SUITE), "--server", dsn, "--option-file", str(server.option_file), *chosen,
-            "--out", str(bench.results), "--yes",
-        ))  # fmt: skip
+        ended = bench.end(
+            bench.volbench(
+                "run",
+                str(live_run.SUITE),
+                "--server",
+                dsn,
+                "--option-file",
+                str(server.option_file),
+                *chosen,
+                "--out",
+                str(bench.results),
+                "--yes",
+            )
+        )
         assert ended.code == 5, ended.output
         assert "Access denied for user 'poor'@'localhost' to database 'vb_poor'" in ended.output
         assert_one_message(ended)
@@ -299,9 +337,17 @@ def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cach
     ):
         chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
         process = bench.volbench(
-            "run", str(live_run.SUITE), "--server", tls.dsn("vb_lost", *tls.verified), "--option-file",
-            str(tls.option_file), *chosen, "--out", str(bench.results), "--yes",
-        )  # fmt: skip
+            "run",
+            str(live_run.SUITE),
+            "--server",
+            tls.dsn("vb_lost", *tls.verified),
+            "--option-file",
+            str(tls.option_file),
+            *chosen,
+            "--out",
+            str(bench.results),
+            "--yes",
+        )
         bench.until(bench.in_step, process)
         kept = {name: (tls.ca.directory / name).read_bytes() for name in ("server.pem", "server-key.pem")}
         shutil.copy(tls.ca.directory / "wrong.pem", tls.ca.directory / "server.pem")
@@ -339,9 +385,17 @@ def test_an_account_that_ends_in_mid_run(
     with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
         chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
         process = bench.volbench(
-            "run", str(live_run.SUITE), "--server", f"mysql://bench@localhost/vb_token?socket={server.socket}",
-            "--option-file", str(server.option_file), *chosen, "--out", str(bench.results), "--yes",
-        )  # fmt: skip
+            "run",
+            str(live_run.SUITE),
+            "--server",
+            f"mysql://bench@localhost/vb_token?socket={server.socket}",
+            "--option-file",
+            str(server.option_file),
+            *chosen,
+            "--out",
+            str(bench.results),
+            "--yes",
+        )
         bench.until(bench.in_step, process)
         server.query(f"ALTER USER bench@localhost {change}")
         for (connection,) in server.query("SELECT id FROM information_schema.processlist WHERE user = 'bench'"):
@@ -363,10 +417,19 @@ def test_an_expired_password_is_refused_before_anything_is_begun(tmp_path: Path,
     (tmp_path / "s0").mkdir()
     with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
         server.query("ALTER USER bench@localhost PASSWORD EXPIRE")
-        ended = bench.end(bench.volbench(
-            "run", str(live_run.SUITE), "--server", f"mysql://bench@localhost/vb_late?socket={server.socket}",
-            "--option-file", str(server.option_file), "--out", str(bench.results), "--yes",
-        ))  # fmt: skip
+        ended = bench.end(
+            bench.volbench(
+                "run",
+                str(live_run.SUITE),
+                "--server",
+                f"mysql://bench@localhost/vb_late?socket={server.socket}",
+                "--option-file",
+                str(server.option_file),
+                "--out",
+                str(bench.results),
+                "--yes",
+            )
+        )
         assert ended.code == 2, ended.output
         assert "refuses the account 'bench': its password has expired" in ended.output
         assert_one_message(ended)

@@ -21,12 +21,12 @@ from film_shop import SCHEMA
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.engine.connection import Account
-from volbench.engine.own_data.dump_filter import LeftOut
-from volbench.engine.own_data.loading import load
-from volbench.engine.own_data.pipe import Loading
+from volbench.core.records.cell import DatasetSpec
 from volbench.errors import StepFailed, UsageError
-from volbench.records.cell import DatasetSpec
+from volbench.machine.engine.connection import Account
+from volbench.machine.engine.own_data.dump_filter import LeftOut
+from volbench.machine.engine.own_data.loading import load
+from volbench.machine.engine.own_data.pipe import Loading
 
 pytestmark = pytest.mark.mysqld
 ROWS = 1200
@@ -86,10 +86,18 @@ def piped(server: ScratchServer, words: list[str], compress: list[str], path: Pa
 
 def mydumper(server: ScratchServer, path: Path, *words: str) -> Path:
     subprocess.run(
-        ["mydumper", f"--defaults-file={server.option_file}", f"--outputdir={path}", "--triggers", "--routines",
-         *words],
-        check=True, timeout=120, capture_output=True,
-    )  # fmt: skip
+        [
+            "mydumper",
+            f"--defaults-file={server.option_file}",
+            f"--outputdir={path}",
+            "--triggers",
+            "--routines",
+            *words,
+        ],
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
     return path
 
 
@@ -97,8 +105,10 @@ def loaded(server: ScratchServer, path: Path, schema: str = SCHEMA) -> LeftOut:
     loading = Loading(
         account=Account(user="root", socket=str(server.socket)),
         dataset=DatasetSpec.model_validate({"kind": "dump", "path": str(path), "schema": schema}),
-        deadline_s=time.monotonic() + 120, cancelled=threading.Event(), progress=lambda _text, _share: None,
-    )  # fmt: skip
+        deadline_s=time.monotonic() + 120,
+        cancelled=threading.Event(),
+        progress=lambda _text, _share: None,
+    )
     load(loading)
     return loading.left_out
 
@@ -109,8 +119,10 @@ def sums(server: ScratchServer, schema: str = SCHEMA) -> list[tuple[object, ...]
 
 def extras(server: ScratchServer) -> tuple[object, ...]:
     counted = (
-        ("views", "table_schema"), ("routines", "routine_schema"), ("triggers", "trigger_schema"),
-    )  # fmt: skip
+        ("views", "table_schema"),
+        ("routines", "routine_schema"),
+        ("triggers", "trigger_schema"),
+    )
     return tuple(
         server.query(f"SELECT COUNT(*) FROM information_schema.{kind} WHERE {column} = '{SCHEMA}'")[0][0]
         for kind, column in counted
@@ -124,9 +136,14 @@ def needs(*names: str) -> None:
 
 @pytest.mark.parametrize(
     ("suffix", "compress"),
-    [(".sql", ["cat"]), (".sql.gz", ["gzip"]), (".sql.zst", ["zstd", "-q"]), (".sql.bz2", ["bzip2"]),
-     (".sql.xz", ["xz", "-0"])],
-)  # fmt: skip
+    [
+        (".sql", ["cat"]),
+        (".sql.gz", ["gzip"]),
+        (".sql.zst", ["zstd", "-q"]),
+        (".sql.bz2", ["bzip2"]),
+        (".sql.xz", ["xz", "-0"]),
+    ],
+)
 @pytest.mark.parametrize(
     "words", [[SCHEMA], ["--databases", SCHEMA]], ids=["one schema", "with its CREATE DATABASE"]
 )
@@ -211,8 +228,9 @@ def test_a_dump_of_all_schemas_with_accounts_events_and_positions(
     text = path.read_text(errors="surrogateescape")
     path.write_text(
         "SET @@SESSION.SQL_LOG_BIN= 0;\nSET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5';\n"
-        f"CHANGE MASTER TO MASTER_LOG_FILE='b.000001', MASTER_LOG_POS=4;\n{text}", errors="surrogateescape",
-    )  # fmt: skip
+        f"CHANGE MASTER TO MASTER_LOG_FILE='b.000001', MASTER_LOG_POS=4;\n{text}",
+        errors="surrogateescape",
+    )
     left_out = loaded(target, path)
     assert sums(target) == sums(source)
     assert extras(target) == (1, 1, 1)
@@ -258,15 +276,19 @@ def test_a_dump_of_mysql_shell(target: ScratchServer, tmp_path: Path) -> None:
     """Chunks in order, bytes as base64, NULL, tabs, a name with a blank, and a mode that MySQL 8 lacks."""
     needs("zstd")
     rows = [
-        (1, bytes(range(256)), "a\tb\\N"), (2, None, "Grüße \U0001f600\n"), (3, b"", None), (4, b"\\\t", "'"),
+        (1, bytes(range(256)), "a\tb\\N"),
+        (2, None, "Grüße \U0001f600\n"),
+        (3, b"", None),
+        (4, b"\\\t", "'"),
         (5, b"x", ""),
-    ]  # fmt: skip
+    ]
     definition = (
         "CREATE TABLE IF NOT EXISTS `the films` (id INT PRIMARY KEY, b BLOB, t VARCHAR(40)) CHARSET utf8mb4;\n"
     )
     tables = {
-        "the films": (definition, ("id", "b", "t"), rows), "none": ("CREATE TABLE `none` (id INT);", ("id",), []),
-    }  # fmt: skip
+        "the films": (definition, ("id", "b", "t"), rows),
+        "none": ("CREATE TABLE `none` (id INT);", ("id",), []),
+    }
     write_shell_dump(tmp_path / "d", SCHEMA, tables)
     loaded(target, tmp_path / "d")
     read: list[Any] = target.query(f"SELECT id, b, t FROM {SCHEMA}.`the films` ORDER BY id")
@@ -286,7 +308,7 @@ def test_a_dump_of_mysql_shell(target: ScratchServer, tmp_path: Path) -> None:
         (lambda d: (d / "@.json").write_text("["), "cannot be read"),
         (lambda d: (d / "shop@t.sql").write_text("CREATE TABLE t (id TINYINT);"), "lost or changed rows"),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_dump_of_mysql_shell_is_refused(
     target: ScratchServer, tmp_path: Path, harm: Callable[[Path], object], fault: str
 ) -> None:
@@ -310,9 +332,11 @@ def test_what_is_damaged_is_named_and_not_the_program_behind_it(
         loaded(target, path)
     assert "unexpected end of file" in cut.value.evidence
     wrong = subprocess.run(
-        ["gzip", "-1"], input=b"SELECT nothing;\n" + b"SELECT 1; -- of many\n" * 400_000,
-        capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        ["gzip", "-1"],
+        input=b"SELECT nothing;\n" + b"SELECT 1; -- of many\n" * 400_000,
+        capture_output=True,
+        check=True,
+    ).stdout
     path.write_bytes(wrong)
     with pytest.raises(StepFailed, match=r"(mysql|mariadb) ended with exit code 1") as failed:
         loaded(target, path)

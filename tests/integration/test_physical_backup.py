@@ -13,8 +13,10 @@ import pytest
 WINDOW = (
     "steps=[{kind: oltp, name: night, threads: 2, warmup: 1s, duration: 14s,"
     " concurrent: [{kind: dump, tool: physical, to: volume, start_after: 5s, window: 5m}]}]",
-    "dataset.tables=2", "dataset.rows=5000", "sampling.interval=1s",
-)  # fmt: skip
+    "dataset.tables=2",
+    "dataset.rows=5000",
+    "sampling.interval=1s",
+)
 
 
 def has_backup_tool() -> bool:

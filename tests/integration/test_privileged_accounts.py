@@ -21,21 +21,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
         for statement in (
             "CREATE DATABASE shop",
             "CREATE TABLE shop.t (id INT PRIMARY KEY)",
-            "CREATE USER all_of_it@localhost", "GRANT ALL ON *.* TO all_of_it@localhost",
-            "CREATE USER writer@localhost", "GRANT SELECT, FILE, PROCESS ON *.* TO writer@localhost",
-            "CREATE USER super@localhost", "GRANT SELECT, SUPER, PROCESS ON *.* TO super@localhost",
+            "CREATE USER all_of_it@localhost",
+            "GRANT ALL ON *.* TO all_of_it@localhost",
+            "CREATE USER writer@localhost",
+            "GRANT SELECT, FILE, PROCESS ON *.* TO writer@localhost",
+            "CREATE USER super@localhost",
+            "GRANT SELECT, SUPER, PROCESS ON *.* TO super@localhost",
             "CREATE USER admin@localhost",
             "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, CREATE USER ON *.* TO admin@localhost",
             "CREATE USER reader@localhost",
             "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO reader@localhost",
-        ):  # fmt: skip
+        ):
             running.query(statement)
         if running.mariadb:
             for statement in (
-                "CREATE ROLE powers", "GRANT FILE ON *.* TO powers", "CREATE USER by_role@localhost",
-                "GRANT SELECT, PROCESS ON *.* TO by_role@localhost", "GRANT powers TO by_role@localhost",
+                "CREATE ROLE powers",
+                "GRANT FILE ON *.* TO powers",
+                "CREATE USER by_role@localhost",
+                "GRANT SELECT, PROCESS ON *.* TO by_role@localhost",
+                "GRANT powers TO by_role@localhost",
                 "SET DEFAULT ROLE powers FOR by_role@localhost",
-            ):  # fmt: skip
+            ):
                 running.query(statement)
         yield running
 
@@ -62,9 +68,14 @@ def command(name: str, server: ScratchServer, user: str, directory: Path, *, ins
 @pytest.mark.parametrize("name", ["capture", "observe", "validate"])
 @pytest.mark.parametrize(
     ("user", "held"),
-    [("root", "FILE, SUPER"), ("all_of_it", "FILE, SUPER"), ("writer", "FILE"), ("super", "SUPER"),
-     ("by_role", "FILE")],
-)  # fmt: skip
+    [
+        ("root", "FILE, SUPER"),
+        ("all_of_it", "FILE, SUPER"),
+        ("writer", "FILE"),
+        ("super", "SUPER"),
+        ("by_role", "FILE"),
+    ],
+)
 def test_an_account_that_may_do_more_than_read_is_refused_with_the_grants_that_are_enough(
     tmp_path: Path, server: ScratchServer, name: str, user: str, held: str
 ) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from volbench.sql.fingerprint import fingerprint
-from volbench.workload.replay.slowlog import slow_log
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.measure.workload.replay.slowlog import slow_log
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "slowlog"
 pytestmark = pytest.mark.skipif(shutil.which("pt-query-digest") is None, reason="pt-query-digest is not installed")

@@ -17,8 +17,8 @@ from scratch_server import ScratchServer, scratch_server
 from waiting import wait_for
 
 import volbench
-from volbench.engine.connection import Account, connection
-from volbench.records.validation.result import CheckRow
+from volbench.core.records.validation.result import CheckRow
+from volbench.machine.engine.connection import Account, connection
 from volbench.validation import toolkit
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.queries.comparison import compare_queries
@@ -126,7 +126,7 @@ def test_without_the_tool_nothing_is_decided(
 
 ASKING = """
 import sys
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
 from volbench.validation.queries.comparison import QueryComparison

@@ -11,11 +11,11 @@ from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from scratch_server import ScratchServer, scratch_server
 from slow_log_writer import Shop, slow_log
 
-from volbench.engine.connection import Account, connection
-from volbench.records.validation.plan import ReplayPlan
-from volbench.records.validation.result import CheckRow, Replayed
-from volbench.validation.forecast.file_sizes import binlog_bytes, resolution_bytes, tablespace_bytes
+from volbench.core.records.validation.plan import ReplayPlan
+from volbench.core.records.validation.result import CheckRow, Replayed
+from volbench.machine.engine.connection import Account, connection
 from volbench.validation.replay.evaluation import replay, replay_check
+from volbench.validation.source.file_sizes import binlog_bytes, resolution_bytes, tablespace_bytes
 from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
@@ -126,9 +126,10 @@ def test_what_fills_the_files_is_told_by_this_flavor_too(server: ScratchServer) 
         before, logs = tablespace_bytes(source), binlog_bytes(source)
     many = "FROM (SELECT 1 FROM shop.customers LIMIT 800) a JOIN (SELECT 1 n UNION SELECT 2 UNION SELECT 3) b"
     run(
-        server, "CREATE TABLE shop.filled (id INT AUTO_INCREMENT PRIMARY KEY, what VARBINARY(4100))",
+        server,
+        "CREATE TABLE shop.filled (id INT AUTO_INCREMENT PRIMARY KEY, what VARBINARY(4100))",
         f"INSERT INTO shop.filled (what) SELECT REPEAT('x', 4096) {many}",
-    )  # fmt: skip
+    )
     with read_only(account(server)) as source:
         after = tablespace_bytes(source)
     run(server, "DROP TABLE shop.filled")

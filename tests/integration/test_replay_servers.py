@@ -22,7 +22,7 @@ from mysql_container import mysql_container
 from sales import LOST_COLUMN, OF_A_STATE, SCHEMA, arrivals, fill, production, run
 
 import volbench
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.validation.replay.evaluation import FOREIGN_CPU_MAX
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -74,11 +74,21 @@ def validated(pair: Pair, out: Path, log: Path, *more: str, disposable: bool = F
     )
     # A process of its own, to which this one's busy loops are foreign.
     ended = subprocess.run(
-        [sys.executable, "-c", "from volbench.cli.main import main; main()", "validate", str(plan),
-         "--out", str(out / "out")],
+        [
+            sys.executable,
+            "-c",
+            "from volbench.cli.main import main; main()",
+            "validate",
+            str(plan),
+            "--out",
+            str(out / "out"),
+        ],
         env={**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])},
-        capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert (out / "out" / "validation.json").exists(), ended.stdout + ended.stderr
     return json.loads((out / "out" / "validation.json").read_text())
 

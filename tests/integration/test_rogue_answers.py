@@ -20,8 +20,8 @@ from scratch_server import ScratchServer, scratch_server
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.engine.connection import Account, connection
 from volbench.errors import VolbenchError
+from volbench.machine.engine.connection import Account, connection
 
 pytestmark = pytest.mark.mysqld
 SCHEMA = "shop"
@@ -100,8 +100,10 @@ class Stranger:
             with connection(self._account, timeout_s=30) as opened, opened.cursor(raw=True) as cursor:
                 cursor.execute(sql)
                 names = [str(column[0]) for column in cursor.description or ()]
-                rows = [[None if v is None else bytes(cast("bytes", v)).decode("utf-8", "replace") for v in row]
-                        for row in (cursor.fetchall() if names else [])]  # fmt: skip
+                rows = [
+                    [None if v is None else bytes(cast("bytes", v)).decode("utf-8", "replace") for v in row]
+                    for row in (cursor.fetchall() if names else [])
+                ]
         except mysql.connector.Error:
             return Answer(columns=("x",))
         return Answer(columns=names or ("x",), rows=rows)
@@ -209,9 +211,22 @@ def test_an_observation_keeps_what_was_read_before_a_stranger_took_over(
         thread = threading.Thread(target=take_over)
         thread.start()
         code, output = ended(
-            ["observe", "--server", f"mysql://reader@127.0.0.1:{server.port}", "--for", "6s", "--interval", "0.2s",
-             "--volume", "none", "--out", str(directory), "--quiet", "--allow-privileged"]
-        )  # fmt: skip
+            [
+                "observe",
+                "--server",
+                f"mysql://reader@127.0.0.1:{server.port}",
+                "--for",
+                "6s",
+                "--interval",
+                "0.2s",
+                "--volume",
+                "none",
+                "--out",
+                str(directory),
+                "--quiet",
+                "--allow-privileged",
+            ]
+        )
         thread.join()
     assert code == 0, output
     assert ESCAPE not in output
@@ -227,7 +242,18 @@ def test_an_observation_of_a_stranger_begins_or_ends_with_one_message(
     stranger = Stranger(real, SPOILED[kind], None)
     with RogueServer(answer=stranger).serving() as server:
         code, output = ended(
-            ["observe", "--server", f"mysql://reader@127.0.0.1:{server.port}", "--for", "1s", "--volume", "none",
-             "--out", str(tmp_path / "observed"), "--quiet", "--allow-privileged"]
-        )  # fmt: skip
+            [
+                "observe",
+                "--server",
+                f"mysql://reader@127.0.0.1:{server.port}",
+                "--for",
+                "1s",
+                "--volume",
+                "none",
+                "--out",
+                str(tmp_path / "observed"),
+                "--quiet",
+                "--allow-privileged",
+            ]
+        )
     assert code in {0, 2, 3, 5}, output

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rogue_server import RogueServer, any_certificate
 
-from volbench.engine.connection import Account, MemoryFile, check_client
-from volbench.engine.sysbench.config import sysbench_files
 from volbench.errors import UsageError
+from volbench.machine.engine.connection import Account, MemoryFile, check_client
+from volbench.machine.engine.sysbench.config import sysbench_files
 
 pytestmark = pytest.mark.mysqld
 PASSWORD = "s3cret-of-production"  # noqa: S105 - of nobody

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from scratch_server import PASSWORD, ScratchServer, scratch_server
 
-from volbench.engine.connection import Account, connection
-from volbench.records.sources import SAMPLED
-from volbench.sample.config import SamplingConfig
-from volbench.sample.controller import SamplingProcess
-from volbench.sample.parsers.performance_schema import DIGESTS_MAX
-from volbench.sample.raw import SourcePresence, Tick, read_raw
-from volbench.sample.rows import series_rows, server_histogram_rows
+from volbench.core.records.sources import SAMPLED
+from volbench.machine.engine.connection import Account, connection
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.controller import SamplingProcess
+from volbench.measure.sample.parsers.performance_schema import DIGESTS_MAX
+from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
+from volbench.measure.sample.rows import series_rows, server_histogram_rows
 
 pytestmark = pytest.mark.mysqld
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from volbench.profile.resolve import resolve
-from volbench.records.sources import SAMPLED
-from volbench.sample.device.emulator import Emulator
-from volbench.sample.interface import Reading, Unavailable
-from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.sources import SAMPLED
+from volbench.machine.volume.emulated.requirements import find_daemon
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.measure.sample.device.emulator import Emulator
+from volbench.measure.sample.interface import Reading, Unavailable
 
 pytestmark = [
     pytest.mark.emulator,

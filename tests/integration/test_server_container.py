@@ -13,7 +13,7 @@ from docker.models.containers import Container
 from server_container import local_server_image, throwaway_container
 from testcontainers.core.labels import LABEL_SESSION_ID
 
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.testing.containers import QueryWaitStrategy
 
 pytestmark = pytest.mark.docker
@@ -47,9 +47,13 @@ def test_a_session_removes_its_own_containers_only(
 ) -> None:
     """One is started and left by another process, which removes it at its end; that of a third one stays."""
     done = subprocess.run(
-        [sys.executable, "-c", LEAVES_ONE], env={"PYTHONPATH": f"{SUPPORT.parents[1] / 'runner'}:{SUPPORT}",
-        "TESTCONTAINERS_RYUK_DISABLED": "true"}, check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-c", LEAVES_ONE],
+        env={"PYTHONPATH": f"{SUPPORT.parents[1] / 'runner'}:{SUPPORT}", "TESTCONTAINERS_RYUK_DISABLED": "true"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     name, removed = done.stdout.split()
     assert removed == "True"
     there = {container.name for container in engine.containers.list(all=True, ignore_removed=True)}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_for
 
-from volbench.base.confinement import USERS
+from volbench.core.base.confinement import USERS
 from volbench.errors import EnvironmentLacks
 
 pytestmark = [pytest.mark.mysqld, pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")]
@@ -40,9 +40,21 @@ def started(place: Path, guards: list[str]) -> subprocess.Popen[str]:
     flavor = "mariadb" if shutil.which("mariadbd") else "mysql"
     settings = [word for text in (*SMALL, f"engine.flavor={flavor}") for word in ("--set", text)]
     argv = [
-        *guards, sys.executable, "-m", "volbench", "run", str(ROOT / "suites/quick.yaml"), *settings,
-        "--target", "local", "--volume", f"a=path:{place}/volume", "--out", str(place / "results"), "--yes",
-    ]  # fmt: skip
+        *guards,
+        sys.executable,
+        "-m",
+        "volbench",
+        "run",
+        str(ROOT / "suites/quick.yaml"),
+        *settings,
+        "--target",
+        "local",
+        "--volume",
+        f"a=path:{place}/volume",
+        "--out",
+        str(place / "results"),
+        "--yes",
+    ]
     environment = {**os.environ, "TMPDIR": str(place / "tmp"), "VOLBENCH_CACHE": str(place / "cache")}
     return subprocess.Popen(
         argv, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -24,14 +24,19 @@ from server_matrix import (
     server_over_tcp,
 )
 
-from volbench.engine.connection import Account, rows
+from volbench.machine.engine.connection import Account, rows
 
 pytestmark = [pytest.mark.docker, pytest.mark.servers, pytest.mark.timeout(1800)]
 PAGE_VARIABLE = "VOLBENCH_SERVERS_PAGE"
 CELL = (
-    "dataset.tables=2", "dataset.rows=10000", "steps.0.threads=4", "steps.0.warmup=2s", "steps.0.duration=10s",
-    "repeats=1", "limits.foreign_iops=1000000",
-)  # fmt: skip
+    "dataset.tables=2",
+    "dataset.rows=10000",
+    "steps.0.threads=4",
+    "steps.0.warmup=2s",
+    "steps.0.duration=10s",
+    "repeats=1",
+    "limits.foreign_iops=1000000",
+)
 NO_REGISTRY = re.compile(r"no such host|connection refused|i/o timeout|network is unreachable", re.IGNORECASE)
 """In an engine's message: nothing answers where images are pulled from."""
 OF_A_SERVER = {"mysql", "information_schema", "performance_schema", "sys", "test"}
@@ -115,11 +120,21 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
     chosen = [word for one in CELL for word in ("--set", one)]
     ended = bench.end(
         bench.volbench(
-            "run", str(SUITE), "--target", "attach", "--server", dsn, "--option-file", str(option_file), *chosen,
-            "--out", str(bench.results), "--yes",
+            "run",
+            str(SUITE),
+            "--target",
+            "attach",
+            "--server",
+            dsn,
+            "--option-file",
+            str(option_file),
+            *chosen,
+            "--out",
+            str(bench.results),
+            "--yes",
         ),
         bound_s=900,
-    )  # fmt: skip
+    )
     assert ended.code in FINISHED, ended.output
     bench.assert_all_done_once()
     (result,) = bench.directory.results()

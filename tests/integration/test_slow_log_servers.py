@@ -15,14 +15,14 @@ import pytest
 from slow_log_recorder import IMAGES, LOCAL, record, recorded_server, until_alone
 from slow_log_truth import SCHEMAS, Truth, paired
 
-from volbench.engine.connection import Account
-from volbench.placement import capabilities
-from volbench.records.validation.plan import ReplayPlan
+from volbench.core.records.validation.plan import ReplayPlan
+from volbench.machine.engine.connection import Account
+from volbench.machine.placement import capabilities
+from volbench.measure.workload.replay.general_log import OF_ROUTINES, general_log
+from volbench.measure.workload.replay.logged_statement import ADMINISTRATOR, CUT, LoggedStatement
+from volbench.measure.workload.replay.schedule import schedule
+from volbench.measure.workload.replay.slowlog import slow_log
 from volbench.validation.replay.evaluation import replay, replay_check
-from volbench.workload.replay.general_log import OF_ROUTINES, general_log
-from volbench.workload.replay.logged_statement import ADMINISTRATOR, CUT, LoggedStatement
-from volbench.workload.replay.schedule import schedule
-from volbench.workload.replay.slowlog import slow_log
 
 SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
 MOST = 17 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.workload.oltp.sysbench import LINE_PREFIX, TEST_VARIABLE, hooks_file
+from volbench.measure.workload.oltp.sysbench import LINE_PREFIX, TEST_VARIABLE, hooks_file
 
 pytestmark = pytest.mark.mysqld  # brings sysbench
 TEST = """

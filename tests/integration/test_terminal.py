@@ -14,11 +14,27 @@ from hostile_user import RUNNER
 HOSTILE = "\x1b]0;EVIL\x07\u009b31m"
 """The title of a window (OSC), and a CSI of C1."""
 COMMANDS = [
-    "@", "--@", "report @", "run @", "plan suites/quick.yaml --volume @", "volume @", "volume show @",
+    "@",
+    "--@",
+    "report @",
+    "run @",
+    "plan suites/quick.yaml --volume @",
+    "volume @",
+    "volume show @",
     "volume emulate @",
-    "suite check @", "observe --interval @", "query @", "explain --from @", "gate @ --policy @", "validate @",
-    "compare @ @", "credits --from @", "list @", "site @ --out @", "volume list --dir @", "--verbose report @",
-]  # fmt: skip
+    "suite check @",
+    "observe --interval @",
+    "query @",
+    "explain --from @",
+    "gate @ --policy @",
+    "validate @",
+    "compare @ @",
+    "credits --from @",
+    "list @",
+    "site @ --out @",
+    "volume list --dir @",
+    "--verbose report @",
+]
 
 
 def on_terminal(arguments: list[str], directory: Path) -> tuple[int, bytes]:
@@ -26,9 +42,13 @@ def on_terminal(arguments: list[str], directory: Path) -> tuple[int, bytes]:
     own, its = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(RUNNER), "TERM": "xterm-256color", "COLUMNS": "300"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "volbench", *arguments], cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-        stdout=its, stderr=its,
-    )  # fmt: skip
+        [sys.executable, "-m", "volbench", *arguments],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=its,
+    )
     os.close(its)
     output = b""
     try:

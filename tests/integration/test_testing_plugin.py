@@ -18,10 +18,10 @@ from emulated_volumes import write_durably
 from bootstrap.directories import find_directories
 from bootstrap.environment import index_settings
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.machine.volume.emulated.attachments import attachments
+from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.testing import emulated_volume, mysql_on
 from volbench.testing.leftovers import DISK_DIRECTORY, LABEL_OWNER, owner_label
-from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.requirements import find_daemon
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -56,8 +56,12 @@ def run_pytest(
     options += ("--volbench-require",) if required else ()
     return subprocess.run(
         [python, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, directory],
-        capture_output=True, text=True, timeout=BOUND_S, env=environment, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        env=environment,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from live_run import SMALL, SUITE, Bench, Ended
 from own_ca import MYSQL_IMAGE, TlsServer, container_tls_server, local_tls_server
 from scratch_server import PASSWORD
 
-from volbench.engine.connection import Account, rows
-from volbench.placement import capabilities
-from volbench.records.tls import TlsOptions
+from volbench.core.records.tls import TlsOptions
+from volbench.machine.engine.connection import Account, rows
+from volbench.machine.placement import capabilities
 
 WRONG_CA = "the server's certificate is not signed by the CA in"
 

@@ -17,8 +17,8 @@ from scratch_server import ScratchServer, scratch_server
 from waiting import wait_for
 
 import volbench
-from volbench.engine.connection import Account, account_from, connection, read_option_file
-from volbench.records.validation.result import CheckRow
+from volbench.core.records.validation.result import CheckRow
+from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
 from volbench.validation import toolkit
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.queries.comparison import compare_queries
@@ -118,7 +118,7 @@ def test_the_advisors_run_in_a_container_too() -> None:
 
 ASKING = """
 import sys
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.validation.queries.comparison import QueryClass, QueryComparison
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
 from volbench.validation.source.server import read_only

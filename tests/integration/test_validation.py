@@ -16,8 +16,8 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.engine.connection import Account, connection, rows, write_private
 from volbench.errors import Refused
+from volbench.machine.engine.connection import Account, connection, rows, write_private
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.catalog.differences import inventory_differences
 from volbench.validation.catalog.inventory import read_inventory, user_schemas
@@ -208,8 +208,14 @@ QUERIES = (
 @pytest.mark.docker
 def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Account) -> None:
     """The command, a clean twin first (go, nothing invented), then one of each kind of fault, all named."""
-    with scratch_server(tmp_path, "--slow-query-log=1", "--long-query-time=0", "--log-bin=b", "--server-id=1",
-                        f"--slow-query-log-file={tmp_path / 'slow.log'}") as source:  # fmt: skip
+    with scratch_server(
+        tmp_path,
+        "--slow-query-log=1",
+        "--long-query-time=0",
+        "--log-bin=b",
+        "--server-id=1",
+        f"--slow-query-log-file={tmp_path / 'slow.log'}",
+    ) as source:
         fill(source)
         fill_account(mysql_container)
         with connection(Account(user="root", socket=str(source.socket)), "shop", timeout_s=30) as opened:
@@ -250,9 +256,17 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
 
 
 OF_THE_FLAVOR = (
-    "sql_mode", "character_set_server", "collation_server", "group_concat_max_len", "sync_binlog", "binlog_format",
-    "event_scheduler", "local_infile", "max_allowed_packet", "lock_wait_timeout",
-)  # fmt: skip
+    "sql_mode",
+    "character_set_server",
+    "collation_server",
+    "group_concat_max_len",
+    "sync_binlog",
+    "binlog_format",
+    "event_scheduler",
+    "local_infile",
+    "max_allowed_packet",
+    "lock_wait_timeout",
+)
 """What MariaDB and MySQL ship differently."""
 FAULTS = (
     "DELETE FROM orders WHERE id = 2001",
@@ -315,9 +329,13 @@ def test_the_source_refuses_writes_by_itself_and_we_never_send_one(
     before = source.query("SELECT COUNT(*) FROM shop.audit")
     with read_only(Account(user="root", socket=str(source.socket))) as reader:
         for statement in (
-            "DELETE FROM shop.audit", "SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT * FROM shop.audit FOR UPDATE",
-            "SELECT 1; DROP TABLE shop.audit", "SET GLOBAL read_only = 1", "CALL shop.close_old(1)",
-        ):  # fmt: skip
+            "DELETE FROM shop.audit",
+            "SELECT 1 INTO OUTFILE '/tmp/x'",
+            "SELECT * FROM shop.audit FOR UPDATE",
+            "SELECT 1; DROP TABLE shop.audit",
+            "SET GLOBAL read_only = 1",
+            "CALL shop.close_old(1)",
+        ):
             with pytest.raises(Refused):
                 reader.query(statement)
         variable = "tx_read_only" if source.mariadb else "transaction_read_only"

@@ -8,8 +8,8 @@ import pytest
 from mysql_container import mysql_container
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account, connection, rows
-from volbench.records.validation.result import CheckRow
+from volbench.core.records.validation.result import CheckRow
+from volbench.machine.engine.connection import Account, connection, rows
 from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
 from volbench.validation.catalog.inventory import is_mariadb
 from volbench.validation.source.server import read_only
@@ -68,7 +68,7 @@ def checked(source: Account, candidate: Account) -> CheckRow:
         ("ALTER USER batch@localhost REQUIRE NONE", "another ssl_type ('X509' became '')"),
         ("SET PASSWORD FOR app@localhost = ''", "'app'@'localhost' has no password on the candidate"),
     ],
-)  # fmt: skip
+)
 def test_what_holds_an_account_back_is_named(local: tuple[Account, Account], planted: str, said: str) -> None:
     source, candidate = local
     clean = checked(source, candidate)

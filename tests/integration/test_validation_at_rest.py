@@ -27,12 +27,14 @@ LOG = "".join(
     f"# Time: 2026-11-21T10:00:0{second}.000000Z\n# User@Host: app[app] @ localhost []  Id: 7\n"
     f"# Query_time: 0.001  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\nuse kept;\n"
     f"SET timestamp=179526300{second};\n{sql};\n"
-    for second, sql in enumerate((
-        f"SELECT name, n FROM people WHERE name LIKE '{SECRET}%'",
-        "SELECT COUNT(*) FROM people",
-        f"INSERT INTO people VALUES ('{SECRET} a', 'again')",
-    ))
-)  # fmt: skip
+    for second, sql in enumerate(
+        (
+            f"SELECT name, n FROM people WHERE name LIKE '{SECRET}%'",
+            "SELECT COUNT(*) FROM people",
+            f"INSERT INTO people VALUES ('{SECRET} a', 'again')",
+        )
+    )
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from scratch_server import ScratchServer, scratch_server
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.engine.connection import Account, connection
 from volbench.errors import Refused
+from volbench.machine.engine.connection import Account, connection
 
 pytestmark = pytest.mark.mysqld
 HEAD = """# Time: 2026-01-05T10:00:00.{number:06d}Z

@@ -18,7 +18,7 @@ from slow_log_writer import Shop, slow_log
 from waiting import wait_for
 
 import volbench
-from volbench.engine.connection import Account, connection
+from volbench.machine.engine.connection import Account, connection
 
 pytestmark = pytest.mark.mysqld
 BOUND_S = 180.0

@@ -9,7 +9,7 @@ from mysql_container import mysql_container
 from printed_differently import FAULTS, HIDDEN, SCHEMA, SESSION, STATEMENTS
 from scratch_server import scratch_server
 
-from volbench.engine.connection import Account, connection
+from volbench.machine.engine.connection import Account, connection
 from volbench.validation.catalog.differences import inventory_differences
 from volbench.validation.catalog.inventory import is_mariadb, read_inventory
 from volbench.validation.catalog.objects import Inventory

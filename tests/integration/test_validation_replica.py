@@ -11,9 +11,9 @@ from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from own_ca import free_port
 from scratch_server import ScratchServer, scratch_server
 
-from volbench.engine.connection import Account, connection
-from volbench.records.validation.plan import ReplicaPlan
-from volbench.records.validation.result import CheckRow
+from volbench.core.records.validation.plan import ReplicaPlan
+from volbench.core.records.validation.result import CheckRow
+from volbench.machine.engine.connection import Account, connection
 from volbench.validation.catalog.inventory import read_inventory
 from volbench.validation.data.replicas import replica_check
 from volbench.validation.source.server import read_only
@@ -66,11 +66,21 @@ def follow(primary: ScratchServer, replica: ScratchServer) -> None:
 
 def checksum(primary: ScratchServer, replica: ScratchServer) -> None:
     subprocess.run(
-        ["pt-table-checksum", "--config", "", "--no-version-check", "--no-check-binlog-format",
-         "--recursion-method=none", "--no-check-replication-filters", f"--databases={SCHEMA}",
-         f"S={primary.socket},u=root"],
-        check=True, capture_output=True, timeout=BOUND_S,
-    )  # fmt: skip
+        [
+            "pt-table-checksum",
+            "--config",
+            "",
+            "--no-version-check",
+            "--no-check-binlog-format",
+            "--recursion-method=none",
+            "--no-check-replication-filters",
+            f"--databases={SCHEMA}",
+            f"S={primary.socket},u=root",
+        ],
+        check=True,
+        capture_output=True,
+        timeout=BOUND_S,
+    )
     follow(primary, replica)
 
 
@@ -111,8 +121,9 @@ def test_where_it_proves_nothing_nothing_is_decided(pair: tuple[ScratchServer, S
     checksum(primary, replica)
     row = checked(primary)
     assert (row.decision, row.details) == (
-        "undecided", ("the candidate is no replica, where every checksum equals itself",),
-    )  # fmt: skip
+        "undecided",
+        ("the candidate is no replica, where every checksum equals itself",),
+    )
     replica.query(
         "UPDATE percona.checksums SET this_crc = master_crc, this_cnt = master_cnt, ts = NOW() - INTERVAL 9 DAY"
     )

@@ -19,8 +19,8 @@ from scratch_server import ScratchServer, scratch_server
 from slow_log_writer import Shop, slow_log
 
 import volbench
-from volbench.engine.connection import Account, connection, write_private
-from volbench.sql.fingerprint import fingerprint
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.machine.engine.connection import Account, connection, write_private
 
 pytestmark = pytest.mark.mysqld
 PASSWORD = "vault-9731"  # noqa: S105 - of a throw-away server
@@ -66,10 +66,13 @@ def state_of(server: ScratchServer) -> list[object]:
     """Everything that a write would change: the binary log, every row, objects and accounts."""
     tables = [name for name, kind in server.query(f"SHOW FULL TABLES FROM {SCHEMA}") if kind == "BASE TABLE"]
     asked = (
-        "SHOW MASTER STATUS", *(f"SELECT * FROM {SCHEMA}.{name} ORDER BY 1, 2" for name in tables),  # noqa: S608 - our own
-        f"SHOW TRIGGERS FROM {SCHEMA}", f"SHOW EVENTS FROM {SCHEMA}", "SHOW GRANTS FOR reader@localhost",
+        "SHOW MASTER STATUS",
+        *(f"SELECT * FROM {SCHEMA}.{name} ORDER BY 1, 2" for name in tables),  # noqa: S608 - our own
+        f"SHOW TRIGGERS FROM {SCHEMA}",
+        f"SHOW EVENTS FROM {SCHEMA}",
+        "SHOW GRANTS FOR reader@localhost",
         "SELECT user, host FROM mysql.user ORDER BY 1, 2",
-    )  # fmt: skip
+    )
     return [server.query(statement) for statement in asked]
 
 
@@ -95,9 +98,12 @@ def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
     begin, seen, stop = log.stat().st_size, set[str](), threading.Event()
     with (tmp_path / "said").open("wb") as said:
         running = subprocess.Popen(
-            command(tmp_path, source, candidate), stdout=said, stderr=said, start_new_session=True,
+            command(tmp_path, source, candidate),
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
             env=ENVIRONMENT,
-        )  # fmt: skip
+        )
         watching = threading.Thread(target=arguments_seen, args=(running, seen, stop))
         watching.start()
         try:

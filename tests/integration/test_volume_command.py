@@ -15,12 +15,12 @@ import pytest
 from busy_loops import busy_loops
 from emulated_volumes import write_durably
 
-from volbench.profile.resolve import resolve
-from volbench.volume.emulated.attachments import attachments
-from volbench.volume.emulated.commands import wait_until
-from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.volume.ownership import is_owned
+from volbench.core.base.ownership import is_owned
+from volbench.core.profile.resolve import resolve
+from volbench.machine.volume.emulated.attachments import attachments
+from volbench.machine.volume.emulated.commands import wait_until
+from volbench.machine.volume.emulated.status import list_volumes
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 

@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 import volbench
-from volbench.store.journal import utc_now
-from volbench.volume.facts.host import host_facts
+from volbench.machine.host.host import host_facts
+from volbench.results.store.journal import utc_now
 
 DATA_FILE, PAGE_FILE = "lab.json", "index.html"
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}

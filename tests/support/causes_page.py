@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from volbench.analysis.explain.cause_info import GROUPS, CauseInfo
-from volbench.analysis.explain.causes import CAUSES
+from volbench.results.explain.cause_info import GROUPS, CauseInfo
+from volbench.results.explain.causes import CAUSES
 
 WIDTH = 130
 _TABLE = "| group | causes |\n"

@@ -1,6 +1,7 @@
 """The figures of the report's timelines, made with Bokeh: what `page/charts.json` holds of them.
 
-Bokeh is no dependency of volbench. A report is made of the stored figures, see volbench.report.views.charts.
+Bokeh is no dependency of volbench. A report is made of the stored figures, see
+volbench.results.report.views.charts.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from bokeh.models.annotations import LabelSet, Span
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
-from volbench.report.views.charts import CHARTS_FILE, LIBRARY_FILE, SHARED, VOLUME
-from volbench.report.views.panels import PANELS, Panel
+from volbench.results.report.views.charts import CHARTS_FILE, LIBRARY_FILE, SHARED, VOLUME
+from volbench.results.report.views.panels import PANELS, Panel
 
 _MARK_BELOW_TOP_PX = 26
 """From a chart's top to the foot of a mark's number: the borders and the number's height."""
@@ -153,10 +154,17 @@ def _marks(plot: figure, panel: Panel) -> None:
     source = ColumnDataSource(data={"x": [], "text": [], "color": [], "dy": []}, name=f"mark:{panel.key}")
     plot.add_glyph(source, VSpan(x="x", line_width=1.2, line_dash="4 3", line_color="color"), level="overlay")
     labels = LabelSet(
-        x="x", y=panel.height_px - _MARK_BELOW_TOP_PX, y_units="screen", x_offset=3, y_offset="dy",
-        text="text", source=source,
-        text_font_size="10px", text_font_style="bold", text_color="color",
-    )  # fmt: skip
+        x="x",
+        y=panel.height_px - _MARK_BELOW_TOP_PX,
+        y_units="screen",
+        x_offset=3,
+        y_offset="dy",
+        text="text",
+        source=source,
+        text_font_size="10px",
+        text_font_style="bold",
+        text_color="color",
+    )
     plot.add_layout(labels)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from live_run import SMALL, SUITE, Bench, Ended
 
-from volbench.placement import capabilities
-from volbench.placement.docker.image_names import local_images, pick_server_image
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image
 
 LAB = Path(__file__).parents[1] / "lab" / "kubernetes"
 LAB_STATE = Path(os.environ.get("VOLBENCH_LAB_STATE") or "/var/lib/volbench/lab-kubernetes")
@@ -50,8 +50,12 @@ def kubectl(*words: str, stdin: str | None = None) -> str:
     """A command of kubectl; its output."""
     done = subprocess.run(
         ["kubectl", "--request-timeout=20s", *words],
-        input=stdin, capture_output=True, text=True, check=False, timeout=180,
-    )  # fmt: skip
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
     assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
     return done.stdout
 
@@ -77,9 +81,17 @@ class ClusterBench(Bench):
         chosen = [word for one in (*SMALL, *image, *settings) for word in ("--set", one)]
         asked = [f"namespace={self.namespace}", *options]
         return self.volbench(
-            "run", str(suite), "--target", "kubernetes", *given, *chosen, "--out", str(self.results), "--yes",
+            "run",
+            str(suite),
+            "--target",
+            "kubernetes",
+            *given,
+            *chosen,
+            "--out",
+            str(self.results),
+            "--yes",
             *(word for one in asked for word in ("--target-option", one)),
-        )  # fmt: skip
+        )
 
     def objects(self, kinds: str, selector: str = "app.kubernetes.io/managed-by=volbench") -> list[dict[str, Any]]:
         """Objects of the namespace that are a run's."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from cluster_run import LAB_STATE, ClusterBench, kubectl, lab
 
-from volbench.volume.emulated.control import CONTROL_SOCKET
-from volbench.volume.kinds.claim import EMULATED, EMULATOR
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET
+from volbench.machine.volume.kinds.claim import EMULATED, EMULATOR
 
 CLASS = "lab-local"
 SHARED_CLASS = "lab-shared-by-nodes"
@@ -35,8 +35,14 @@ def emulated_claim(cluster: ClusterBench, name: str, spec: str) -> Iterator[Path
     said = {EMULATED: spec, EMULATOR: f"{name}-control"}
     claims = [_claim(name, volume, said), _claim(f"{name}-control", control.name, {})]
     try:
-        kubectl("apply", "-n", cluster.namespace, "-f", "-",
-                stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": claims}))  # fmt: skip
+        kubectl(
+            "apply",
+            "-n",
+            cluster.namespace,
+            "-f",
+            "-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": claims}),
+        )
         yield data
     finally:
         kubectl("delete", "pvc", name, f"{name}-control", "-n", cluster.namespace, "--ignore-not-found")
@@ -90,17 +96,22 @@ def shared_claims(cluster: ClusterBench, directories: dict[str, Path]) -> Iterat
     names, objects = {name: f"{cluster.namespace}-{name}" for name in directories}, []
     for name, directory in directories.items():
         volume: dict[str, Any] = {
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": names[name]},
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": names[name]},
             "spec": {
-                **common, "capacity": size, "persistentVolumeReclaimPolicy": "Retain",
+                **common,
+                "capacity": size,
+                "persistentVolumeReclaimPolicy": "Retain",
                 "hostPath": {"path": str(directory), "type": "Directory"},
             },
-        }  # fmt: skip
+        }
         claim = {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": cluster.namespace},
             "spec": {**common, "volumeName": names[name], "resources": {"requests": size}},
-        }  # fmt: skip
+        }
         objects += [volume, claim]
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     try:

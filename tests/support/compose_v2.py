@@ -46,8 +46,11 @@ def build() -> Path:
         partial = PROGRAM.with_name("docker-compose.new")
         subprocess.run(
             ["go", "build", "-trimpath", "-ldflags", flags, "-o", partial, "./cmd"],
-            check=True, cwd=source, env={**os.environ, "CGO_ENABLED": "0"}, timeout=BUILD_BOUND_S,
-        )  # fmt: skip
+            check=True,
+            cwd=source,
+            env={**os.environ, "CGO_ENABLED": "0"},
+            timeout=BUILD_BOUND_S,
+        )
         partial.replace(PROGRAM)
     return PROGRAM
 

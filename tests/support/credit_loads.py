@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from volbench.analysis.credits.limits import Limits, limits_of
-from volbench.analysis.credits.work import Work, constant, from_points
-from volbench.profile.resolve import resolve
+from volbench.core.profile.limits import Limits, limits_of
+from volbench.core.profile.resolve import resolve
+from volbench.results.credits.work import Work, constant, from_points
 
 PAGE = 16 * 2**10
 

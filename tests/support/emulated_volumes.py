@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volbench.base import safe_files
-from volbench.profile.resolve import ResolvedVolume, resolve
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.core.base import safe_files
+from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 FAST_FSX = {"iops": "100000", "throughput": "4000"}
 FUSE_URING = Path("/sys/module/fuse/parameters/enable_uring")

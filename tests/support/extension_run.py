@@ -15,29 +15,29 @@ from fake_target import FakeTarget, FakeVolume
 from generated import generated_files
 from step_context import context_on
 
-from volbench.analysis.explain.run import explain_run
-from volbench.execute.cell.agent import run_step
-from volbench.execute.cell.judging import judge
-from volbench.execute.cell.recorder import recording
-from volbench.execute.cell.result_builder import CellResultBuilder
-from volbench.execute.run import Orchestrator
-from volbench.placement.interface import Job
-from volbench.plan.cost import estimate
-from volbench.plan.new_run import plan_run
-from volbench.profile.spec import parse_volume
-from volbench.records.cell import PreparedTemplate
-from volbench.report.render import write_reports
-from volbench.report.views.panels import chosen_series
-from volbench.sample.config import SamplingConfig
-from volbench.sample.controller import SamplingProcess
-from volbench.sample.rows import series_rows
-from volbench.store.files import write_record
-from volbench.store.loaded_run import load_run
-from volbench.store.run_directory import RESULT_FILE, SERIES_FILE, TEMPLATE_FILE, RunDirectory
-from volbench.store.series import read_series
-from volbench.suite.load import load_suite
-from volbench.volume.facts.host import host_facts
-from volbench.workload.registry import workload_for
+from volbench.core.plan.cost import estimate
+from volbench.core.plan.new_run import plan_run
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.cell import PreparedTemplate
+from volbench.core.suite.load import load_suite
+from volbench.machine.host.host import host_facts
+from volbench.machine.placement.interface import Job
+from volbench.measure.execute.cell.agent import run_step
+from volbench.measure.execute.cell.judging import judge
+from volbench.measure.execute.cell.recorder import recording
+from volbench.measure.execute.cell.result_builder import CellResultBuilder
+from volbench.measure.execute.run import Orchestrator
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.controller import SamplingProcess
+from volbench.measure.sample.rows import series_rows
+from volbench.measure.workload.registry import workload_for
+from volbench.results.explain.run import explain_run
+from volbench.results.report.render import write_reports
+from volbench.results.report.views.panels import chosen_series
+from volbench.results.store.files import write_record
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RESULT_FILE, SERIES_FILE, TEMPLATE_FILE, RunDirectory
+from volbench.results.store.series import read_series
 
 
 @dataclass

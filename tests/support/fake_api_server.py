@@ -87,9 +87,10 @@ class FakeApiServer:
         """Return the objects below a path with these labels."""
         with self._changed:
             items = [
-                one for place, one in self.objects.items()
+                one
+                for place, one in self.objects.items()
                 if place.startswith(f"{path}/") and is_selected(one, selector)
-            ]  # fmt: skip
+            ]
             return {"metadata": {"resourceVersion": str(len(self.events))}, "items": items}
 
     def watched(
@@ -227,15 +228,19 @@ def serving(state: FakeApiServer, kubeconfig: Path) -> Iterator[str]:
     thread.start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     kubeconfig.write_text(
-        json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "fake",
-            "clusters": [{"name": "fake", "cluster": {"server": address}}],
-            "users": [{"name": "fake", "user": {}}],
-            "contexts": [
-                {"name": "fake", "context": {"cluster": "fake", "user": "fake", "namespace": NAMESPACE}}
-            ],
-        })
-    )  # fmt: skip
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "fake",
+                "clusters": [{"name": "fake", "cluster": {"server": address}}],
+                "users": [{"name": "fake", "user": {}}],
+                "contexts": [
+                    {"name": "fake", "context": {"cluster": "fake", "user": "fake", "namespace": NAMESPACE}}
+                ],
+            }
+        )
+    )
     try:
         yield address
     finally:

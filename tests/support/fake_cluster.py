@@ -11,7 +11,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
-from volbench.volume.cluster import Cluster, cluster_errors
+from volbench.machine.cluster.client import Cluster, cluster_errors
 
 Object = dict[str, Any]
 NAMESPACE = "bench"
@@ -120,9 +120,10 @@ class FakeCluster(Cluster):
         if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
             _refuse(404)
         items = [
-            one for place, one in self.objects.items()
+            one
+            for place, one in self.objects.items()
             if place.startswith(f"{path}/") and _is_selected(one, query.get("labelSelector", ""))
-        ]  # fmt: skip
+        ]
         return {"metadata": {"resourceVersion": str(len(self.changes))}, "items": items}
 
 

@@ -9,14 +9,14 @@ from typing import Literal
 
 from synthetic_run import build_run, two_volumes
 
+from volbench.core.records.cell import CellPlaces, CellResult, Disturbance, Failure, PreparedTemplate
+from volbench.core.records.run import PlannedCell
 from volbench.errors import VolbenchError
-from volbench.execute.run import Orchestrator
-from volbench.placement.interface import Job, Placement
-from volbench.records.cell import CellPlaces, CellResult, Disturbance, Failure, PreparedTemplate
-from volbench.records.run import PlannedCell
-from volbench.store.files import write_record
-from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
-from volbench.volume.interface import OpenVolume, VolumeBase
+from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.volume.interface import OpenVolume, VolumeBase
+from volbench.measure.execute.run import Orchestrator
+from volbench.results.store.files import write_record
+from volbench.results.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
 
 PATHS = CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")
 Script = Callable[[str, int, CellResult], CellResult | None]

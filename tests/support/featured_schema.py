@@ -51,7 +51,7 @@ STATEMENTS: tuple[str, ...] = (
     "ON COMPLETION PRESERVE DO DELETE FROM audit WHERE at < NOW() - INTERVAL 90 DAY",
     "CREATE DEFINER = 'app'@'localhost' SQL SECURITY DEFINER VIEW open_orders AS "
     "SELECT id, total FROM orders WHERE state <> 'sent' WITH CASCADED CHECK OPTION",
-)  # fmt: skip
+)
 ACCOUNTS: tuple[str, ...] = (
     "DROP USER IF EXISTS bench@localhost",  # which only one of two servers has
     "CREATE USER 'app'@'localhost' IDENTIFIED BY 'kept in a vault'",

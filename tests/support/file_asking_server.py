@@ -56,9 +56,16 @@ def _serve(connection: socket.socket, rogue: Rogue) -> None:
     with suppress(OSError, ConnectionError), connection, connection.makefile("rb") as stream:
         low, high = struct.pack("<H", _CAPABILITIES & 0xFFFF), struct.pack("<H", _CAPABILITIES >> 16 | 0x8)
         greeting = (
-            b"\x0a8.0.36\x00" + struct.pack("<I", 7) + b"abcdefgh\x00" + low + b"\x21\x02\x00" + high + b"\x15"
-            + bytes(10) + b"ijklmnopqrst\x00mysql_native_password\x00"
-        )  # fmt: skip
+            b"\x0a8.0.36\x00"
+            + struct.pack("<I", 7)
+            + b"abcdefgh\x00"
+            + low
+            + b"\x21\x02\x00"
+            + high
+            + b"\x15"
+            + bytes(10)
+            + b"ijklmnopqrst\x00mysql_native_password\x00"
+        )
         _send(connection, 0, greeting)
         _read(stream)
         _send(connection, 2, _OK)

@@ -16,14 +16,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from volbench.engine.connection import Account, connection
+from volbench.machine.engine.connection import Account, connection
 
 SCHEMA = "shop"
 _INSERT_ROWS = 500
 _WORDS = (
-    "amber", "brave", "cobalt", "daring", "early", "faint", "golden", "hidden", "iron", "jade", "keen", "lunar",
-    "misty", "noble", "onyx", "pale", "quiet",
-)  # fmt: skip
+    "amber",
+    "brave",
+    "cobalt",
+    "daring",
+    "early",
+    "faint",
+    "golden",
+    "hidden",
+    "iron",
+    "jade",
+    "keen",
+    "lunar",
+    "misty",
+    "noble",
+    "onyx",
+    "pale",
+    "quiet",
+)
 _DDL = """
 CREATE TABLE film (film_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, title VARCHAR(128) NOT NULL,
   description TEXT, rate DECIMAL(4,2) NOT NULL, length SMALLINT UNSIGNED, rating ENUM('G','PG','R'), KEY (title));
@@ -47,20 +62,36 @@ def dump(rows: int, *, seed: int = 1) -> Iterator[str]:
     yield "SET UNIQUE_CHECKS=0;"
     yield _DDL
     text = " ".join(source.choices(_WORDS, k=60))
-    yield from _inserts("film", films, lambda n: (
-        f"({n},'{source.choice(_WORDS)} {n}','{text[: source.randint(40, 300)]}',{source.randint(99, 999) / 100},"
-        f"{source.randint(60, 200)},'{source.choice(('G', 'PG', 'R'))}')"
-    ))  # fmt: skip
-    yield from _inserts("customer", customers, lambda n: (
-        f"({n},'{source.choice(_WORDS)} {n}','c{n}@example.com',1,'2026-01-{source.randint(1, 28):02} 10:00:00')"
-    ))  # fmt: skip
-    yield from _inserts("rental", rows, lambda n: (
-        f"({n},'2026-0{source.randint(1, 9)}-{source.randint(1, 28):02} 12:00:00',{source.randint(1, films)},"
-        f"{source.randint(1, customers)},NULL,'{text[: source.randint(100, 380)]}')"
-    ))  # fmt: skip
-    yield from _inserts("payment", rows, lambda n: (
-        f"({n},{n},{source.randint(99, 999) / 100},'2026-09-{source.randint(1, 28):02} 13:00:00')"
-    ))  # fmt: skip
+    yield from _inserts(
+        "film",
+        films,
+        lambda n: (
+            f"({n},'{source.choice(_WORDS)} {n}','{text[: source.randint(40, 300)]}',"
+            f"{source.randint(99, 999) / 100},"
+            f"{source.randint(60, 200)},'{source.choice(('G', 'PG', 'R'))}')"
+        ),
+    )
+    yield from _inserts(
+        "customer",
+        customers,
+        lambda n: (
+            f"({n},'{source.choice(_WORDS)} {n}','c{n}@example.com',1,"
+            f"'2026-01-{source.randint(1, 28):02} 10:00:00')"
+        ),
+    )
+    yield from _inserts(
+        "rental",
+        rows,
+        lambda n: (
+            f"({n},'2026-0{source.randint(1, 9)}-{source.randint(1, 28):02} 12:00:00',{source.randint(1, films)},"
+            f"{source.randint(1, customers)},NULL,'{text[: source.randint(100, 380)]}')"
+        ),
+    )
+    yield from _inserts(
+        "payment",
+        rows,
+        lambda n: f"({n},{n},{source.randint(99, 999) / 100},'2026-09-{source.randint(1, 28):02} 13:00:00')",
+    )
     yield "SET UNIQUE_CHECKS=1;\n/*!40014 SET FOREIGN_KEY_CHECKS=@OLD_FOREIGN_KEY_CHECKS */;\n"
 
 

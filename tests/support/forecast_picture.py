@@ -13,9 +13,14 @@ from pathlib import Path
 
 EXAMPLES = Path("results/examples")
 SUITES = (
-    "fargate-efs-cold-read", "gp2-credit-exhaustion/full", "gp2-credit-exhaustion", "efs-small-files",
-    "rook-ceph-replicas/full", "rook-ceph-replicas", "fsx-async-writes",
-)  # fmt: skip
+    "fargate-efs-cold-read",
+    "gp2-credit-exhaustion/full",
+    "gp2-credit-exhaustion",
+    "efs-small-files",
+    "rook-ceph-replicas/full",
+    "rook-ceph-replicas",
+    "fsx-async-writes",
+)
 WIDTH, LEFT, RIGHT, ROW, TOP = 900, 430, 30, 20, 56
 LOW, HIGH = 0.25, 4.0
 

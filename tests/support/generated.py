@@ -15,10 +15,10 @@ from modules_page import modules_page
 from record_schemas import MODELS, schema_text
 from results_page import results_page
 
-from volbench.records.validation.result import Validation
-from volbench.report.formats.validation import validation_markdown
-from volbench.suite.docs import suite_docs
-from volbench.suite.schema import suite_schema
+from volbench.core.records.validation.result import Validation
+from volbench.core.suite.docs import suite_docs
+from volbench.core.suite.schema import suite_schema
+from volbench.results.report.formats.validation import validation_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
     for name, text in chart_files().items():
-        yield Path("runner/volbench/report/page", name), text
+        yield Path("runner/volbench/results/report/page", name), text
     for path in sorted((ROOT / "results/examples/validation").glob("*/validation.json")):
         validation = Validation.model_validate_json(path.read_text())
         yield path.with_suffix(".md").relative_to(ROOT), validation_markdown(validation)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from volbench.records.series import HistogramRow
-from volbench.store.histograms import HISTOGRAM_COLUMNS, HistogramWriter
-from volbench.store.tables import batches
+from volbench.core.records.series import HistogramRow
+from volbench.results.store.histograms import HISTOGRAM_COLUMNS, HistogramWriter
+from volbench.results.store.tables import batches
 
 
 def write_histograms(path: Path, rows: Iterable[HistogramRow]) -> int:

@@ -78,8 +78,13 @@ def volbench(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     environment = {**os.environ, "PYTHONPATH": str(RUNNER), "COLUMNS": "200", **variables}
     return subprocess.run(
         [sys.executable, "-m", "volbench", *arguments],
-        capture_output=True, text=True, check=False, timeout=120, env=environment, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 _PARENT = "import os, sys; os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True)"

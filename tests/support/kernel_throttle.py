@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.run import cases_of
-from volbench.store.loaded_run import load_run
-from volbench.store.run_directory import RunDirectory
-from volbench.store.series import SeriesKey
+from volbench.results.explain.case import Case
+from volbench.results.explain.run import cases_of
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
+from volbench.results.store.series import SeriesKey
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "kernel-throttle"
 

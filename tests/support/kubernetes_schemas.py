@@ -37,9 +37,10 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
     if not properties:
         return schema
     return {
-        **schema, "properties": {name: _strict(one) for name, one in properties.items()},
+        **schema,
+        "properties": {name: _strict(one) for name, one in properties.items()},
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
 
 @cache

@@ -20,20 +20,29 @@ from typing import Any
 import docker
 import pytest
 
+from volbench.core.records.cell import CellResult
 from volbench.errors import EXIT_OK, EXIT_UNDECIDED
-from volbench.placement.docker.containers import LABEL_RUN
-from volbench.placement.local import AGENT_PID_FILE
-from volbench.placement.processes import LABEL_VARIABLE
-from volbench.records.cell import CellResult
-from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.machine.placement.docker.containers import LABEL_RUN
+from volbench.machine.placement.local import AGENT_PID_FILE
+from volbench.machine.placement.processes import LABEL_VARIABLE
+from volbench.results.store.run_directory import RunDirectory, find_runs
 
 SUITE = Path(__file__).parents[2] / "suites" / "quick.yaml"
 SMALL = (
-    "dataset.tables=1", "dataset.rows=2000", "steps.0.threads=2", "steps.0.warmup=0s", "steps.0.duration=2s",
-    "repeats=1", "limits.foreign_iops=1000000", "limits.foreign_cpu=100%",
-    "limits.cpu_steal=100%", "replacements=0",
-    "sampling.interval=500ms", "sampling.summaries=false", "limits.missed_samples=90%",
-)  # fmt: skip
+    "dataset.tables=1",
+    "dataset.rows=2000",
+    "steps.0.threads=2",
+    "steps.0.warmup=0s",
+    "steps.0.duration=2s",
+    "repeats=1",
+    "limits.foreign_iops=1000000",
+    "limits.foreign_cpu=100%",
+    "limits.cpu_steal=100%",
+    "replacements=0",
+    "sampling.interval=500ms",
+    "sampling.summaries=false",
+    "limits.missed_samples=90%",
+)
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
 LONG_ENOUGH = "steps.0.duration=6s"
 """For a test that acts within a step of a cell that ends by itself: two seconds are over too soon at times."""
@@ -92,9 +101,17 @@ class Bench:
         flavor = ["engine.flavor=mariadb"] if self.target == "local" and shutil.which("mariadbd") else []
         chosen = [word for one in (*SMALL, *flavor, *settings) for word in ("--set", one)]
         return self.volbench(
-            "run", str(SUITE), "--target", self.target, *volumes, *chosen, "--out", str(self.results), "--yes",
+            "run",
+            str(SUITE),
+            "--target",
+            self.target,
+            *volumes,
+            *chosen,
+            "--out",
+            str(self.results),
+            "--yes",
             *options,
-        )  # fmt: skip
+        )
 
     def resume(self) -> subprocess.Popen[bytes]:
         """`volbench resume` of the test's run."""

@@ -23,9 +23,11 @@ def statements(kind: str, seed: int = 48) -> Iterator[str]:
     while True:
         template = chosen.choice(TEMPLATES[kind])
         values = {
-            "few": str(chosen.randint(1, 4)), "number": str(chosen.randint(1, 50_000)),
-            "other": str(chosen.randint(1, 50_000)), "digits": str(chosen.randint(10**10, 10**11)),
-        }  # fmt: skip
+            "few": str(chosen.randint(1, 4)),
+            "number": str(chosen.randint(1, 50_000)),
+            "other": str(chosen.randint(1, 50_000)),
+            "digits": str(chosen.randint(10**10, 10**11)),
+        }
         if "{list}" in template:
             values["list"] = ",".join(str(chosen.randint(1, 10**7)) for _ in range(chosen.randint(1, 400)))
         if "{rows}" in template:

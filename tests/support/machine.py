@@ -7,9 +7,9 @@ from functools import cache
 
 import cluster_run
 
-from volbench.placement import capabilities
-from volbench.placement.docker.image_names import images_ready
-from volbench.volume.emulated.requirements import find_daemon
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker.image_names import images_ready
+from volbench.machine.volume.emulated.requirements import find_daemon
 
 
 def emulator() -> capabilities.Means:

@@ -11,10 +11,10 @@ from pathlib import Path
 from featured_schema import ACCOUNTS, SCHEMA, SQL_MODE, STATEMENTS
 from server_on_volume import server_on
 
-from volbench.engine.connection import Account, connection, write_private
-from volbench.engine.server import Server
-from volbench.profile.resolve import resolve_spec
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.core.profile.resolve import resolve_spec
+from volbench.machine.engine.connection import Account, connection, write_private
+from volbench.machine.engine.server import Server
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 _SIX = "SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
 GROWN: tuple[str, ...] = (

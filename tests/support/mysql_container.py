@@ -10,13 +10,17 @@ from pathlib import Path
 from empty_data import copy_of_container, directory_in_memory
 from server_container import local_server_image, throwaway_container
 
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.testing.containers import QueryWaitStrategy
 
 _OPTIONS = [
-    "--no-defaults", "--user=root", "--datadir=/made/data", "--socket=/run/mysql/s", "--skip-networking",
+    "--no-defaults",
+    "--user=root",
+    "--datadir=/made/data",
+    "--socket=/run/mysql/s",
+    "--skip-networking",
     "--mysqlx=OFF",
-]  # fmt: skip
+]
 
 
 @contextmanager

@@ -7,22 +7,30 @@ from typing import Any
 
 from fake_cluster import CLASSES, NODES, FakeCluster
 
-from volbench.placement.interface import Job
-from volbench.placement.kubernetes.options import read_options, volumes_of
-from volbench.placement.kubernetes.target import KubernetesTarget
-from volbench.placement.workspace import Workspace
-from volbench.profile.spec import parse_volume
-from volbench.records.cell import CellSpec, DatasetSpec, ServerSpec
-from volbench.volume.interface import OpenVolume
-from volbench.volume.kinds.run_owner import RunOwner
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes.options import read_options, volumes_of
+from volbench.machine.placement.kubernetes.target import KubernetesTarget
+from volbench.machine.placement.workspace import Workspace
+from volbench.machine.volume.interface import OpenVolume
+from volbench.machine.volume.kinds.run_owner import RunOwner
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
-LOCAL = {"required": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node3"]}]},
-]}}  # fmt: skip
-ZONE = {"required": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["eu-1a"]}]},
-]}}  # fmt: skip
+LOCAL = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node3"]}]},
+        ]
+    }
+}
+ZONE = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["eu-1a"]}]},
+        ]
+    }
+}
 
 
 class Bench:
@@ -41,17 +49,30 @@ class Bench:
         chosen = read_options(options)  # type: ignore[arg-type]
         self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1")
         self.target = KubernetesTarget(
-            Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1",
-            options=chosen, owner=self.owner, measured_nodes={"a": measured_node} if measured_node else {},
+            Workspace(run_id=RUN_ID, cache=root),
+            cluster=self.cluster,
+            tools="tools:1",
+            options=chosen,
+            owner=self.owner,
+            measured_nodes={"a": measured_node} if measured_node else {},
             volume_options={name: read_options(options, name) for name in volumes_of(options)},  # type: ignore[arg-type]
-        )  # fmt: skip
+        )
 
     def job(self, cell_id: str, volume: str) -> Job:
         opened = OpenVolume(name=volume, spec=parse_volume("pvc:x", name=volume), claim=f"claim-{volume}")
         cell = CellSpec(
-            run_id=RUN_ID, cell_id=cell_id, suite="s", volume=volume, block=0, repeat=1, seed=1,
-            server=ServerSpec(), dataset=DatasetSpec(), steps=(), places=self.target.cell_paths(cell_id, opened),
-        )  # fmt: skip
+            run_id=RUN_ID,
+            cell_id=cell_id,
+            suite="s",
+            volume=volume,
+            block=0,
+            repeat=1,
+            seed=1,
+            server=ServerSpec(),
+            dataset=DatasetSpec(),
+            steps=(),
+            places=self.target.cell_paths(cell_id, opened),
+        )
         return Job(kind="run", cell=cell, out=self.root, supervisor_script=b"", volume=opened)
 
     def start_first(self, **spec: object) -> None:
@@ -60,9 +81,11 @@ class Bench:
         self.target.launch(job)
         (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
         self.cluster.put(
-            "pods/first", metadata={"labels": made["metadata"]["labels"]}, spec={"nodeName": "node2", **spec},
+            "pods/first",
+            metadata={"labels": made["metadata"]["labels"]},
+            spec={"nodeName": "node2", **spec},
             status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
-        )  # fmt: skip
+        )
         assert self.target.find(job).running()
 
     def affinity_of(self, cell_id: str, volume: str) -> dict[str, Any]:

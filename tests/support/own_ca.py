@@ -14,7 +14,7 @@ from pathlib import Path
 from scratch_server import PASSWORD, ScratchServer, scratch_server
 from server_container import throwaway_container
 
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.testing.containers import QueryWaitStrategy
 
 _BOUND_S = 60
@@ -61,14 +61,55 @@ class TlsServer:
 def make_ca(directory: Path) -> OwnCa:
     """Certificates for the host name localhost; none for its address."""
     for name in ("ca", "wrong"):
-        _openssl(directory, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}-key.pem",
-                 "-out", f"{name}.pem", "-days", "2", "-subj", f"/CN={name} of a test")  # fmt: skip
+        _openssl(
+            directory,
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            f"{name}-key.pem",
+            "-out",
+            f"{name}.pem",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name} of a test",
+        )
     (directory / "names").write_text("subjectAltName=DNS:localhost\n")
     for name in ("server", "client"):
-        _openssl(directory, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}-key.pem",
-                 "-out", f"{name}.csr", "-subj", "/CN=localhost")  # fmt: skip
-        _openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
-                 "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.pem")  # fmt: skip
+        _openssl(
+            directory,
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            f"{name}-key.pem",
+            "-out",
+            f"{name}.csr",
+            "-subj",
+            "/CN=localhost",
+        )
+        _openssl(
+            directory,
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca-key.pem",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "names",
+            "-out",
+            f"{name}.pem",
+        )
     for file in directory.iterdir():
         file.chmod(0o644)  # a container's server runs as another user; nobody else ever trusts this CA
     return OwnCa(directory=directory)

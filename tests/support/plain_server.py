@@ -15,15 +15,15 @@ from typing import Any
 import mysql.connector
 from empty_data import copy_of_local
 
-from volbench.engine.connection import Account, account_from, connection, read_option_file
-from volbench.engine.sysbench.config import sysbench_config
-from volbench.records.base import Scalar
-from volbench.records.cell import DatasetSpec, Failure
-from volbench.records.facts import ServerFacts
-from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import Step
-from volbench.workload.interface import StepContext, StepOutcome
-from volbench.workload.registry import workload_for
+from volbench.core.records.base import Scalar
+from volbench.core.records.cell import DatasetSpec, Failure
+from volbench.core.records.facts import ServerFacts
+from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.core.records.steps import Step
+from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
+from volbench.machine.engine.sysbench.config import sysbench_config
+from volbench.measure.workload.interface import StepContext, StepOutcome
+from volbench.measure.workload.registry import workload_for
 
 DATASET = DatasetSpec(tables=2, rows=20_000)
 PASSWORD = "se cret,#1"  # noqa: S105 - of a throw-away server; spaces and commas must survive
@@ -56,10 +56,19 @@ class PlainServer:
         config = self.directory / "prepare.conf"
         config.write_text(sysbench_config(account_from(read_option_file(self.option_file)), DATASET.schema_name))
         subprocess.run(
-            ["sysbench", f"--config-file={config}", "oltp_read_write", f"--tables={DATASET.tables}",
-             f"--table-size={DATASET.rows}", "--threads=2", "prepare"],
-            check=True, capture_output=True, timeout=120,
-        )  # fmt: skip
+            [
+                "sysbench",
+                f"--config-file={config}",
+                "oltp_read_write",
+                f"--tables={DATASET.tables}",
+                f"--table-size={DATASET.rows}",
+                "--threads=2",
+                "prepare",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
 
     def _write_options(self, user: str, password: str) -> None:
         self.option_file.touch(mode=0o600)
@@ -83,11 +92,21 @@ class PlainServer:
         overrides = [f"--{name}={value}" for name, value in (config_overrides or {}).items()]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [shutil.which(MARIADBD) or "mysqld", "--no-defaults", f"--datadir={self.data_dir}",
-                 f"--tmpdir={self.directory}", f"--socket={self.socket}", *EXTRA, "--skip-networking",
-                 "--user=root", "--innodb-buffer-pool-size=64M", *overrides],
-                stdout=log, stderr=log,
-            )  # fmt: skip
+                [
+                    shutil.which(MARIADBD) or "mysqld",
+                    "--no-defaults",
+                    f"--datadir={self.data_dir}",
+                    f"--tmpdir={self.directory}",
+                    f"--socket={self.socket}",
+                    *EXTRA,
+                    "--skip-networking",
+                    "--user=root",
+                    "--innodb-buffer-pool-size=64M",
+                    *overrides,
+                ],
+                stdout=log,
+                stderr=log,
+            )
         while time.monotonic() - begun < START_BOUND_S:
             with contextlib.suppress(mysql.connector.Error):
                 self.query("SELECT 1")

@@ -13,9 +13,21 @@ from hostile_user import RUNNER, as_nobody
 IMPORTED = "imported"
 """File beside the planted modules: a line for each one that was imported."""
 PACKAGES = (
-    "volbench", "multiprocessing", "concurrent", "encodings", "collections", "importlib", "logging", "json",
-    "pydantic", "numpy", "mysql", "typer", "docker", "rich",
-)  # fmt: skip
+    "volbench",
+    "multiprocessing",
+    "concurrent",
+    "encodings",
+    "collections",
+    "importlib",
+    "logging",
+    "json",
+    "pydantic",
+    "numpy",
+    "mysql",
+    "typer",
+    "docker",
+    "rich",
+)
 MODULES = tuple(sorted({*sys.stdlib_module_names, "sitecustomize", "usercustomize", "pydantic_core"} - {*PACKAGES}))
 _PLANT = """
 import os, sys
@@ -59,8 +71,13 @@ def run_script(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         [sys.executable, *flags, str(script), *map(str, arguments)],
-        cwd=directory, capture_output=True, text=True, check=False, timeout=180, stdin=subprocess.DEVNULL,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        stdin=subprocess.DEVNULL,
         env={**environment, "PYTHONPATH": str(RUNNER), **variables},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -8,23 +8,72 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 STARTS = (
-    "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_*", "subprocess.get*output",
-    "os.system", "os.popen", "os.exec*", "os.spawn*", "os.posix_spawn*", "os.fork*", "os.startfile", "posix.*",
-    "_posixsubprocess.*", "pty.*", "shutil.which", "multiprocessing.*", "concurrent.futures.ProcessPoolExecutor",
-    "concurrent.futures.process.ProcessPoolExecutor", "asyncio.create_subprocess_*", "asyncio.subprocess.*",
-    "webbrowser.*", "pydoc.pager", "pydoc.*pager", "click.edit", "click.launch", "click.echo_via_pager",
-    "typer.edit", "typer.launch", "typer.echo_via_pager", "pexpect.*", "sh.*", "invoke.*", "plumbum.*",
-)  # fmt: skip
+    "subprocess.run",
+    "subprocess.Popen",
+    "subprocess.call",
+    "subprocess.check_*",
+    "subprocess.get*output",
+    "os.system",
+    "os.popen",
+    "os.exec*",
+    "os.spawn*",
+    "os.posix_spawn*",
+    "os.fork*",
+    "os.startfile",
+    "posix.*",
+    "_posixsubprocess.*",
+    "pty.*",
+    "shutil.which",
+    "multiprocessing.*",
+    "concurrent.futures.ProcessPoolExecutor",
+    "concurrent.futures.process.ProcessPoolExecutor",
+    "asyncio.create_subprocess_*",
+    "asyncio.subprocess.*",
+    "webbrowser.*",
+    "pydoc.pager",
+    "pydoc.*pager",
+    "click.edit",
+    "click.launch",
+    "click.echo_via_pager",
+    "typer.edit",
+    "typer.launch",
+    "typer.echo_via_pager",
+    "pexpect.*",
+    "sh.*",
+    "invoke.*",
+    "plumbum.*",
+)
 """Full names, or patterns of them."""
 HARMLESS = (
-    "platform.system", "concurrent.futures.process.BrokenProcessPool", "multiprocessing.parent_process",
+    "platform.system",
+    "concurrent.futures.process.BrokenProcessPool",
+    "multiprocessing.parent_process",
     "multiprocessing.synchronize.*",
-)  # fmt: skip
+)
 MODULES = frozenset(pattern.partition(".")[0] for pattern in STARTS)
-FOREIGN = frozenset({
-    "system", "popen", "fork", "vfork", "clone", "posix_spawn", "posix_spawnp", "execl", "execle", "execlp",
-    "execv", "execve", "execvp", "execvpe", "fexecve", "wordexp", "subprocess_exec", "subprocess_shell", "pager",
-})  # fmt: skip
+FOREIGN = frozenset(
+    {
+        "system",
+        "popen",
+        "fork",
+        "vfork",
+        "clone",
+        "posix_spawn",
+        "posix_spawnp",
+        "execl",
+        "execle",
+        "execlp",
+        "execv",
+        "execve",
+        "execvp",
+        "execvpe",
+        "fexecve",
+        "wordexp",
+        "subprocess_exec",
+        "subprocess_shell",
+        "pager",
+    }
+)
 """Attributes of any object: of ctypes' libraries, of an event loop, of rich's console."""
 _WORDS = frozenset({"system", "clone", "pager"})
 """Keys of many dictionaries."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from volbench.records.base import Record
-from volbench.records.cell import CellResult, CellSpec
-from volbench.records.goals.gate import Gate
-from volbench.records.report import Report
-from volbench.records.run import JournalEvent, RunRecord
+from volbench.core.records.base import Record
+from volbench.core.records.cell import CellResult, CellSpec
+from volbench.core.records.goals.gate import Gate
+from volbench.core.records.report import Report
+from volbench.core.records.run import JournalEvent, RunRecord
 
 MODELS: dict[str, type[Record]] = {
     "run": RunRecord,

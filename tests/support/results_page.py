@@ -6,10 +6,10 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from volbench.records.metrics import CATALOGUE
-from volbench.records.sources import SOURCES
-from volbench.records.steps import STEP_KINDS
-from volbench.suite.docs import field_meaning
+from volbench.core.records.metrics import CATALOGUE
+from volbench.core.records.sources import SOURCES
+from volbench.core.records.steps import STEP_KINDS
+from volbench.core.suite.docs import field_meaning
 
 
 def results_page(text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volbench.measure.sample.raw import End, Header, SourcePresence, Tick, read_raw
 from volbench.observe.ring import Segment
-from volbench.sample.raw import End, Header, SourcePresence, Tick, read_raw
 
 
 def records_of(segments: list[Segment]) -> Iterator[Header | SourcePresence | Tick | End]:

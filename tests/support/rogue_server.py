@@ -104,10 +104,19 @@ class _Session:
         server = self._server
         capabilities = _CAPABILITIES | (_SSL if server.certificate else 0)
         self._send(
-            b"\x0a" + server.version.encode() + b"\0" + struct.pack("<I", 7) + _NONCE[:8] + b"\0"
-            + struct.pack("<HBHHB", capabilities & 0xFFFF, 45, 2, capabilities >> 16, 21) + b"\0" * 10
-            + _NONCE[8:] + b"\0" + server.first_plugin.encode() + b"\0"
-        )  # fmt: skip
+            b"\x0a"
+            + server.version.encode()
+            + b"\0"
+            + struct.pack("<I", 7)
+            + _NONCE[:8]
+            + b"\0"
+            + struct.pack("<HBHHB", capabilities & 0xFFFF, 45, 2, capabilities >> 16, 21)
+            + b"\0" * 10
+            + _NONCE[8:]
+            + b"\0"
+            + server.first_plugin.encode()
+            + b"\0"
+        )
         first = self._receive()
         if server.certificate and len(first) == 32:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -150,8 +159,10 @@ class _Session:
         for name in answer.columns:
             self._send(
                 b"".join(map(_text, ("def", "", "", "", name, name)))
-                + b"\x0c" + struct.pack("<HIBHB", 45, 1 << 20, _TEXT_TYPE, 0, 0) + b"\0\0"
-            )  # fmt: skip
+                + b"\x0c"
+                + struct.pack("<HIBHB", 45, 1 << 20, _TEXT_TYPE, 0, 0)
+                + b"\0\0"
+            )
         self._send(b"\xfe\0\0\x02\0")
         for row in answer.rows:
             self._send(b"".join(b"\xfb" if value is None else _text(value) for value in row))
@@ -198,9 +209,25 @@ def any_certificate(directory: Path, name: str = "anybody") -> Path:
     """A certificate that nobody signed, with its key, in one file."""
     path = directory / f"{name}.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(path), "-out", f"{path}.crt",
-         "-days", "2", "-subj", f"/CN={name}"],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            str(path),
+            "-out",
+            f"{path}.crt",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
     return path

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from volbench.engine.connection import Account, connection
-from volbench.workload.replay.schedule import Schedule, ScheduledStatement
-from volbench.workload.replay.sending import send
+from volbench.machine.engine.connection import Account, connection
+from volbench.measure.workload.replay.schedule import Schedule, ScheduledStatement
+from volbench.measure.workload.replay.sending import send
 
 SCHEMA = "sales"
 STATES = 4
@@ -48,9 +48,13 @@ def arrivals(*, seconds: float, per_s: float, connections: int, seed: int = 1) -
             ScheduledStatement(at_s=at_s, connection=lane, schema=SCHEMA, sql=sql, class_index=0, logged_s=0.0)
         )
     return Schedule(
-        connections=tuple(tuple(lane) for lane in lanes if lane), fingerprints=("any",), skipped={}, log_s=seconds,
-        shared_connections=0, whole_seconds=False,
-    )  # fmt: skip
+        connections=tuple(tuple(lane) for lane in lanes if lane),
+        fingerprints=("any",),
+        skipped={},
+        log_s=seconds,
+        shared_connections=0,
+        whole_seconds=False,
+    )
 
 
 def fill(account: Account) -> None:
@@ -70,9 +74,12 @@ def run(account: Account, *statements: str) -> None:
 def production(account: Account, load: Schedule, log: str) -> None:
     """Send the load, and let the server log it to a file that is named as the server sees it."""
     run(
-        account, "SET GLOBAL log_output = 'FILE'", f"SET GLOBAL slow_query_log_file = '{log}'",
-        "SET GLOBAL long_query_time = 0", "SET GLOBAL slow_query_log = ON",
-    )  # fmt: skip
+        account,
+        "SET GLOBAL log_output = 'FILE'",
+        f"SET GLOBAL slow_query_log_file = '{log}'",
+        "SET GLOBAL long_query_time = 0",
+        "SET GLOBAL slow_query_log = ON",
+    )
     shares = send(account, load, writes=False, progress=lambda *_: None)
     run(account, "SET GLOBAL slow_query_log = OFF")
     assert not any(share.error_messages for share in shares)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volbench.sample.interface import Reading, Sampler, Values
+from volbench.measure.sample.interface import Reading, Sampler, Values
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sample"
 

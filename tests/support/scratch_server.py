@@ -13,7 +13,7 @@ from pathlib import Path
 import mysql.connector
 from empty_data import copy_of_local, directory_in_memory
 
-from volbench.engine.connection import Account, rows
+from volbench.machine.engine.connection import Account, rows
 
 START_BOUND_S = 180.0
 PASSWORD = "open, sesame#1"  # noqa: S105 - of a throw-away server
@@ -45,14 +45,20 @@ class ScratchServer:
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    shutil.which("mariadbd") or "mysqld", "--no-defaults", "--user=root", "--skip-networking",
-                    f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
+                    shutil.which("mariadbd") or "mysqld",
+                    "--no-defaults",
+                    "--user=root",
+                    "--skip-networking",
+                    f"--datadir={self.directory / 'data'}",
+                    f"--socket={self.socket}",
                     f"--tmpdir={self.directory}",
-                    "--innodb-buffer-pool-size=64M", "--performance-schema=ON", *self._options,
+                    "--innodb-buffer-pool-size=64M",
+                    "--performance-schema=ON",
+                    *self._options,
                 ],
                 stdout=log,
                 stderr=log,
-            )  # fmt: skip
+            )
         deadline = time.monotonic() + START_BOUND_S
         while True:
             try:

@@ -15,10 +15,10 @@ from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 from testcontainers.core.wait_strategies import WaitStrategy
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
-from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
-from volbench.placement.docker.image_names import tools_image
-from volbench.placement.docker.images import server_image
-from volbench.records.cell import ServerSpec
+from volbench.core.records.cell import ServerSpec
+from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.machine.placement.docker.image_names import tools_image
+from volbench.machine.placement.docker.images import server_image
 from volbench.testing.containers import container_options
 
 START_BOUND_S = 180
@@ -74,9 +74,14 @@ def supervised(control: Path, base: Path, image_of: str | None, **options: str) 
     script.write_bytes(supervisor_script())
     supervisor = Supervisor(control)
     container = throwaway_container(
-        local_server_image(image_of), ["sh", str(script), str(control)], network="none", cap_drop=["ALL"],
-        read_only=True, user=f"{os.geteuid()}:{os.getegid()}", **options,
-    )  # fmt: skip
+        local_server_image(image_of),
+        ["sh", str(script), str(control)],
+        network="none",
+        cap_drop=["ALL"],
+        read_only=True,
+        user=f"{os.geteuid()}:{os.getegid()}",
+        **options,
+    )
     container.with_tmpfs_mount("/tmp").with_volume_mapping(base, str(base), "rw")
     container.waiting_for(SupervisorWaitStrategy(supervisor))
     with container, _ended(supervisor):

@@ -15,14 +15,21 @@ from testcontainers.core.waiting_utils import WaitStrategyTarget
 
 from bootstrap import offline
 from bootstrap.command import run, with_rights
-from volbench.engine.connection import Account
-from volbench.placement import capabilities
+from volbench.machine.engine.connection import Account
+from volbench.machine.placement import capabilities
 from volbench.testing.containers import QueryWaitStrategy
 
 OFFICIAL = (
-    "mysql:8.0", "mysql:8.4", "mysql:9", "percona/percona-server:8.0", "percona/percona-server:8.4",
-    "mariadb:10.6", "mariadb:10.11", "mariadb:11.4", "mariadb:11.8",
-)  # fmt: skip
+    "mysql:8.0",
+    "mysql:8.4",
+    "mysql:9",
+    "percona/percona-server:8.0",
+    "percona/percona-server:8.4",
+    "mariadb:10.6",
+    "mariadb:10.11",
+    "mariadb:11.4",
+    "mariadb:11.8",
+)
 BOOKWORM = "volbench/mariadb:10.11"
 OURS = {
     "volbench/mysql:9.7": "Debian sid, mysql-server-core",
@@ -84,8 +91,9 @@ def server_over_tcp(image: str) -> Iterator[Account]:
 
     if image in OURS:
         serve = f'{_SERVE[flavor_of(image)]} --init-file=/var/tmp/user.sql --socket=/var/tmp/s --bind-address="*"'
-        container = throwaway_container(image, ["-c", f"printf '%s' \"{_USER}\" >/var/tmp/user.sql; {serve}"],
-                                        entrypoint="sh")  # fmt: skip
+        container = throwaway_container(
+            image, ["-c", f"printf '%s' \"{_USER}\" >/var/tmp/user.sql; {serve}"], entrypoint="sh"
+        )
     else:
         # Its entrypoint first serves without a network, to make the accounts: no answer over TCP is that server's.
         container = throwaway_container(image, ["--performance-schema=ON"])
@@ -115,5 +123,9 @@ def _build_bookworm() -> None:
         for what, argv in steps.items():
             run(argv, log=log, label=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
     finally:
-        run(with_rights(["rm", "-rf", "--one-file-system", str(parent)]), log=Path("/dev/null"),
-            label=f"removing {parent}", timeout_s=120)  # fmt: skip
+        run(
+            with_rights(["rm", "-rf", "--one-file-system", str(parent)]),
+            log=Path("/dev/null"),
+            label=f"removing {parent}",
+            timeout_s=120,
+        )

@@ -15,14 +15,14 @@ import mysql.connector
 from server_container import supervised
 from waiting import wait_for
 
-from volbench.engine.server import Server
+from volbench.core.base import ownership
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.cell import CellPlaces, ServerSpec
 from volbench.errors import VolbenchError
-from volbench.profile.resolve import resolve
-from volbench.records.cell import CellPlaces, ServerSpec
-from volbench.volume import ownership
-from volbench.volume.emulated.commands import run
-from volbench.volume.emulated.control import ask
-from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.machine.engine.server import Server
+from volbench.machine.volume.emulated.commands import run
+from volbench.machine.volume.emulated.control import ask
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 WORKERS = 4
 ROWS = 2000

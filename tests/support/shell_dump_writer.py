@@ -13,9 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 OPTIONS = {
-    "compression": "zstd", "defaultCharacterSet": "utf8mb4", "fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "",
-    "fieldsOptionallyEnclosed": False, "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n",
-}  # fmt: skip
+    "compression": "zstd",
+    "defaultCharacterSet": "utf8mb4",
+    "fieldsTerminatedBy": "\t",
+    "fieldsEnclosedBy": "",
+    "fieldsOptionallyEnclosed": False,
+    "fieldsEscapedBy": "\\",
+    "linesTerminatedBy": "\n",
+}
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\0": "\\0"})
 BINARY = "FROM_BASE64"
 Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]
@@ -35,17 +40,20 @@ def write_shell_dump(directory: Path, schema: str, tables: Mapping[str, Table]) 
         base = names[name] = f"{schema}@{name.replace(' ', '%20')}"
         (directory / f"{base}.sql").write_text(definition)
         decoded = {
-            column: BINARY for number, column in enumerate(columns)
+            column: BINARY
+            for number, column in enumerate(columns)
             if any(isinstance(row[number], bytes) for row in rows)
-        }  # fmt: skip
+        }
         options = {**OPTIONS, "schema": schema, "table": name, "columns": list(columns), "decodeColumns": decoded}
         description = {"options": options, "triggers": [], "extension": "tsv.zst", "chunking": True}
         (directory / f"{base}.json").write_text(json.dumps(description))
         chunks = [rows[first : first + 2] for first in range(0, len(rows), 2)] or [[]]
         for number, chunk in enumerate(chunks):
             last = "@@" if number == len(chunks) - 1 else "@"
-            _compress("".join("\t".join(map(_cell, row)) + "\n" for row in chunk),
-                      directory / f"{base}{last}{number}.tsv.zst")  # fmt: skip
+            _compress(
+                "".join("\t".join(map(_cell, row)) + "\n" for row in chunk),
+                directory / f"{base}{last}{number}.tsv.zst",
+            )
     (directory / f"{schema}.json").write_text(
         json.dumps({"schema": schema, "tables": list(names), "views": [], "basenames": names})
     )

@@ -18,13 +18,22 @@ from mkdocs.structure.files import File, Files
 from typer.testing import CliRunner
 
 from volbench.cli.main import HIDDEN, app
-from volbench.profile.spec import KINDS
+from volbench.core.profile.spec import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
-    "*.md", "docs/*.md", "suites/**/*.md", "results/README.md", "results/examples/**/*.md", "docker/**/*.md",
-    "k8s/*.md", "runner/*.md", "runner/emulator/*.md", "tests/README.md", "tests/lab/*/README.md",
-)  # fmt: skip
+    "*.md",
+    "docs/*.md",
+    "suites/**/*.md",
+    "results/README.md",
+    "results/examples/**/*.md",
+    "docker/**/*.md",
+    "k8s/*.md",
+    "runner/*.md",
+    "runner/emulator/*.md",
+    "tests/README.md",
+    "tests/lab/*/README.md",
+)
 SHOWN = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ""}
 """Suffixes of files that a browser shows: LICENSE has none."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")

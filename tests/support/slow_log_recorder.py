@@ -29,7 +29,7 @@ from mysql.connector.connection import MySQLConnection
 from slow_log_truth import FORGED, SCHEMAS, Sent, Truth
 from waiting import wait_for
 
-from volbench.engine.connection import Account, rows
+from volbench.machine.engine.connection import Account, rows
 
 CLIENTS = 16
 IMAGES = {"mysql-9.7": "volbench/mysql:9.7", "mariadb-11.8": "volbench/mariadb:11.8"}
@@ -143,12 +143,25 @@ class _Client:
         """All rounds; an error ends the client and is kept."""
         _Ledger.client.note = self._note_text
         actions = (
-            (8, self._select), (4, self._lines), (3, self._crlf), (3, self._forged), (3, self._insert),
-            (2, self._last_insert_id), (3, self._binary_data), (3, self._comment_first), (4, self._prepared),
-            (2, self._prepared_as_text), (4, self._call), (3, self._several), (2, self._transaction),
-            (5, self._change_schema), (2, self._commands), (2, self._error), (1, self._reconnect),
+            (8, self._select),
+            (4, self._lines),
+            (3, self._crlf),
+            (3, self._forged),
+            (3, self._insert),
+            (2, self._last_insert_id),
+            (3, self._binary_data),
+            (3, self._comment_first),
+            (4, self._prepared),
+            (2, self._prepared_as_text),
+            (4, self._call),
+            (3, self._several),
+            (2, self._transaction),
+            (5, self._change_schema),
+            (2, self._commands),
+            (2, self._error),
+            (1, self._reconnect),
             (2, self._unclosed),
-        )  # fmt: skip
+        )
         try:
             self._reconnect()
             for number in range(self._rounds):
@@ -172,10 +185,13 @@ class _Client:
     def _note(self, kind: str, sql: str, *, schema: str | None = None, connection: int | None = None) -> None:
         self.sent.append(
             Sent(
-                kind=kind, schema=self._schema if schema is None else schema, sent_s=round(time.time(), 6),
-                connection=connection or self._opened.connection_id, sql=sql.rstrip().rstrip(";").rstrip(),
+                kind=kind,
+                schema=self._schema if schema is None else schema,
+                sent_s=round(time.time(), 6),
+                connection=connection or self._opened.connection_id,
+                sql=sql.rstrip().rstrip(";").rstrip(),
             )
-        )  # fmt: skip
+        )
 
     def _ask(self, sql: str | bytes, kind: str, *texts: str) -> None:
         self._kind, self._texts = kind, list(texts) or [""]
@@ -248,8 +264,10 @@ class _Client:
 
     def _transaction(self) -> None:
         self._ask("START TRANSACTION", "begin")
-        self._ask(f"SELECT id FROM {self._table('customers')} WHERE id = 3 AND name <> '{self._tag()}' FOR UPDATE",
-                  "locked")  # fmt: skip
+        self._ask(
+            f"SELECT id FROM {self._table('customers')} WHERE id = 3 AND name <> '{self._tag()}' FOR UPDATE",
+            "locked",
+        )
         self._ask("COMMIT", "commit")
 
     def _change_schema(self) -> None:
@@ -312,9 +330,12 @@ def recorded_server(name: str, directory: Path) -> Iterator[tuple[Callable[..., 
         directory: for its socket and log; short, since a socket's path is.
     """
     options = [
-        "--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=64M", "--max-allowed-packet=64M",
+        "--no-defaults",
+        "--skip-networking",
+        "--innodb-buffer-pool-size=64M",
+        "--max-allowed-packet=64M",
         "--log-output=FILE",
-    ]  # fmt: skip
+    ]
     with ExitStack() as stack:
         if name == LOCAL:
             stack.enter_context(_local(directory, options))
@@ -323,9 +344,14 @@ def recorded_server(name: str, directory: Path) -> Iterator[tuple[Callable[..., 
 
         def connect(**more: Any) -> Any:
             return _Ledger(
-                user="root", unix_socket=str(directory / "s"), charset="utf8mb4",
-                collation="utf8mb4_general_ci", autocommit=True, connection_timeout=60, **more,
-            )  # fmt: skip
+                user="root",
+                unix_socket=str(directory / "s"),
+                charset="utf8mb4",
+                collation="utf8mb4_general_ci",
+                autocommit=True,
+                connection_timeout=60,
+                **more,
+            )
 
         yield connect, directory / "slow.log"
 
@@ -335,12 +361,20 @@ def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
     data, mariadbd = directory / "data", shutil.which("mariadbd")
     copy_of_local(data)
     server = subprocess.Popen(
-        [mariadbd or "mysqld", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
-         f"--tmpdir={directory}", f"--slow-query-log-file={directory / 'slow.log'}",
-         f"--general-log-file={directory / 'general.log'}",
-         *([] if mariadbd else ["--mysqlx=OFF"])],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            mariadbd or "mysqld",
+            *options,
+            "--user=root",
+            f"--datadir={data}",
+            f"--socket={directory / 's'}",
+            f"--tmpdir={directory}",
+            f"--slow-query-log-file={directory / 'slow.log'}",
+            f"--general-log-file={directory / 'general.log'}",
+            *([] if mariadbd else ["--mysqlx=OFF"]),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for(lambda: _answers(Account(user="root", socket=str(directory / "s"))), "the server does not answer")
         yield
@@ -365,8 +399,9 @@ def _container(name: str, directory: Path, options: Sequence[str]) -> Iterator[N
     mariadb = name.startswith("mariadb")
     create = (
         f"mariadb-install-db --no-defaults --auth-root-authentication-method=normal --user=root --datadir={data}"
-        if mariadb else f"mysqld --no-defaults --user=root --datadir={data} --initialize-insecure"
-    )  # fmt: skip
+        if mariadb
+        else f"mysqld --no-defaults --user=root --datadir={data} --initialize-insecure"
+    )
     serve = (
         f"{create} && exec mysqld --no-defaults {more} --socket=/run/mysql/s "
         "--slow-query-log-file=/run/mysql/slow.log --general-log-file=/run/mysql/general.log"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from volbench.workload.replay.logged_statement import LoggedStatement
+from volbench.measure.workload.replay.logged_statement import LoggedStatement
 
 SCHEMAS = ("shop", "crm", "stock-2024", "back office")
 """Names with a hyphen and with a space: servers write them into the log without quotes."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from volbench.workload.replay.slowlog import SlowLog
+from volbench.measure.workload.replay.slowlog import SlowLog
 
 Flavor = Literal["mysql", "mariadb"]
 SCHEMA = "shop"

@@ -45,9 +45,10 @@ class SnapshotCluster(FakeCluster):
                 return made
             ended = {"terminated": {"exitCode": 0, "startedAt": "2026-01-01T00:00:07Z"}}
             self.put(
-                f"pods/{self.name}-x", metadata={"labels": {"job-name": self.name}},
+                f"pods/{self.name}-x",
+                metadata={"labels": {"job-name": self.name}},
                 status={"phase": "Succeeded", "containerStatuses": [{"name": "agent", "state": ended}]},
-            )  # fmt: skip
+            )
         return made
 
     def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:

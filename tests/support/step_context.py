@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from volbench.records.cell import DatasetSpec
-from volbench.records.series import HistogramRow, SeriesRow
-from volbench.volume import ownership
-from volbench.volume.facts.discovery import discover
-from volbench.workload.interface import Clock, StepContext
+from volbench.core.base import ownership
+from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.workload.interface import Clock, StepContext
 
 
 @dataclass

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 from server_container import supervised
 
-from volbench.engine.server import Server
-from volbench.engine.supervisor import Supervisor
-from volbench.engine.template import (
+from volbench.core.records.base import Scalar
+from volbench.core.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.machine.engine.server import Server
+from volbench.machine.engine.supervisor import Supervisor
+from volbench.machine.engine.template import (
     Template,
     prepare_template,
     seed,
 )
-from volbench.placement.capabilities import SEARCH_PATH
-from volbench.records.base import Scalar
-from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.machine.placement.capabilities import SEARCH_PATH
 
 DATASET = DatasetSpec(tables=2, rows=2000)
 TINY = DatasetSpec(tables=1, rows=10)

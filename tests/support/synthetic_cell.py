@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.store.series import Series, SeriesKey
+from volbench.results.store.series import Series, SeriesKey
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
+from volbench.measure.sample.interface import Presence, Reading, Values
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
 from volbench.observe.ring import RING, RingLimits, RingWriter
-from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
-from volbench.sample.interface import Presence, Reading, Values
 
 DISK = "vda"
 ZERO_EPOCH_S = 1_760_000_000.0
@@ -18,12 +18,19 @@ Load = Callable[[int], tuple[float, float, float]]
 
 def observation(**changes: object) -> Observation:
     said: dict[str, object] = {
-        "volbench_version": "0", "started_at": "2025-10-09T08:53:20.000+00:00", "zero_epoch_s": ZERO_EPOCH_S,
-        "zero_monotonic_ns": 0, "interval_s": 1.0, "server_address": "unix:/run/s", "hostname": "db1",
-        "server": ServerFacts(flavor="mysql", version="8.4.0"), "keep_s": 7200.0, "bytes_max": 500_000_000,
+        "volbench_version": "0",
+        "started_at": "2025-10-09T08:53:20.000+00:00",
+        "zero_epoch_s": ZERO_EPOCH_S,
+        "zero_monotonic_ns": 0,
+        "interval_s": 1.0,
+        "server_address": "unix:/run/s",
+        "hostname": "db1",
+        "server": ServerFacts(flavor="mysql", version="8.4.0"),
+        "keep_s": 7200.0,
+        "bytes_max": 500_000_000,
         "host": HostFacts(kernel="6.1", cpus=4, memory_bytes=1 << 33),
         "volume": VolumeFacts(path="/var/lib/mysql", disk=DISK, filesystem="xfs", mount_point="/var/lib/mysql"),
-    }  # fmt: skip
+    }
     return Observation.model_validate({**said, **changes})
 
 
@@ -52,10 +59,16 @@ def build(
         totals["ms"] += writes * each_ms
         totals["statements"] += writes * statements_per_write
         totals["ps"] += (writes * each_ms + writes * statements_per_write * 0.1) * 1e9
-        ring.tick(tick, late_s=0, took_s=0, failed={}, read={
-            source: Reading(t_s=float(tick), values=values)
-            for source, values in _values(totals, waiting, programs(tick), histogram=histogram).items()
-        })  # fmt: skip
+        ring.tick(
+            tick,
+            late_s=0,
+            took_s=0,
+            failed={},
+            read={
+                source: Reading(t_s=float(tick), values=values)
+                for source, values in _values(totals, waiting, programs(tick), histogram=histogram).items()
+            },
+        )
     ring.end(float(seconds))
     ring.close()
     return directory
@@ -66,14 +79,26 @@ def _values(
 ) -> dict[str, Values]:
     count = int(totals["statements"])
     disk = {
-        "reads": 0, "reads_merged": 0, "read_sectors": 0, "read_ms": 0, "writes": int(totals["writes"]),
-        "writes_merged": 0, "write_sectors": int(totals["writes"]) * 32, "write_ms": int(totals["ms"]),
-        "in_flight": waiting, "busy_ms": int(totals["ms"]), "weighted_ms": int(totals["ms"]),
-    }  # fmt: skip
+        "reads": 0,
+        "reads_merged": 0,
+        "read_sectors": 0,
+        "read_ms": 0,
+        "writes": int(totals["writes"]),
+        "writes_merged": 0,
+        "write_sectors": int(totals["writes"]) * 32,
+        "write_ms": int(totals["ms"]),
+        "in_flight": waiting,
+        "busy_ms": int(totals["ms"]),
+        "weighted_ms": int(totals["ms"]),
+    }
     schema: Values = {
-        ("connection", ""): 1, ("statement_bucket", "51"): count, ("statements", ""): count,
-        ("statement_ps", ""): int(totals["ps"]), ("statement_lock_ps", ""): 0, ("statement_errors", ""): 0,
-    }  # fmt: skip
+        ("connection", ""): 1,
+        ("statement_bucket", "51"): count,
+        ("statements", ""): count,
+        ("statement_ps", ""): int(totals["ps"]),
+        ("statement_lock_ps", ""): 0,
+        ("statement_errors", ""): 0,
+    }
     schema |= {("program", name): connected for name, connected in programs.items()}
     if not histogram:
         del schema["statement_bucket", "51"]
@@ -87,10 +112,16 @@ def _values(
 
 def add_incident(directory: Path, onset_s: float, end_s: float | None, **changes: object) -> Incident:
     said: dict[str, object] = {
-        "name": "001", "trigger": "stalled > 1s", "metric": "stalled", "unit": "ms", "limit": 1000.0,
-        "worst": 3000.0, "onset_s": onset_s, "end_s": end_s,
+        "name": "001",
+        "trigger": "stalled > 1s",
+        "metric": "stalled",
+        "unit": "ms",
+        "limit": 1000.0,
+        "worst": 3000.0,
+        "onset_s": onset_s,
+        "end_s": end_s,
         "window_s": (max(0.0, onset_s - 60), (end_s or onset_s) + 10),
-    }  # fmt: skip
+    }
     made = Incident.model_validate({**said, **changes})
     place = directory / INCIDENTS / made.name
     place.mkdir(parents=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from volbench.records.base import Scalar
-from volbench.records.cell import (
+from volbench.core.records.base import Scalar
+from volbench.core.records.cell import (
     CellResult,
     CellSpec,
     DatasetSpec,
@@ -28,26 +28,31 @@ from volbench.records.cell import (
     StepResult,
     ValidityLimits,
 )
-from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
-from volbench.records.metrics import MetricValue, metric
-from volbench.records.run import ComparisonSpec, PlannedCell, ResolvedSuite, RunRecord, VolumeSpec
-from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import Step
-from volbench.records.steps.cold_read import ColdReadStep
-from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.oltp import OltpStep
-from volbench.records.steps.restore import RestoreStep
-from volbench.store.files import write_record
-from volbench.store.histograms import HistogramWriter
-from volbench.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory
-from volbench.store.series import SeriesWriter
+from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
+from volbench.core.records.metrics import MetricValue, metric
+from volbench.core.records.run import ComparisonSpec, PlannedCell, ResolvedSuite, RunRecord, VolumeSpec
+from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.core.records.steps import Step
+from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.records.steps.restore import RestoreStep
+from volbench.results.store.files import write_record
+from volbench.results.store.histograms import HistogramWriter
+from volbench.results.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory
+from volbench.results.store.series import SeriesWriter
 
 STARTED = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 EDGE_MULT, EDGE_DEDUCT = 55.5, math.log(0.001)
 HOST = HostFacts(
-    hostname="db-lab-1", kernel="6.1.0-28-amd64", cpu_model="Xeon 8259CL", cpus=8, memory_bytes=32 << 30,
-    cgroup_version=2, tools={"sysbench": "1.0.20"},
-)  # fmt: skip
+    hostname="db-lab-1",
+    kernel="6.1.0-28-amd64",
+    cpu_model="Xeon 8259CL",
+    cpus=8,
+    memory_bytes=32 << 30,
+    cgroup_version=2,
+    tools={"sysbench": "1.0.20"},
+)
 OLTP = OltpStep(name="read-write", threads=(8,), warmup_s=10, duration_s=60)
 STEPS: tuple[Step, ...] = (
     OLTP,
@@ -72,11 +77,19 @@ class SyntheticVolume:
     def volume_facts(self) -> VolumeFacts:
         disk = {"b": "nvme2n1", "c": "nvme3n1"}.get(self.name, "nvme1n1")
         known: dict[str, object] = {
-            "path": f"/mnt/{self.name}/volbench", "filesystem": "ext4", "mount_point": f"/mnt/{self.name}",
-            "mount_source": f"/dev/{self.name}1", "mount_options": ("rw", "relatime"), "device": f"{disk}p1",
-            "disk": disk, "scheduler": "none", "read_ahead_kib": 128, "rotational": False,
-            "size_bytes": 100 << 30, "free_bytes": 80 << 30,
-        }  # fmt: skip
+            "path": f"/mnt/{self.name}/volbench",
+            "filesystem": "ext4",
+            "mount_point": f"/mnt/{self.name}",
+            "mount_source": f"/dev/{self.name}1",
+            "mount_options": ("rw", "relatime"),
+            "device": f"{disk}p1",
+            "disk": disk,
+            "scheduler": "none",
+            "read_ahead_kib": 128,
+            "rotational": False,
+            "size_bytes": 100 << 30,
+            "free_bytes": 80 << 30,
+        }
         return VolumeFacts.model_validate({**known, **self.facts})
 
 
@@ -151,22 +164,35 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
                 )
             )
     suite = ResolvedSuite(
-        name=wanted.suite, description=wanted.description, underpowered=wanted.underpowered,
-        server=ServerSpec(version="8.4"), dataset=DatasetSpec(tables=4, rows=100_000), steps=wanted.steps,
-        repeats=wanted.repeats, seed=wanted.seed, sampling=SamplingSpec(interval_s=wanted.interval_s),
-        limits=ValidityLimits(), comparison=ComparisonSpec(),
-    )  # fmt: skip
+        name=wanted.suite,
+        description=wanted.description,
+        underpowered=wanted.underpowered,
+        server=ServerSpec(version="8.4"),
+        dataset=DatasetSpec(tables=4, rows=100_000),
+        steps=wanted.steps,
+        repeats=wanted.repeats,
+        seed=wanted.seed,
+        sampling=SamplingSpec(interval_s=wanted.interval_s),
+        limits=ValidityLimits(),
+        comparison=ComparisonSpec(),
+    )
     specs = tuple(
         VolumeSpec(name=v.name, kind=v.kind, location=f"/mnt/{v.name}", text=f"{v.name}={v.kind}:/mnt/{v.name}")
         for v in wanted.volumes
     )
     flags = [part for spec in specs for part in ("--volume", spec.text)]
     return RunRecord(
-        run_id=run_id, started_at=_iso(STARTED), volbench_version="0.2.0",
+        run_id=run_id,
+        started_at=_iso(STARTED),
+        volbench_version="0.2.0",
         command=("volbench", "run", f"suites/{wanted.suite}.yaml", *flags, "--target", "docker"),
-        target="docker", suite=suite, suite_source=f"name: {wanted.suite}\n", volumes=specs, cells=tuple(cells),
+        target="docker",
+        suite=suite,
+        suite_source=f"name: {wanted.suite}\n",
+        volumes=specs,
+        cells=tuple(cells),
         host=HOST,
-    )  # fmt: skip
+    )
 
 
 class _Cell:
@@ -213,23 +239,34 @@ class _Cell:
         phases.append(Phase(name="stop", t0_s=t_s, t1_s=t_s + 3.0))
         failure = self.wanted.failed.get(self.key)
         result = CellResult(
-            cell_id=self.planned.cell_id, attempt=1, status="failed" if failure else "done", failure=failure,
-            zero_utc=_iso(start), zero_monotonic_ns=10**12, wall_s=t_s + 3.0,
-            volume_facts=self.volume.volume_facts(), host=HOST, server=self._server(),
-            phases=tuple(phases), steps=tuple(steps[:1] if failure else steps),
+            cell_id=self.planned.cell_id,
+            attempt=1,
+            status="failed" if failure else "done",
+            failure=failure,
+            zero_utc=_iso(start),
+            zero_monotonic_ns=10**12,
+            wall_s=t_s + 3.0,
+            volume_facts=self.volume.volume_facts(),
+            host=HOST,
+            server=self._server(),
+            phases=tuple(phases),
+            steps=tuple(steps[:1] if failure else steps),
             sources=(
                 SourceQuality(source="diskstats", available=True, ticks_due=int(t_s)),
                 SourceQuality(source="ebs_nvme", available=False, reason="no NVMe device of EBS"),
             ),
-        )  # fmt: skip
+        )
         write_record(self.place / RESULT_FILE, result)
         return result.wall_s
 
     def _server(self) -> ServerFacts:
         variables = {
-            "innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON",
-            "innodb_buffer_pool_size": str(128 << 20), "datadir": f"/mnt/{self.volume.name}/volbench/data",
-        }  # fmt: skip
+            "innodb_flush_log_at_trx_commit": "1",
+            "sync_binlog": "1",
+            "innodb_doublewrite": "ON",
+            "innodb_buffer_pool_size": str(128 << 20),
+            "datadir": f"/mnt/{self.volume.name}/volbench/data",
+        }
         return ServerFacts(flavor="mysql", version="8.4.7", variables={**variables, **self.volume.variables})
 
     def _step(
@@ -249,10 +286,15 @@ class _Cell:
             metrics = self._other_metrics(step, length)
         reason = self.wanted.invalid.get(self.key)
         result = StepResult(
-            step=step.name, kind=step.kind, parameters=step.parameters(), window_s=window, metrics=metrics,
-            valid=reason is None, invalid_reasons=(reason,) if reason else (),
+            step=step.name,
+            kind=step.kind,
+            parameters=step.parameters(),
+            window_s=window,
+            metrics=metrics,
+            valid=reason is None,
+            invalid_reasons=(reason,) if reason else (),
             notes=self.volume.notes if step.kind == "cold_read" else (),
-        )  # fmt: skip
+        )
         return result, window[1]
 
     def _other_metrics(self, step: Step, length: float) -> dict[str, MetricValue]:
@@ -262,8 +304,12 @@ class _Cell:
         elif step.kind == "restore":
             found = {"restore_s": length * 2, "restore_mib_per_s": 95 / length / 2}
         elif step.kind == "cold_read":
-            found = {"cold_read_mib_per_s": 210 * self.speed, "table_scan_s": 4 / self.speed,
-                     "first_query_ms": 38 / self.speed, "warm_read_mib_per_s": 2900.0}  # fmt: skip
+            found = {
+                "cold_read_mib_per_s": 210 * self.speed,
+                "table_scan_s": 4 / self.speed,
+                "first_query_ms": 38 / self.speed,
+                "warm_read_mib_per_s": 2900.0,
+            }
         else:
             found = {"iops_read": 3.0, "iops_write": 12.0}
         return {name: metric(name, value) for name, value in found.items()}
@@ -379,9 +425,13 @@ def hostile() -> Synthetic:
     step = OltpStep(name=HOSTILE, warmup_s=2, duration_s=10, options=parameters)
     failure = Failure(cause="server_killed", message=HOSTILE, where=HOSTILE, evidence=HOSTILE, next_step=HOSTILE)
     return Synthetic(
-        volumes=(a, b), steps=(step, ColdReadStep(name="cold")), suite=HOSTILE, description=HOSTILE,
-        invalid={("a", 1): HOSTILE}, failed={("b", 2): failure},
-    )  # fmt: skip
+        volumes=(a, b),
+        steps=(step, ColdReadStep(name="cold")),
+        suite=HOSTILE,
+        description=HOSTILE,
+        invalid={("a", 1): HOSTILE},
+        failed={("b", 2): failure},
+    )
 
 
 def _iso(moment: datetime) -> str:

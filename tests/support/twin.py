@@ -129,9 +129,21 @@ class Twin:
         return self.on_paths(lambda path, _: Path(path).read_bytes())
 
     ACTIONS: ClassVar[dict[str, Callable[[Twin], list[Any]]]] = {
-        "open": open_file, "open again": open_file, "close": close_file, "write": write, "write again": write,
-        "append": append, "read": read, "read again": read, "truncate": truncate, "allocate": allocate,
-        "attributes": attributes, "chmod": chmod, "chown": chown, "times": times, "list": listing,
+        "open": open_file,
+        "open again": open_file,
+        "close": close_file,
+        "write": write,
+        "write again": write,
+        "append": append,
+        "read": read,
+        "read again": read,
+        "truncate": truncate,
+        "allocate": allocate,
+        "attributes": attributes,
+        "chmod": chmod,
+        "chown": chown,
+        "times": times,
+        "list": listing,
         "whole": whole,
         "fsync": lambda self: self.on_open(os.fsync),
         "mkdir": lambda self: self.on_paths(lambda path, _: os.mkdir(path)),
@@ -141,7 +153,7 @@ class Twin:
         "link": lambda self: self.on_paths(lambda path, other: os.link(path, other, follow_symlinks=False)),
         "symlink": lambda self: self.on_paths(lambda path, other: os.symlink(os.path.basename(other), path)),
         "readlink": lambda self: self.on_paths(lambda path, _: os.readlink(path)),
-    }  # fmt: skip
+    }
 
     def close_all(self) -> None:
         for pair in self.open:

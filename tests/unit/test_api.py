@@ -13,8 +13,8 @@ from synthetic_run import build_run, two_volumes
 import volbench
 from volbench.api import METRICS_SCHEMA, SERIES_SCHEMA, Run
 from volbench.errors import UsageError
-from volbench.report.build import build_report
-from volbench.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.report.build import build_report
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
 
 
 @pytest.fixture(scope="module")

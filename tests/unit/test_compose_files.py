@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from volbench.cli.observe import app as observe
 from volbench.errors import UsageError
-from volbench.placement.docker.compose import compose_document
+from volbench.machine.placement.docker.compose import compose_document
 
 DOCKER = Path(__file__).parents[2] / "docker"
 MAIN = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
@@ -59,8 +59,22 @@ def test_the_generated_file_is_the_plain_one_for_other_volumes() -> None:
     """All that confines a service; what differs is where the supervisor's script comes from, and the names."""
     services = compose_document({"a": "/mnt/a", "b": "/mnt/b"})["services"]
     assert set(services) == set(MAIN)
-    same = {"image", "user", "network_mode", "cap_drop", "cap_add", "security_opt", "read_only", "tmpfs",
-            "pids_limit", "stop_grace_period", "environment", "entrypoint", "profiles", "depends_on"}  # fmt: skip
+    same = {
+        "image",
+        "user",
+        "network_mode",
+        "cap_drop",
+        "cap_add",
+        "security_opt",
+        "read_only",
+        "tmpfs",
+        "pids_limit",
+        "stop_grace_period",
+        "environment",
+        "entrypoint",
+        "profiles",
+        "depends_on",
+    }
     for name, service in services.items():
         plain = {key: value for key, value in MAIN[name].items() if key in same}
         assert {key: value for key, value in service.items() if key in same} == plain, name

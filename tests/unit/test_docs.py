@@ -14,14 +14,11 @@ import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.causes import CAUSES
-from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.cli.main import app
-from volbench.records.cell import ValidityLimits
-from volbench.records.goals.capacity import CapacityPlan
-from volbench.records.goals.policy import PolicyFile
-from volbench.records.validation.plan import (
+from volbench.core.records.cell import ValidityLimits
+from volbench.core.records.goals.capacity import CapacityPlan
+from volbench.core.records.goals.policy import PolicyFile
+from volbench.core.records.validation.plan import (
     BurstPlan,
     CandidatePlace,
     GrowthPlan,
@@ -33,6 +30,9 @@ from volbench.records.validation.plan import (
     SourcePlace,
     ValidationPlan,
 )
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from volbench.base import environment, python
+from volbench.core.base import environment, python
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNAL = {"VOLBENCH_ACCOUNTS", "VOLBENCH_SYSBENCH_TEST"}

@@ -1,4 +1,4 @@
-"""Every process is started by the launcher, `volbench.base.programs` and `volbench.base.workers`."""
+"""Every process is started by the launcher, `volbench.core.base.programs` and `volbench.core.base.workers`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LAUNCHER = "the launcher"
 SET_UP = "runs in the checkout before anything is installed, to install it"
 RELEASE = "runs in the checkout, by who makes a release"
 ALLOWED = {
-    "volbench/base/environment.py": LAUNCHER,
-    "volbench/base/programs.py": LAUNCHER,
-    "volbench/base/workers.py": LAUNCHER,
-    "volbench/engine/enclosure.py": "becomes the server, in the place that the supervisor started",
+    "volbench/core/base/environment.py": LAUNCHER,
+    "volbench/core/base/programs.py": LAUNCHER,
+    "volbench/core/base/workers.py": LAUNCHER,
+    "volbench/machine/engine/enclosure.py": "becomes the server, in the place that the supervisor started",
     "bootstrap/command.py": SET_UP,
     "bootstrap/engine.py": SET_UP,
     "bootstrap/images.py": SET_UP,
@@ -96,7 +96,7 @@ def test_a_start_past_the_launcher_is_found(source: str) -> None:
         "import subprocess\ndef end(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]: ...",
         "from subprocess import Popen\nclass A:\n    process: Popen[bytes] | None = None",
         "import subprocess\ntry: ...\nexcept subprocess.TimeoutExpired: subprocess.DEVNULL",
-        "from volbench.base import programs; programs.run(['ls'], stdin=None)",
+        "from volbench.core.base import programs; programs.run(['ls'], stdin=None)",
         "from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor",
         "import platform; platform.system()",
         "import os; a = os.times(); b = a.system + 1",
@@ -125,6 +125,11 @@ def test_the_linter_names_what_is_unsafe(source: str, rule: str) -> None:
     ruff = [sys.executable, "-m", "ruff", "check", "--output-format=concise"]
     done = subprocess.run(
         [*ruff, "--stdin-filename=runner/volbench/x.py", "-"],
-        input=source, capture_output=True, text=True, check=False, cwd=RUNNER.parent, timeout=60,
-    )  # fmt: skip
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=RUNNER.parent,
+        timeout=60,
+    )
     assert rule in done.stdout, done.stdout + done.stderr

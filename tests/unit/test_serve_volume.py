@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.emulated.attachments import LOCK, process_start_ticks
-from volbench.volume.emulated.teardown import take_lock
+from volbench.machine.volume.emulated.attachments import LOCK, process_start_ticks
+from volbench.machine.volume.emulated.teardown import take_lock
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 

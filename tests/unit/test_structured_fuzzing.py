@@ -14,21 +14,39 @@ from lines_reached import Tracer, lines_of_package
 from structured import BY_NAME, ROWS, values
 from structured.outputs import CHECKS, BadOutput
 
-from volbench.base import text
+from volbench.core.base import text
 
 PAGE = "<!doctype html><html><body><p>{}</p></body></html>"
 BAD: tuple[tuple[str, str], ...] = (
-    ("html", PAGE.format("<b>x")), ("html", PAGE.format("nan ms")), ("html", PAGE.format("\x1b[31m")),
-    ("html", PAGE.format("<i onclick='x'>y</i>")), ("html", PAGE.format("<script>alert(1)</script>")),
-    ("md", "a \x1b[31m"), ("md", "| a | b |\n|---|---|\n| 1 |\n"), ("md", "<script>x"), ("md", "is inf times"),
-    ("csv", "a,b\r\n1\r\n"), ("csv", "a,b\r\n=1+1,2\r\n"), ("csv", "a\r\n\u202ex\r\n"), ("csv", "a\r\nnan\r\n"),
-    ("json", '{"a": NaN}'), ("json", "{"), ("json", '{"a": "\\ud800"}'), ("junit", "<a><b></a>"),
-    ("junit", "<a>\u202e</a>"), ("text", "a\x07"), ("text", "took nan s"),
-)  # fmt: skip
+    ("html", PAGE.format("<b>x")),
+    ("html", PAGE.format("nan ms")),
+    ("html", PAGE.format("\x1b[31m")),
+    ("html", PAGE.format("<i onclick='x'>y</i>")),
+    ("html", PAGE.format("<script>alert(1)</script>")),
+    ("md", "a \x1b[31m"),
+    ("md", "| a | b |\n|---|---|\n| 1 |\n"),
+    ("md", "<script>x"),
+    ("md", "is inf times"),
+    ("csv", "a,b\r\n1\r\n"),
+    ("csv", "a,b\r\n=1+1,2\r\n"),
+    ("csv", "a\r\n\u202ex\r\n"),
+    ("csv", "a\r\nnan\r\n"),
+    ("json", '{"a": NaN}'),
+    ("json", "{"),
+    ("json", '{"a": "\\ud800"}'),
+    ("junit", "<a><b></a>"),
+    ("junit", "<a>\u202e</a>"),
+    ("text", "a\x07"),
+    ("text", "took nan s"),
+)
 GOOD = (
-    ("html", PAGE.format("inform finance &lt;b&gt; \u2212 5 %")), ("md", "| a | b |\n|---|---|\n| 1 | \\| |\n"),
-    ("csv", "a,b\r\n-1.5,'=1\r\n"), ("json", '{"a": 1}'), ("junit", "<a>x</a>"), ("text", "a\tb\n"),
-)  # fmt: skip
+    ("html", PAGE.format("inform finance &lt;b&gt; \u2212 5 %")),
+    ("md", "| a | b |\n|---|---|\n| 1 | \\| |\n"),
+    ("csv", "a,b\r\n-1.5,'=1\r\n"),
+    ("json", '{"a": 1}'),
+    ("junit", "<a>x</a>"),
+    ("text", "a\tb\n"),
+)
 
 
 @pytest.mark.parametrize(("kind", "output"), BAD, ids=repr)
@@ -72,7 +90,7 @@ def test_lines_are_traced_and_a_guided_input_is_made_again(tmp_path: Path) -> No
         text.percent(0.5)
     assert not tracer.found_new()
     (files,) = tracer.lines("x").of_reader.values()
-    assert files["base/text.py"] <= lines_of_package(fuzzing.PACKAGE)["base/text.py"]
+    assert files["core/base/text.py"] <= lines_of_package(fuzzing.PACKAGE)["core/base/text.py"]
 
     row = BY_NAME["typed: dsn"]
     outcomes = [fuzzing.run_numbers(row, range(40), tmp_path, guided=True) for _ in range(2)]

@@ -11,20 +11,8 @@ from vocabulary import VAGUE
 
 PACKAGE = Path("runner/volbench")
 CHECKED = (
-    *(
-        "base",
-        "cli",
-        "execute",
-        "observe",
-        "plan",
-        "report",
-        "sample",
-        "site",
-        "store",
-        "suite",
-        "testing",
-    ),
-    *("validation", "workload"),
+    *("cli", "core/base", "core/plan", "core/suite", "measure/execute", "measure/sample", "measure/session"),
+    *("measure/workload", "observe", "results/report", "results/site", "results/store", "testing", "validation"),
 )
 """Packages without such names; the list only grows."""
 

@@ -10,7 +10,7 @@ import typer
 from ruamel.yaml import YAML
 
 from volbench.errors import UsageError
-from volbench.placement.docker.compose import compose_document
+from volbench.machine.placement.docker.compose import compose_document
 
 
 def compose(

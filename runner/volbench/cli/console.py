@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from volbench.base.text import escape_controls
+from volbench.core.base.text import escape_controls
 from volbench.errors import VolbenchError
 
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench import __version__
-from volbench.base.redact import redact
+from volbench.core.base.redact import redact
 from volbench.errors import Crashed, VolbenchError
-from volbench.placement.attach import without_password
+from volbench.machine.placement.attach import without_password
 
 _SECRET = re.compile(r"(?i)passw|pwd|secret|token|key")
 _VALUE = re.compile(r"(?i)((?:passw\w*|pwd|secret\w*|\w*token|\w*key)[\"']?\s*[=:]\s*)\S+")

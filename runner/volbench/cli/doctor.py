@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from volbench.cli import console, options
+from volbench.core.records.cell import ServerSpec
 from volbench.errors import VolbenchError
-from volbench.placement import capabilities
-from volbench.placement.capabilities import Means
-from volbench.placement.docker import images
-from volbench.placement.docker.containers import engine_client
-from volbench.records.cell import ServerSpec
+from volbench.machine.host.host import host_facts
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.capabilities import Means
+from volbench.machine.placement.docker import images
+from volbench.machine.placement.docker.containers import engine_client
+from volbench.machine.volume.emulated.attachments import DAEMON
+from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.validation.toolkit import PROGRAMS as TOOLKIT
 from volbench.validation.toolkit import local_tools_image
-from volbench.volume.emulated.attachments import DAEMON
-from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.facts.host import host_facts
 
 
 def doctor(json: options.Json = False) -> None:
@@ -82,10 +82,11 @@ def _toolkit() -> list[Means]:
     installed = [capabilities.find_program(name, package="percona-toolkit") for name in TOOLKIT]
     image = "" if all(program.present for program in installed) else local_tools_image()
     return [
-        program if program.present or not image
+        program
+        if program.present or not image
         else Means(name=program.name, present=True, evidence=f"in a container of {image}")
         for program in installed
-    ]  # fmt: skip
+    ]
 
 
 def _emulator_daemon() -> Means:

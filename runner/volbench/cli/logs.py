@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from volbench import __version__
-from volbench.base import safe_files
-from volbench.base.redact import redact
-from volbench.base.text import escape_controls
+from volbench.core.base import safe_files
+from volbench.core.base.redact import redact
+from volbench.core.base.text import escape_controls
 from volbench.errors import UsageError
 
 VARIABLE = "VOLBENCH_LOG"
@@ -71,9 +71,11 @@ def _add_file(path: Path) -> None:
         descriptor = safe_files.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         raise UsageError(
-            "the log cannot be written", where=f"{VARIABLE}={path}", evidence=f"{type(error).__name__}: {error}",
+            "the log cannot be written",
+            where=f"{VARIABLE}={path}",
+            evidence=f"{type(error).__name__}: {error}",
             next_step="name a file of your own in an existing, writable directory",
-        ) from error  # fmt: skip
+        ) from error
     _add(logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")))
 
 

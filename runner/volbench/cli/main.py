@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from volbench import __version__
-from volbench.base.environment import search_path
-from volbench.base.system_errors import refusal_of_system
 from volbench.cli import console, logs
+from volbench.core.base.environment import search_path
+from volbench.core.base.system_errors import refusal_of_system
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ COMMANDS = {
     "credits": "credits.command",
     "suite": "suite",
     "volume": "volumes.command",
-    "k8s": "k8s",
+    "k8s": "cluster.k8s",
     "compose": "compose",
     "cell": "cell",
 }
@@ -186,7 +186,7 @@ def main() -> NoReturn:
     except VolbenchError as error:
         _fail(error)
     except ModuleNotFoundError as error:
-        from volbench.base.extras import missing_extra  # noqa: PLC0415 - only where an import failed
+        from volbench.core.base.extras import missing_extra  # noqa: PLC0415 - only where an import failed
 
         if (lacking := missing_extra(error)) is None:
             _crash(error)

@@ -19,7 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli import console, options
+from volbench.core.records.base import parse_duration_s, parse_size_bytes
 from volbench.errors import UsageError
+from volbench.machine.placement.attach import parse_dsn
 from volbench.observe.exposition import ObservationCollector
 from volbench.observe.listening import EXPOSED, parse_listen, serve
 from volbench.observe.markdown import markdown
@@ -28,8 +30,6 @@ from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
 from volbench.observe.ring import write_whole
 from volbench.observe.triggers import METRICS, parse_trigger
-from volbench.placement.attach import parse_dsn
-from volbench.records.base import parse_duration_s, parse_size_bytes
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from volbench.store.run_names import run_path, run_paths
+from volbench.results.store.run_names import run_path, run_paths
 
 SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
 RunPath = Annotated[
@@ -89,10 +89,12 @@ Results = Annotated[Path, typer.Option("--out", help="Directory for runs.")]
 ResultsTo = Annotated[
     str,
     typer.Option(
-        "--results-to", metavar="s3://BUCKET/PREFIX", envvar="VOLBENCH_RESULTS_TO",
+        "--results-to",
+        metavar="s3://BUCKET/PREFIX",
+        envvar="VOLBENCH_RESULTS_TO",
         help="Also copy the run's directory there, verified by checksum.",
     ),
-]  # fmt: skip
+]
 CostMax = Annotated[
     float | None,
     typer.Option("--cost-max", metavar="USD", min=0, help="Refuse a run in a cluster that may cost more."),

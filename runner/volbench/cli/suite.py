@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
-from volbench.plan.volume_check import suite_volume_faults
-from volbench.suite.bundled import bundled_suites
-from volbench.suite.docs import suite_docs
-from volbench.suite.load import load_suite
-from volbench.suite.schema import suite_schema
+from volbench.core.plan.volume_check import suite_volume_faults
+from volbench.core.suite.bundled import bundled_suites
+from volbench.core.suite.docs import suite_docs
+from volbench.core.suite.load import load_suite
+from volbench.core.suite.schema import suite_schema
 
 app = typer.Typer(help="Check suite files, print their schema and documentation.", no_args_is_help=True)
 
@@ -34,8 +34,9 @@ def list_suites(json: options.Json = False) -> None:
     """List the suites that come with volbench."""
     suites = [(path, load_suite(path)[0]) for path in bundled_suites()]
     if json:
-        console.show_json([{"path": str(path), "name": suite.name, "description": suite.description}
-                           for path, suite in suites])  # fmt: skip
+        console.show_json(
+            [{"path": str(path), "name": suite.name, "description": suite.description} for path, suite in suites]
+        )
         return
     width = max(len(str(path)) for path, _ in suites)
     for path, suite in suites:

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from volbench.base.text import escape_controls
-from volbench.report.formats.csv import without_formula
+from volbench.core.base.text import escape_controls
+from volbench.results.report.formats.csv import without_formula
 
 TableFormat = Literal["table", "vertical", "csv", "md"]
 _GAP = "  "

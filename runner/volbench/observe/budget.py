@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from volbench.analysis.explain.accounts.time_budget import (
+from volbench.core.base.text import quantity
+from volbench.core.records.report import TimeDifferenceRow
+from volbench.results.explain.accounts.time_budget import (
     PIECES,
     TimeBudget,
     sessions_by_piece,
     statement_budget,
 )
-from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.evidence.align import Floats
-from volbench.base.text import quantity
-from volbench.records.report import TimeDifferenceRow
-from volbench.report.rows.time_budget import (
+from volbench.results.explain.case import Case
+from volbench.results.report.rows.time_budget import (
     DIFFERENCE_MIN,
     VolumeBudget,
     extra_pieces,
     time_difference_rows,
 )
+from volbench.results.stats.grid import Floats
 
 SHOWN_MIN = 0.005
 """Share of a statement's time below which a piece is in report.json only."""

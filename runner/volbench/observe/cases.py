@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.analysis.explain.case import Beside, Case
-from volbench.analysis.explain.evidence.align import Floats, Grid, align, median
-from volbench.analysis.explain.evidence.device import device_of
-from volbench.analysis.explain.evidence.episodes import Level, levels
-from volbench.analysis.explain.findings import Explanation, explain_case
-from volbench.analysis.explain.rules.acquittal import NONE
-from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
 from volbench.observe.budget import ExtraTime, extra_time
 from volbench.observe.model import Observation
-from volbench.store.series import Series, SeriesKey
+from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.evidence.device import device_of
+from volbench.results.explain.evidence.episodes import Level, levels
+from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.rules.acquittal import NONE
+from volbench.results.explain.rules.stretch import SAMPLES_MIN
+from volbench.results.stats.grid import Floats, Grid, align, median
+from volbench.results.store.series import Series, SeriesKey
 
 STEP = "observed"
 _EDGE_S = 3.0
@@ -97,10 +97,11 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
     before = replace(case, grid=case.whole.within(float("-inf"), onset_s - case.grid.width_s))
     around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
     overlapping = tuple(
-        finding for finding in around.findings
+        finding
+        for finding in around.findings
         if finding.cause == NONE
         or (finding.window_s[0] <= end_s + _EDGE_S and finding.window_s[1] >= onset_s - _EDGE_S)
-    )  # fmt: skip
+    )
     return Compared(
         during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
         before=explain_case(before),

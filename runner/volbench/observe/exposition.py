@@ -17,8 +17,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from volbench.measure.sample.interface import Reading
 from volbench.observe.observer import Now
-from volbench.sample.interface import Reading
 
 _SECTOR = 512
 _MS = 1 / 1000

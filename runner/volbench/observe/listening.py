@@ -49,10 +49,11 @@ def parse_listen(text: str, *, remote: bool = False) -> tuple[str, int]:
     resolved = _resolve(address, where)
     if not remote and not ipaddress.ip_address(resolved.partition("%")[0]).is_loopback:
         raise Refused(
-            "other machines could ask there, without a password", where=where,
+            "other machines could ask there, without a password",
+            where=where,
             evidence=f"{resolved} is no loopback address; anybody who reaches it sees {EXPOSED}",
             next_step="listen on 127.0.0.1 or [::1], or add --listen-remote if a firewall lets Prometheus alone in",
-        )  # fmt: skip
+        )
     return resolved, int(port)
 
 
@@ -64,9 +65,11 @@ def serve(address: str, port: int, collector: Collector) -> WSGIServer:
         server = (BoundedServer6 if ":" in address else BoundedServer)((address, port), _Handler)
     except OSError as error:
         raise EnvironmentLacks(
-            "nobody can be answered there", where=f"--listen {address}:{port}", evidence=str(error),
+            "nobody can be answered there",
+            where=f"--listen {address}:{port}",
+            evidence=str(error),
             next_step="choose another port or address",
-        ) from error  # fmt: skip
+        ) from error
     server.set_app(make_wsgi_app(registry))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
     return server
@@ -78,9 +81,11 @@ def _resolve(address: str, where: str) -> str:
         addresses = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise UsageError(
-            "this address is not known", where=where, evidence=str(error),
+            "this address is not known",
+            where=where,
+            evidence=str(error),
             next_step="for example --listen 127.0.0.1:9104",
-        ) from error  # fmt: skip
+        ) from error
     return str(addresses[0][4][0])
 
 

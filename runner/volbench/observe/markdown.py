@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from volbench.analysis.explain.evidence.association import Association
-from volbench.analysis.explain.wording import number, percent
-from volbench.base.text import escape_bars, escape_controls, quantity
+from volbench.core.base.text import escape_bars, escape_controls, quantity
+from volbench.core.records.report import FindingRow
 from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text
 from volbench.observe.report import (
     IncidentReport,
@@ -14,8 +13,9 @@ from volbench.observe.report import (
     clock_of,
 )
 from volbench.observe.statements import Statement, count_text, textless_note, top_by
-from volbench.records.report import FindingRow
-from volbench.report.views.causes import cause_view
+from volbench.results.explain.evidence.association import Association
+from volbench.results.explain.wording import number, percent
+from volbench.results.report.views.causes import cause_view
 
 _TEXT_CHARACTERS = 120
 _BEFORE = "; it was there before, too"
@@ -165,9 +165,10 @@ def _statements(title: str, statements: Sequence[Statement], *, only_time: bool 
         yield note
         yield ""
     for name, heading in (
-        ("rows_examined", "rows examined"), ("rows_affected", "rows changed"),
+        ("rows_examined", "rows examined"),
+        ("rows_affected", "rows changed"),
         ("tmp_disk_tables", "temporary tables on disk"),
-    ):  # fmt: skip
+    ):
         top = [statement for statement in top_by(statements, name) if getattr(statement, name) >= 1][:3]
         if top:
             texts = (f"{number(getattr(statement, name))} by `{_cell(statement.text)}`" for statement in top)

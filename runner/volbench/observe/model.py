@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from volbench.base import safe_files
+from volbench.core.base import safe_files
+from volbench.core.records.base import Epoch, Moment, Offset, Record
+from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.errors import RunUnreadable
-from volbench.records.base import Epoch, Moment, Offset, Record
-from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 
 OBSERVATION_FILE, INCIDENT_FILE, INCIDENTS = "observation.json", "incident.json", "incidents"
 

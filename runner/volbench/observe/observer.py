@@ -10,9 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench import __version__
-from volbench.base import safe_files
-from volbench.engine.attached import AttachedServer
+from volbench.core.base import safe_files
+from volbench.core.base.ownership import refuse_planted
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.facts import ServerFacts
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.machine.engine.attached import AttachedServer
+from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.controller import SamplingProcess
+from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.raw import SourcePresence, Tick
 from volbench.observe.cases import case_of, is_quiet, suspicion
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
 from volbench.observe.place import ServerPlace, find_place
@@ -31,14 +39,6 @@ from volbench.observe.ring import (
 )
 from volbench.observe.server import ObservedServer, look_at_server
 from volbench.observe.triggers import METRICS, STALLED, Fired, Trigger, TriggerState
-from volbench.records.cell import AttachSpec
-from volbench.records.facts import ServerFacts
-from volbench.sample.config import SamplingConfig
-from volbench.sample.controller import SamplingProcess
-from volbench.sample.interface import Reading
-from volbench.sample.raw import SourcePresence, Tick
-from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
-from volbench.volume.ownership import refuse_planted
 
 MODULE = "volbench.observe.process"
 EXPLAIN_EVERY_S = 30.0
@@ -209,10 +209,17 @@ class Observer:
         )
         metric = METRICS[fired.trigger.metric]
         incident = Incident(
-            name=name, trigger=fired.trigger.text, metric=fired.trigger.metric, unit=metric.unit,
-            limit=fired.trigger.limit, worst=fired.worst, onset_s=fired.onset_s, end_s=fired.end_s,
-            window_s=window, is_complete=is_complete,
-        )  # fmt: skip
+            name=name,
+            trigger=fired.trigger.text,
+            metric=fired.trigger.metric,
+            unit=metric.unit,
+            limit=fired.trigger.limit,
+            worst=fired.worst,
+            onset_s=fired.onset_s,
+            end_s=fired.end_s,
+            window_s=window,
+            is_complete=is_complete,
+        )
         write_whole(
             self.directory / INCIDENTS / name / INCIDENT_FILE,
             incident.model_dump_json(indent=1, by_alias=True) + "\n",

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.accounts.time_budget import PIECES
-from volbench.analysis.explain.evidence.align import Floats
-from volbench.analysis.explain.wording import number, percent
-from volbench.base.text import quantity
+from volbench.core.base.text import quantity
+from volbench.core.records.report import TimeDifferenceRow
 from volbench.observe.budget import SHOWN_MIN, ExtraTime, StatementTime, difference_text
 from volbench.observe.markdown import association_text, headlines
 from volbench.observe.report import (
@@ -19,11 +17,13 @@ from volbench.observe.report import (
     clock_of,
 )
 from volbench.observe.statements import count_text, textless_note, top_by
-from volbench.records.report import TimeDifferenceRow
-from volbench.report.formats.signed_page import signed_page
-from volbench.report.views.causes import cause_view
-from volbench.report.views.sessions import highest, stacked
-from volbench.report.views.time_budget import Segment, segments
+from volbench.results.explain.accounts.time_budget import PIECES
+from volbench.results.explain.wording import number, percent
+from volbench.results.report.formats.signed_page import signed_page
+from volbench.results.report.views.causes import cause_view
+from volbench.results.report.views.sessions import highest, stacked
+from volbench.results.report.views.time_budget import Segment, segments
+from volbench.results.stats.grid import Floats
 
 _TIME_OF_DAY = 11
 """Of a moment's text, behind its date."""

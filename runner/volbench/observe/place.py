@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from volbench.core.base.mountinfo import Mount, mount_of, read_mounts
+from volbench.core.records.facts import HostFacts, VolumeFacts
 from volbench.errors import EnvironmentLacks, UsageError
+from volbench.machine.host.host import host_facts
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET
+from volbench.machine.volume.emulated.status import emulated_behind
+from volbench.machine.volume.facts.discovery import discover, facts_of
+from volbench.measure.sample.cgroup.cgroup_cpu import find_cpu_files
+from volbench.measure.sample.cgroup.cgroup_io import find_directory
 from volbench.observe.server import ObservedServer, listening_process
-from volbench.records.facts import HostFacts, VolumeFacts
-from volbench.sample.device.cgroup_io import find_directory
-from volbench.sample.host.cgroup_cpu import find_cpu_files
-from volbench.volume.emulated.control import CONTROL_SOCKET
-from volbench.volume.emulated.status import emulated_behind
-from volbench.volume.facts.discovery import discover, facts_of
-from volbench.volume.facts.host import host_facts
-from volbench.volume.facts.mountinfo import Mount, mount_of, read_mounts
 
 AUTO, NONE = "auto", "none"
 SERVERS = frozenset({"mysqld", "mariadbd"})

@@ -1,7 +1,7 @@
 """The sampling process of an observation: `python -m volbench.observe.process CONFIG.json`.
 
-As `volbench.sample.process`, but the readings go into the ring beside the configuration, whose limits are in
-`ring.json`.
+As `volbench.measure.sample.process`, but the readings go into the ring beside the configuration, whose limits are
+in `ring.json`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from volbench.core.base.parse import parse_json
+from volbench.measure.sample.config import read_config
+from volbench.measure.sample.process import run
 from volbench.observe.ring import RING, RingLimits, RingWriter, now_since
-from volbench.records.parse import parse_json
-from volbench.sample.config import read_config
-from volbench.sample.process import run
 
 LIMITS_FILE = "ring.json"
 

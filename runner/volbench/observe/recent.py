@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volbench.records.latency_bins import LatencyBins
-from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.sources import device_sources
-from volbench.sample.interface import Reading
-from volbench.sample.raw import Tick
-from volbench.sample.rows import histogram_of
-from volbench.sample.server.performance_schema import PerformanceSchema
-from volbench.sample.sources import OBSERVED
-from volbench.store.series import Series, SeriesKey
+from volbench.core.records.latency_bins import LatencyBins
+from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.core.records.sources import device_sources
+from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.raw import Tick
+from volbench.measure.sample.rows import histogram_of
+from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.measure.sample.sources import OBSERVED
+from volbench.results.store.series import Series, SeriesKey
 
 LATENCY_SOURCE = "client"
 """Latencies of statements are put where the analysis looks for what users waited for."""
@@ -40,10 +40,15 @@ _TRIGGERED = {
     ("cpu", "iowait_ratio"): ("iowait", 100.0),
 }
 _OF_VOLUME = {
-    "reads_per_s": ("reads", 1.0), "writes_per_s": ("writes", 1.0), "r_await_ms": ("r_await", 1.0),
-    "w_await_ms": ("w_await", 1.0), "aqu_sz": ("queue", 1.0), "queue_length": ("in_flight", 1.0),
-    "util_ratio": ("util", 100.0), "in_flight": ("in_flight", 1.0),
-}  # fmt: skip
+    "reads_per_s": ("reads", 1.0),
+    "writes_per_s": ("writes", 1.0),
+    "r_await_ms": ("r_await", 1.0),
+    "w_await_ms": ("w_await", 1.0),
+    "aqu_sz": ("queue", 1.0),
+    "queue_length": ("in_flight", 1.0),
+    "util_ratio": ("util", 100.0),
+    "in_flight": ("in_flight", 1.0),
+}
 
 
 class Readings:

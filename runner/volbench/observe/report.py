@@ -9,22 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.evidence.association import Association, associations
-from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
-from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
-from volbench.analysis.explain.rules.acquittal import NONE
-from volbench.analysis.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
+from volbench.core.records.report import FindingRow
 from volbench.errors import RunUnreadable, UsageError
+from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
 from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
-from volbench.records.report import FindingRow
-from volbench.sample.raw import SourcePresence, Tick, read_raw
-from volbench.store.series import Series, SeriesKey
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.association import Association, associations
+from volbench.results.explain.evidence.episodes import Episode, Level, find_episode
+from volbench.results.explain.findings import Explanation, explain_case, finding_rows
+from volbench.results.explain.rules.acquittal import NONE
+from volbench.results.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
+from volbench.results.store.series import Series, SeriesKey
 
 ASSOCIATIONS_SHOWN = 5
 NOT_OBSERVED = frozenset({"round_trip", "tcp", "ebs_csi"})
@@ -160,10 +160,16 @@ def _episode(case: Case) -> Episode | None:
 def _as_incident(episode: Episode, case: Case) -> Incident:
     """An episode that stands out afterwards, where no trigger was set or none fired."""
     return Incident(
-        name="found", trigger=f"found afterwards: slower than the rest (p {episode.p_value:.3g})",
-        metric="p95" if case.at("latency_ms_p95") is not None else "await", unit="ms", limit=0.0, worst=0.0,
-        onset_s=episode.t0_s, end_s=episode.t1_s, window_s=case.window_s,
-    )  # fmt: skip
+        name="found",
+        trigger=f"found afterwards: slower than the rest (p {episode.p_value:.3g})",
+        metric="p95" if case.at("latency_ms_p95") is not None else "await",
+        unit="ms",
+        limit=0.0,
+        worst=0.0,
+        onset_s=episode.t0_s,
+        end_s=episode.t1_s,
+        window_s=case.window_s,
+    )
 
 
 def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str) -> IncidentReport:
@@ -222,20 +228,26 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "findings": [finding.model_dump(mode="json") for finding in report.findings],
         "notes": list(report.notes),
         "absent_sources": dict(report.sources),
-        "statement_time": None if report.time is None else {
-            "ms": report.time.ms, "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
+        "statement_time": None
+        if report.time is None
+        else {
+            "ms": report.time.ms,
+            "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
         },
         "statements": _statements_json(report.statements),
         "associations": [
             {
-                "source": association.key.source, "metric": association.key.metric,
-                "entity": association.key.entity, "rho": association.rho,
-                "lag": association.lag, "q_value": association.q_value,
+                "source": association.key.source,
+                "metric": association.key.metric,
+                "entity": association.key.entity,
+                "rho": association.rho,
+                "lag": association.lag,
+                "q_value": association.q_value,
             }
             for association in report.associations
         ],
         "incidents": [_incident_json(report, incident) for incident in report.incidents],
-    }  # fmt: skip
+    }
 
 
 def _incident_json(report: ObservationReport, incident: IncidentReport) -> dict[str, Any]:
@@ -265,9 +277,13 @@ def _extra_json(extra: ExtraTime | None) -> dict[str, Any] | None:
         return None
     pieces = [
         {
-            "piece": row.piece, "title": row.title, "before_ms": row.baseline_ms, "during_ms": row.candidate_ms,
-            "difference_ms": row.difference_ms, "share": row.share,
+            "piece": row.piece,
+            "title": row.title,
+            "before_ms": row.baseline_ms,
+            "during_ms": row.candidate_ms,
+            "difference_ms": row.difference_ms,
+            "share": row.share,
         }
         for row in extra.rows
-    ]  # fmt: skip
+    ]
     return {"before_ms": extra.before_ms, "during_ms": extra.during_ms, "text": extra.sentence, "pieces": pieces}

@@ -1,8 +1,8 @@
 """The readings of an observation: segments on disk, bounded by bytes and by time, the oldest erased first.
 
-A segment is a file of raw readings that can be read by itself (`sample/raw.py`): it begins with a header and says
-again which sources there are. A killed process leaves at most one line that is cut short, the last one. Incidents
-keep their segments by a second name (a hard link), so that the ring may go on.
+A segment is a file of raw readings that can be read by itself (`measure/sample/raw.py`): it begins with a header
+and says again which sources there are. A killed process leaves at most one line that is cut short, the last one.
+Incidents keep their segments by a second name (a hard link), so that the ring may go on.
 
 Only segments that this observation made are erased: a file goes when it is the one that was
 made, by its inode and by its first bytes, which name the observation's begin to the nanosecond.
@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.base import safe_files
-from volbench.records.parse import parse_json
-from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, record_of
+from volbench.core.base import safe_files
+from volbench.core.base.parse import parse_json
+from volbench.measure.sample.interface import Presence, Reading
+from volbench.measure.sample.raw import End, Header, RawWriter, SourcePresence, Tick, record_of
 
 RING = "ring"
 SEGMENT = re.compile(r"segment-(\d{6,})-(\d+)\.jsonl")

@@ -14,14 +14,14 @@ import mysql.connector
 from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
-from volbench.engine.answers import parse_answer, whole
-from volbench.engine.attached import AttachedServer
-from volbench.engine.bounded import ANSWER_BYTES
-from volbench.engine.facts import server_facts
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.facts import ServerFacts
+from volbench.core.sql.guard import refuse_writes
 from volbench.errors import EnvironmentLacks
-from volbench.records.cell import AttachSpec
-from volbench.records.facts import ServerFacts
-from volbench.sql.guard import refuse_writes
+from volbench.machine.engine.answers import parse_answer, whole
+from volbench.machine.engine.attached import AttachedServer
+from volbench.machine.engine.bounded import ANSWER_BYTES
+from volbench.machine.engine.facts import server_facts
 from volbench.validation.source.privileged import TO_OBSERVE, refuse_privileged
 from volbench.validation.source.server import Rows
 
@@ -33,10 +33,14 @@ IDENTITY = (
 _SCHEMA_READ = "SELECT COUNT(*) FROM performance_schema.events_statements_summary_global_by_event_name"
 _PROCESS_READ = "SELECT COUNT(*) FROM information_schema.INNODB_METRICS"
 _STATEMENT_S = 60.0
-_DENIED = frozenset({
-    errorcode.ER_TABLEACCESS_DENIED_ERROR, errorcode.ER_DBACCESS_DENIED_ERROR,
-    errorcode.ER_SPECIFIC_ACCESS_DENIED_ERROR, errorcode.ER_ACCESS_DENIED_ERROR,
-})  # fmt: skip
+_DENIED = frozenset(
+    {
+        errorcode.ER_TABLEACCESS_DENIED_ERROR,
+        errorcode.ER_DBACCESS_DENIED_ERROR,
+        errorcode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+        errorcode.ER_ACCESS_DENIED_ERROR,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

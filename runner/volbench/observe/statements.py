@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volbench.analysis.explain.wording import number, percent
-from volbench.records.series import SeriesRow
-from volbench.sample.server.digests import METRICS
-from volbench.sample.server.performance_schema import PerformanceSchema
+from volbench.core.records.series import SeriesRow
+from volbench.measure.sample.server.digests import METRICS
+from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.results.explain.wording import number, percent
 
 STATEMENTS_SHOWN = 10
 TEXTLESS_MIN = 0.1
@@ -111,9 +111,13 @@ class StatementRates:
                 )
             }
             yield Statement(
-                text=text, statements=count, time_s=times[text], share=times[text] / together,
-                mean_ms=1000 * times[text] / count, **optional,
-            )  # fmt: skip
+                text=text,
+                statements=count,
+                time_s=times[text],
+                share=times[text] / together,
+                mean_ms=1000 * times[text] / count,
+                **optional,
+            )
 
     def _total(self, metric: str, text: str, t0_s: float, t1_s: float) -> float | None:
         intervals = self._intervals.get((metric, text))

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from volbench.core.records.base import parse_duration_s
 from volbench.errors import UsageError
-from volbench.records.base import parse_duration_s
 
 _TIMES = {"us": 0.001, "µs": 0.001, "ms": 1.0, "s": 1000.0}
 _RATES = {"/s": 1.0, "": 1.0}
@@ -64,8 +64,11 @@ METRICS: dict[str, TriggerMetric] = {
     "iowait": TriggerMetric(unit="%", units=_PERCENT, text="CPU time of the host idle while a task waited for I/O"),
 }
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 _FORM = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<compared>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ%/]*)"
     r"(?:\s+for\s+(?P<duration>\S+(?:\s\w+)?))?\s*"

@@ -12,8 +12,8 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.wait_strategies import WaitStrategy
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
-from volbench.engine.connection import Account, rows
-from volbench.placement import capabilities
+from volbench.machine.engine.connection import Account, rows
+from volbench.machine.placement import capabilities
 from volbench.testing.leftovers import LABEL_OWNER, owner_label
 
 START_S_MAX = 180.0

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from docker.errors import DockerException, NotFound
 
-from volbench.base import docker_engine, safe_files
+from volbench.core.base import docker_engine, ownership, safe_files
 from volbench.errors import VolbenchError
-from volbench.volume import ownership
-from volbench.volume.emulated.attachments import process_namespace, process_start_ticks
-from volbench.volume.emulated.status import list_volumes, volume_status
-from volbench.volume.emulated.teardown import take_down
+from volbench.machine.volume.emulated.attachments import process_namespace, process_start_ticks
+from volbench.machine.volume.emulated.status import list_volumes, volume_status
+from volbench.machine.volume.emulated.teardown import take_down
 
 DIRECTORY_PREFIX = "volbench-testing-"
 DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside

@@ -17,13 +17,13 @@ from testcontainers.community.mysql import MySqlContainer
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
-from volbench.base import docker_engine, programs
-from volbench.base.nearest import suggestion
-from volbench.engine.connection import Account
+from volbench.core.base import docker_engine, programs
+from volbench.core.base.nearest import suggestion
+from volbench.core.records.base import Scalar
+from volbench.core.records.cell import ServerSpec
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.placement.docker.images import server_image
-from volbench.records.base import Scalar
-from volbench.records.cell import ServerSpec
+from volbench.machine.engine.connection import Account
+from volbench.machine.placement.docker.images import server_image
 from volbench.testing.containers import QueryWaitStrategy, container_options
 from volbench.testing.leftovers import data_directory, remove_data
 from volbench.testing.volumes import MountedVolume
@@ -127,9 +127,10 @@ class VolumeMySqlContainer(MySqlContainer):
                     next_step="use an engine on the machine and in the mount namespace of the tests",
                 ) from error
             raise StepFailed(
-                "the server does not answer", where=f"mysql_on {self.volume.spec}, {self.image}",
+                "the server does not answer",
+                where=f"mysql_on {self.volume.spec}, {self.image}",
                 evidence=container.logs(tail=30).decode(errors="replace")[-_LOG_CHARACTERS:],
-            ) from error  # fmt: skip
+            ) from error
 
     def _root(self, container: WaitStrategyTarget) -> Account:
         host, port = container.get_container_host_ip(), container.get_exposed_port(self.port)
@@ -205,15 +206,19 @@ def _image(name: str | None) -> str:
     if host and not host.startswith("unix://"):
         raise EnvironmentLacks(
             "the Docker engine is on another machine, which does not see the volume",
-            where="mysql_on", evidence=f"DOCKER_HOST={host}", next_step="unset DOCKER_HOST",
-        )  # fmt: skip
+            where="mysql_on",
+            evidence=f"DOCKER_HOST={host}",
+            next_step="unset DOCKER_HOST",
+        )
     try:
         client = docker_engine.connect()
     except DockerException as error:
         raise EnvironmentLacks(
-            "no Docker engine answers", where="mysql_on", evidence=str(error)[:300],
+            "no Docker engine answers",
+            where="mysql_on",
+            evidence=str(error)[:300],
             next_step="start Docker; `volbench doctor` says what is missing",
-        ) from error  # fmt: skip
+        ) from error
     try:
         return server_image(client, ServerSpec(image=name or ""))
     finally:
@@ -243,9 +248,10 @@ def initialised_data(image: str) -> Path:
         log = b"".join(container.get_logs()).decode(errors="replace")
     if code != 0 or not (data / "ibdata1").exists():
         raise StepFailed(
-            "the server makes no data directory", where=f"mysql_on, {image}",
+            "the server makes no data directory",
+            where=f"mysql_on, {image}",
             evidence=f"exit code {code}: {log[-_LOG_CHARACTERS:]}",
-        )  # fmt: skip
+        )
     return data
 
 

@@ -23,9 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """An option for pipelines, where a skipped test would look like a passed one."""
     group = parser.getgroup("volbench", "slow and failing disks (volbench)")
     group.addoption(
-        REQUIRE, action="store_true",
+        REQUIRE,
+        action="store_true",
         help="fail tests instead of skipping them where root, FUSE, Docker or an image is missing",
-    )  # fmt: skip
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volbench import api
-from volbench.analysis.gate.gate import gate_report
-from volbench.analysis.gate.sign import tail
 from volbench.api import Run
-from volbench.base import safe_files
+from volbench.core.base import safe_files
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.goals.gate import Decision, Gate
+from volbench.core.records.goals.policy import POLICY_SCHEMA
+from volbench.core.suite.policy import check_policy
 from volbench.errors import (
     UsageError,
     VolbenchError,
 )
-from volbench.profile.spec import parse_volume
-from volbench.records.goals.gate import Decision, Gate
-from volbench.records.goals.policy import POLICY_SCHEMA
-from volbench.report.formats.gate import render_gate
-from volbench.store.run_directory import RunDirectory
-from volbench.suite.policy import check_policy
+from volbench.results.gate.gate import gate_report
+from volbench.results.report.formats.gate import render_gate
+from volbench.results.stats.sign_test import tail
+from volbench.results.store.run_directory import RunDirectory
 from volbench.testing.leftovers import private_directory
 from volbench.testing.volumes import MountedVolume
 
@@ -119,9 +119,12 @@ class MeasuredRun(Run):
         if len(groups) != 1:
             raise self._not_one(name, groups)
         return MetricSummary(
-            name=name, volume=groups[0][0], step=groups[0][1], unit=rows[0][2].unit,
+            name=name,
+            volume=groups[0][0],
+            step=groups[0][1],
+            unit=rows[0][2].unit,
             values=tuple(row[2].value for row in rows),
-        )  # fmt: skip
+        )
 
     def gate(self, *conditions: str, confidence: float = 0.95) -> GateResult:
         """Decide conditions as `volbench gate` does: "p95 <= 20 ms", "valid cells >= 5", "finding X absent", ...
@@ -143,16 +146,18 @@ class MeasuredRun(Run):
     def _not_one(self, name: str, groups: Sequence[tuple[str, str]]) -> UsageError:
         if groups:
             return UsageError(
-                f"{len(groups)} volumes and steps have {name}", where=str(self.path),
+                f"{len(groups)} volumes and steps have {name}",
+                where=str(self.path),
                 evidence=", ".join(f"{step} on {volume}" for volume, step in groups),
                 next_step="name one by volume= and step=",
-            )  # fmt: skip
+            )
         invalid = [f"{cell.cell_id}: {'; '.join(cell.invalid_reasons)}" for cell in self.report.cells]
         measured = sorted({metric for cell in self.report.cells for metric in cell.metrics})
         return UsageError(
-            f"no valid cell has {name}", where=str(self.path),
+            f"no valid cell has {name}",
+            where=str(self.path),
             evidence=f"cells have {', '.join(measured) or 'no metric'}; {' '.join(invalid)[:500]}",
-        )  # fmt: skip
+        )
 
 
 def run_suite(
@@ -184,9 +189,14 @@ def run_suite(
         specs = {name: _spec_of(volume, directory) for name, volume in volumes.items()}
         try:
             run = api.run(
-                suite, specs, settings=settings, target=target, results=results, progress=lines.append,
+                suite,
+                specs,
+                settings=settings,
+                target=target,
+                results=results,
+                progress=lines.append,
                 time_limit_s=timeout_s,
-            )  # fmt: skip
+            )
         except VolbenchError as error:
             error.add_note("\n".join(lines))  # pytest shows it below the error
             raise

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from volbench.core.profile.resolve import resolve_volume
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.base import parse_duration_s
+from volbench.core.records.run import VolumeSpec
 from volbench.errors import UsageError, VolbenchError
-from volbench.profile.resolve import resolve_volume
-from volbench.profile.spec import parse_volume
-from volbench.records.base import parse_duration_s
-from volbench.records.run import VolumeSpec
+from volbench.machine.volume.emulated.control import ask
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 from volbench.testing.leftovers import clear_killed_sessions, private_directory
-from volbench.volume.emulated.control import ask
-from volbench.volume.emulated.volume import EmulatedVolume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +185,8 @@ def _parse(spec: str) -> VolumeSpec:
     parsed = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name="volume")
     if "dir" in parsed.options:
         raise UsageError(
-            "dir= is not for tests, whose volumes have directories of their own", where=spec,
+            "dir= is not for tests, whose volumes have directories of their own",
+            where=spec,
             next_step="leave it out, or pass directory=",
-        )  # fmt: skip
+        )
     return parsed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from volbench.base.text import counted
-from volbench.records.validation.result import CheckRow
+from volbench.core.base.text import counted
+from volbench.core.records.validation.result import CheckRow
 from volbench.validation.capture.mask import redact_error
 from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds
 from volbench.validation.catalog.objects import Inventory

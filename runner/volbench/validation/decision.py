@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volbench.analysis.gate.decide import Scope, decide, scope_of, worst
-from volbench.analysis.gate.gate import report_sha256
-from volbench.analysis.gate.language import parse_conditions
-from volbench.records.goals.gate import ConditionRow, Decision
-from volbench.records.goals.policy import PolicyFile
-from volbench.records.report import Report
-from volbench.records.validation.plan import ValidationPlan
-from volbench.records.validation.result import CheckRow, RunUsed
+from volbench.core.records.goals.gate import ConditionRow, Decision
+from volbench.core.records.goals.policy import PolicyFile
+from volbench.core.records.report import Report
+from volbench.core.records.validation.plan import ValidationPlan
+from volbench.core.records.validation.result import CheckRow, RunUsed
+from volbench.results.gate.decide import Scope, decide, scope_of, worst
+from volbench.results.gate.gate import report_sha256
+from volbench.results.gate.language import parse_conditions
 
 
 def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from volbench.records.validation.plan import ValidationPlan
+from volbench.core.records.validation.plan import ValidationPlan
 from volbench.validation.catalog.accounts import PLUGINS, login_statements
 from volbench.validation.catalog.grants import ROLES, grant_statements
 from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 
-from volbench.engine.connection import Account
-from volbench.records.validation.plan import BurstPlan, ValidationPlan
-from volbench.records.validation.result import BurstOutlook, CheckRow, GrowthOutlook, Replayed
+from volbench.core.records.validation.plan import BurstPlan, ValidationPlan
+from volbench.core.records.validation.result import BurstOutlook, CheckRow, GrowthOutlook, Replayed
+from volbench.machine.engine.connection import Account
+from volbench.measure.workload.replay.schedule import NothingToReplayError
 from volbench.validation.checks import Progress
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
 from volbench.validation.forecast.burst_series import forecast_series, simulate_series
@@ -15,7 +16,6 @@ from volbench.validation.forecast.growth import forecast_growth
 from volbench.validation.replay.evaluation import redact_errors, replay, replay_check
 from volbench.validation.replay.io_meter import Meter
 from volbench.validation.verdict import undecided
-from volbench.workload.replay.schedule import NothingToReplayError
 
 
 @dataclass(frozen=True, kw_only=True)

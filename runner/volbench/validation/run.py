@@ -12,18 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import volbench
-from volbench.analysis.gate.decide import Scope
-from volbench.base.text import counted, percent
-from volbench.engine.answers import reads_answers
-from volbench.engine.attached import account_of
-from volbench.engine.connection import Account
+from volbench.core.base.text import counted, percent
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.goals.capacity import CapacityRow
+from volbench.core.records.report import Report
+from volbench.core.records.validation.plan import QueriesPlan, ServerPlace, ValidationPlan
+from volbench.core.records.validation.result import CheckRow, MoveEstimate, ServerSide, Validation
+from volbench.core.suite.validation import LoadedPlan
 from volbench.errors import Refused, StepFailed, UsageError
-from volbench.records.cell import AttachSpec
-from volbench.records.goals.capacity import CapacityRow
-from volbench.records.report import Report
-from volbench.records.validation.plan import QueriesPlan, ServerPlace, ValidationPlan
-from volbench.records.validation.result import CheckRow, MoveEstimate, ServerSide, Validation
-from volbench.suite.validation import LoadedPlan
+from volbench.machine.engine.answers import reads_answers
+from volbench.machine.engine.attached import account_of
+from volbench.machine.engine.connection import Account
+from volbench.measure.workload.replay.slowlog import why_outside_schema
+from volbench.results.gate.decide import Scope
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
 from volbench.validation.catalog.grants import accounts_with_access
@@ -53,7 +54,6 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
 from volbench.validation.source.upgrade import upgrade_check
-from volbench.workload.replay.slowlog import why_outside_schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +142,12 @@ def _compare_servers(
     source_account, candidate_account = accounts
     with read_only(source_account) as source, read_only(candidate_account) as candidate:
         refuse_privileged(
-            source.query, where="source", grants=TO_VALIDATE, option="source.allow_privileged: true in the plan",
+            source.query,
+            where="source",
+            grants=TO_VALIDATE,
+            option="source.allow_privileged: true in the plan",
             is_allowed=plan.source.allow_privileged,
-        )  # fmt: skip
+        )
         before = _log_position(source)
         schemas = _schemas(plan, source)
         _refuse_the_same_server(source, candidate)
@@ -269,10 +272,11 @@ def _refuse_the_same_server(source: SqlReader, candidate: SqlReader) -> None:
     """Raise Refused for a server that would be compared with itself: all of it is equal, and proves nothing."""
     if is_same_server(source, candidate):
         raise Refused(
-            "source and candidate are the same server, so that nothing would be compared", where="candidate",
+            "source and candidate are the same server, so that nothing would be compared",
+            where="candidate",
             evidence=repr(source.query(SAME_SERVER)[0]),
             next_step="name the server to move to, or the restored copy, as the candidate",
-        )  # fmt: skip
+        )
 
 
 def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candidate: SqlReader) -> None:
@@ -281,9 +285,11 @@ def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candida
         return
     if source.query(SAME_SERVER) == candidate.query(SAME_SERVER):
         raise Refused(
-            "source and candidate are the same server, and the candidate is disposable", where="candidate",
-            evidence=repr(source.query(SAME_SERVER)[0]), next_step="name the restored copy as the candidate",
-        )  # fmt: skip
+            "source and candidate are the same server, and the candidate is disposable",
+            where="candidate",
+            evidence=repr(source.query(SAME_SERVER)[0]),
+            next_step="name the restored copy as the candidate",
+        )
 
 
 def _account(server: ServerPlace, side: str) -> Account:

@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from volbench.base import programs
-from volbench.base.confinement import Confinement
-from volbench.base.environment import CONTAINERS
-from volbench.placement import capabilities
-from volbench.placement.docker import image_names
+from volbench.core.base import programs
+from volbench.core.base.confinement import Confinement
+from volbench.core.base.environment import CONTAINERS
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
 
 if TYPE_CHECKING:  # the extra `server`, which `doctor` does without
-    from volbench.engine.connection import Account
+    from volbench.machine.engine.connection import Account
 
 ToolName = Literal["pt-upgrade", "pt-config-diff", "pt-variable-advisor"]
 PROGRAMS: tuple[ToolName, ...] = get_args(ToolName)
@@ -123,10 +123,16 @@ class InstalledProgram:
                 bounds.give(number)
             paths = {name: f"/dev/fd/{number}" for name, number in descriptors.items()}
             return programs.run(
-                [self.path, *arguments(paths)], confined=bounds,
-                capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
-                pass_fds=tuple(descriptors.values()), env=programs.environment(LC_ALL="C", HOME="/nonexistent"),
-            )  # fmt: skip
+                [self.path, *arguments(paths)],
+                confined=bounds,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
+                pass_fds=tuple(descriptors.values()),
+                env=programs.environment(LC_ALL="C", HOME="/nonexistent"),
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,21 +149,44 @@ class ContainerProgram:
         payload = _archive(files)
         paths = {name: f"{_INSIDE}/{name}" for name in files}
         argv = [
-            "docker", "run", "--rm", "--interactive", "--log-driver=none", "--pull=never", "--read-only",
-            "--cap-drop=ALL", "--security-opt=no-new-privileges", f"--user={os.getuid()}:{os.getgid()}",
-            "--env=LC_ALL=C", "--label=org.volbench.validation=1", *_reach(accounts),
+            "docker",
+            "run",
+            "--rm",
+            "--interactive",
+            "--log-driver=none",
+            "--pull=never",
+            "--read-only",
+            "--cap-drop=ALL",
+            "--security-opt=no-new-privileges",
+            f"--user={os.getuid()}:{os.getgid()}",
+            "--env=LC_ALL=C",
+            "--label=org.volbench.validation=1",
+            *_reach(accounts),
             f"--tmpfs={_INSIDE}:rw,noexec,nosuid,mode=0700,size={_TMPFS_BYTES},uid={os.getuid()},gid={os.getgid()}",
-            "--entrypoint=sh", self.image, "-c", _SCRIPT, "volbench", str(len(payload)),
-            self.name, *arguments(paths),
-        ]  # fmt: skip
+            "--entrypoint=sh",
+            self.image,
+            "-c",
+            _SCRIPT,
+            "volbench",
+            str(len(payload)),
+            self.name,
+            *arguments(paths),
+        ]
         reader, writer = os.pipe()
         feeding = threading.Thread(target=_feed, args=(writer, payload), daemon=True)
         feeding.start()
         try:
             return programs.run(
-                argv, capture_output=True, text=True, errors="replace", timeout=timeout_s + _START_S, check=False,
-                stdin=reader, env=programs.environment(*CONTAINERS), gains_privileges=True,  # Docker of a snap
-            )  # fmt: skip
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s + _START_S,
+                check=False,
+                stdin=reader,
+                env=programs.environment(*CONTAINERS),
+                gains_privileges=True,  # Docker of a snap
+            )
         finally:
             os.close(reader)  # first: a writer that still waits has no reader then
             feeding.join()
@@ -167,10 +196,12 @@ class ContainerProgram:
 def _files_of(accounts: Sequence[Account]) -> list[Path]:
     """Return the sockets and certificates that a client of these accounts opens."""
     names = [
-        name for account in accounts
-        for name in ([account.socket] if account.socket
-                     else [account.tls.ssl_ca, account.tls.ssl_cert, account.tls.ssl_key])
-    ]  # fmt: skip
+        name
+        for account in accounts
+        for name in (
+            [account.socket] if account.socket else [account.tls.ssl_ca, account.tls.ssl_cert, account.tls.ssl_key]
+        )
+    ]
     return [Path(name) for name in names if name]
 
 
@@ -189,8 +220,11 @@ def _is_open_to_others(path: Path) -> bool:
 def _reach(accounts: Sequence[Account]) -> list[str]:
     """Return the options of `docker run` for the servers' sockets, networks and certificates, and nothing else."""
     over_tcp = any(not account.socket for account in accounts)
-    mounts = {str(Path(account.socket).resolve().parent): str(Path(account.socket).parent)
-              for account in accounts if account.socket}  # fmt: skip
+    mounts = {
+        str(Path(account.socket).resolve().parent): str(Path(account.socket).parent)
+        for account in accounts
+        if account.socket
+    }
     for account in accounts:
         tls = account.tls
         mounts |= {path: path for path in (tls.ssl_ca, tls.ssl_cert, tls.ssl_key) if path and not account.socket}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.result import CheckName, CheckRow
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.result import CheckName, CheckRow
 
 
 def decide_check(

@@ -12,7 +12,7 @@ import pytest
 from server_container import sysbench_of_tools_image
 from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, Engine, prepare
 
-from volbench.engine.template import Template
+from volbench.machine.engine.template import Template
 
 
 @pytest.fixture(scope="session", params=[LOCAL, DOCKER])

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from supervised_engine import DATASET, Engine
 
-from volbench.engine.attached import PASSWORD_VARIABLE, AttachedServer
-from volbench.engine.server import ACCOUNT_FILE, Server
-from volbench.engine.template import (
+from volbench.core.records.cell import AttachSpec
+from volbench.errors import EnvironmentLacks, UsageError
+from volbench.machine.engine.attached import PASSWORD_VARIABLE, AttachedServer
+from volbench.machine.engine.server import ACCOUNT_FILE, Server
+from volbench.machine.engine.template import (
     Template,
 )
-from volbench.errors import EnvironmentLacks, UsageError
-from volbench.records.cell import AttachSpec
 
 
 class TestAttached:

@@ -16,8 +16,8 @@ from scratch_server import ScratchServer, scratch_server
 from server_container import sysbench_of_tools_image
 from supervised_engine import TINY, Bench, Engine, prepare
 
+from volbench.core.records.cell import DatasetSpec
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.cell import DatasetSpec
 
 BACKUP = "mariadb-backup"
 HAS_BACKUP = shutil.which(BACKUP) is not None and shutil.which("mariadbd") is not None

@@ -15,16 +15,16 @@ import mysql.connector
 import pytest
 from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
 
-from volbench.base.confinement import USERS
-from volbench.engine.dataset import table_record
-from volbench.engine.server import ACCOUNT_FILE, Server
-from volbench.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
-from volbench.engine.template import (
+from volbench.core.base.confinement import USERS
+from volbench.core.records.cell import CellPlaces, ServerSpec
+from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.machine.engine.dataset import table_record
+from volbench.machine.engine.server import ACCOUNT_FILE, Server
+from volbench.machine.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
+from volbench.machine.engine.template import (
     Template,
 )
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
-from volbench.placement.processes import KnownProcess
-from volbench.records.cell import CellPlaces, ServerSpec
+from volbench.machine.placement.processes import KnownProcess
 
 
 class TestServer:
@@ -110,11 +110,14 @@ class TestServer:
             closed = server.query("SELECT @@GLOBAL.secure_file_priv")[0][0]
             places = [str(outside), str(server.control_dir), str(closed or "/dev/null")]
             for statement in (
-                "SELECT 1 INTO OUTFILE '{}/made'", "SELECT 1 INTO DUMPFILE '{}/made'",
+                "SELECT 1 INTO OUTFILE '{}/made'",
+                "SELECT 1 INTO DUMPFILE '{}/made'",
                 "LOAD DATA INFILE '{}/secret' INTO TABLE sbtest.sbtest1 (pad)",
                 "LOAD DATA LOCAL INFILE '{}/secret' INTO TABLE sbtest.sbtest1 (pad)",
-                "SELECT 1 INTO OUTFILE '{}/../made'", "SELECT 1 INTO DUMPFILE '{}'", "SELECT 1 INTO DUMPFILE '{}/'",
-            ):  # fmt: skip
+                "SELECT 1 INTO OUTFILE '{}/../made'",
+                "SELECT 1 INTO DUMPFILE '{}'",
+                "SELECT 1 INTO DUMPFILE '{}/'",
+            ):
                 for place in places:
                     with pytest.raises(StepFailed):
                         server.query(statement.format(place))

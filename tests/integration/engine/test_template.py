@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from supervised_engine import CONFIG, DATASET, ON_LOCAL, TINY, Engine, prepare
 
-from volbench.engine.template import (
+from volbench.core.base import ownership
+from volbench.core.records.cell import DatasetSpec
+from volbench.errors import Refused, StepFailed
+from volbench.machine.engine.template import (
     COMPLETE_FILE,
     Template,
     seed,
     template_path,
     verify_template,
 )
-from volbench.errors import Refused, StepFailed
-from volbench.records.cell import DatasetSpec
-from volbench.volume import ownership
 
 
 class TestTemplate:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from supervised_engine import ON_LOCAL, Engine
 
-from volbench.engine.template import (
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.machine.engine.template import (
     Template,
 )
-from volbench.errors import EnvironmentLacks, StepFailed
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from plain_server import DATASET, Kept, PlainServer, plain_server
 
-from volbench.records.facts import VolumeFacts
-from volbench.workload.interface import Clock, StepContext
+from volbench.core.records.facts import VolumeFacts
+from volbench.measure.workload.interface import Clock, StepContext
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +30,19 @@ def make_context(server: PlainServer, tmp_path: Path) -> Callable[..., StepConte
     (tmp_path / "scratch").mkdir()
 
     def make(**changes: Any) -> StepContext:
-        return StepContext(**{
-            "server": server,
-            "dataset": DATASET,
-            "volume_facts": VolumeFacts(path=str(tmp_path)),
-            "volume_dir": tmp_path / "volume",
-            "scratch_dir": tmp_path / "scratch",
-            "seed": 42,
-            "clock": Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC)),
-            "record": Kept(),
-            **changes,
-        })  # fmt: skip
+        return StepContext(
+            **{
+                "server": server,
+                "dataset": DATASET,
+                "volume_facts": VolumeFacts(path=str(tmp_path)),
+                "volume_dir": tmp_path / "volume",
+                "scratch_dir": tmp_path / "scratch",
+                "seed": 42,
+                "clock": Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC)),
+                "record": Kept(),
+                **changes,
+            }
+        )
 
     return make
 

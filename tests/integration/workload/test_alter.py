@@ -18,11 +18,11 @@ from plain_server import DATASET, PlainServer, plain_server, run, values
 from server_container import sysbench_of_tools_image
 from supervised_engine import DOCKER, LOCAL, Engine, prepare
 
-from volbench.engine.server import Server
+from volbench.core.records.steps.alter import AlterStep
+from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.steps.alter import AlterStep
-from volbench.records.steps.oltp import OltpStep
-from volbench.workload.interface import StepContext
+from volbench.machine.engine.server import Server
+from volbench.measure.workload.interface import StepContext
 
 SCHEMA = DATASET.schema_name
 NEEDS_PT_OSC = pytest.mark.skipif(
@@ -134,8 +134,9 @@ def test_pt_osc_is_not_begun_where_it_would_refuse(
     server.query(f"CREATE TRIGGER {SCHEMA}.noted BEFORE INSERT ON {SCHEMA}.child FOR EACH ROW SET NEW.id = NEW.id")
     try:
         for table, reason, evidence in (
-            ("parent", "foreign keys that refer to it", "child.of_parent"), ("child", "triggers", "child.noted")
-        ):  # fmt: skip
+            ("parent", "foreign keys that refer to it", "child.of_parent"),
+            ("child", "triggers", "child.noted"),
+        ):
             with pytest.raises(EnvironmentLacks, match=reason) as refused:
                 run(AlterStep(name="x", table=table, method="pt-osc"), make_context())
             assert refused.value.evidence == evidence
@@ -204,9 +205,16 @@ def test_mysql_in_a_container_is_changed_by_each_method_and_purged(docker_run: R
     file = docker_run.root / "alter.yaml"
     file.write_text(SUITE)
     process = docker_run.volbench(
-        "run", str(file), "--target", "docker", "--volume", f"{name}=path:{path}", "--out",
-        str(docker_run.results), "--yes",
-    )  # fmt: skip
+        "run",
+        str(file),
+        "--target",
+        "docker",
+        "--volume",
+        f"{name}=path:{path}",
+        "--out",
+        str(docker_run.results),
+        "--yes",
+    )
     ended = docker_run.end(process)
     assert ended.code in FINISHED, ended.output
     docker_run.assert_all_done_once()

@@ -10,13 +10,13 @@ from functools import partial
 import pytest
 from plain_server import DATASET, PlainServer, run, values
 
+from volbench.core.records.metric import CPU_SYSTEM, CPU_USER
+from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.errors import StepFailed
-from volbench.records.metric import CPU_SYSTEM, CPU_USER
-from volbench.records.steps.cold_read import ColdReadStep
-from volbench.volume.facts.blockstats import device_read_bytes
-from volbench.volume.facts.discovery import discover
-from volbench.workload.files import tree_bytes
-from volbench.workload.interface import StepContext
+from volbench.machine.host.blockstats import device_read_bytes
+from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.workload.files import tree_bytes
+from volbench.measure.workload.interface import StepContext
 
 pytestmark = pytest.mark.mysqld
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 from plain_server import DATASET, Kept, PlainServer, run, values
 
+from volbench.core.records.steps.ddl import DdlStep
+from volbench.core.records.steps.idle import IdleStep
 from volbench.errors import EnvironmentLacks
-from volbench.records.steps.ddl import DdlStep
-from volbench.records.steps.idle import IdleStep
-from volbench.workload.interface import StepContext
-from volbench.workload.schema_data import data_bytes
+from volbench.measure.workload.interface import StepContext
+from volbench.measure.workload.schema_data import data_bytes
 
 pytestmark = pytest.mark.mysqld
 
@@ -26,9 +26,14 @@ class TestDdl:
         caches = "SELECT @@table_open_cache, @@innodb_open_files"
         before, kept = server.query(caches), Kept()
         step = DdlStep(
-            name="d", tables=12, altered_tables=3, temporary_tables=4, threads=2, table_open_cache=20,
+            name="d",
+            tables=12,
+            altered_tables=3,
+            temporary_tables=4,
+            threads=2,
+            table_open_cache=20,
             phases=("create", "open", "alter_inplace", "alter_copy", "temporary", "drop"),
-        )  # fmt: skip
+        )
         outcome = run(step, make_context(record=kept))
         done = {"create": 12, "open": 12, "alter_inplace": 3, "alter_copy": 3, "temporary": 4, "drop": 12}
         assert [part.suffix for part in outcome.sub_results] == list(done)

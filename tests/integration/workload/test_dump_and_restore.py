@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 from plain_server import DATASET, PlainServer, run, values
 
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.restore import RestoreStep
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.restore import RestoreStep
-from volbench.workload.interface import StepContext
-from volbench.workload.registry import workload_for
-from volbench.workload.schema_data import table_names
-from volbench.workload.state import LAST_DUMP
+from volbench.measure.workload.interface import StepContext
+from volbench.measure.workload.registry import workload_for
+from volbench.measure.workload.schema_data import table_names
+from volbench.measure.workload.state import LAST_DUMP
 
 pytestmark = pytest.mark.mysqld
 

@@ -16,12 +16,12 @@ from botocore.exceptions import ClientError
 from plain_server import DATASET, run, values
 from s3_server import NAME, credentials, s3, s3_address
 
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.restore import RestoreStep
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.restore import RestoreStep
-from volbench.workload.backup import to_s3
-from volbench.workload.interface import StepContext
-from volbench.workload.registry import workload_for
+from volbench.measure.workload.backup import to_s3
+from volbench.measure.workload.interface import StepContext
+from volbench.measure.workload.registry import workload_for
 
 __all__ = ["credentials", "s3", "s3_address"]
 pytestmark = pytest.mark.mysqld
@@ -161,9 +161,12 @@ def end_when_begun(s3: Any, end: Callable[[], None]) -> threading.Thread:
 
 
 def test_a_cancelled_dump_leaves_no_part(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], children: Callable[[], set[str]],
+    s3: Any,
+    theirs: str,
+    make_context: Callable[..., StepContext],
+    children: Callable[[], set[str]],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     in_smallest_parts(monkeypatch)
     cancelled = threading.Event()
     ctx = make_context(cancelled=cancelled)
@@ -176,9 +179,12 @@ def test_a_cancelled_dump_leaves_no_part(
 
 
 def test_ctrl_c_ends_a_dump_at_once_and_leaves_no_part(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], children: Callable[[], set[str]],
+    s3: Any,
+    theirs: str,
+    make_context: Callable[..., StepContext],
+    children: Callable[[], set[str]],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Nothing but the signal could end it: the dump waits for a lock, with hours left of its time."""
     in_smallest_parts(monkeypatch)
     ctx = make_context()

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from plain_server import DATASET, PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
 
+from volbench.core.records.cell import ENDED_BY_QUEUE, UNANSWERED
+from volbench.core.records.steps.alter import AlterStep
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.cell import ENDED_BY_QUEUE, UNANSWERED
-from volbench.records.steps.alter import AlterStep
-from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.oltp import OltpStep
-from volbench.workload.interface import StepContext
-from volbench.workload.oltp import oltp
-from volbench.workload.oltp.sysbench import TAIL_S
-from volbench.workload.registry import workload_for
+from volbench.measure.workload.interface import StepContext
+from volbench.measure.workload.oltp import oltp
+from volbench.measure.workload.oltp.sysbench import TAIL_S
+from volbench.measure.workload.registry import workload_for
 
 pytestmark = pytest.mark.mysqld
 _BLOCKED_CHANGE = (

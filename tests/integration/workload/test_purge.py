@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from plain_server import DATASET, PlainServer, plain_server, run, values
 
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.records.steps.purge import PurgeStep
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.steps.oltp import OltpStep
-from volbench.records.steps.purge import PurgeStep
-from volbench.workload.interface import StepContext
+from volbench.measure.workload.interface import StepContext
 
 SCHEMA = DATASET.schema_name
 pytestmark = pytest.mark.skipif(shutil.which("pt-archiver") is None, reason="pt-archiver is not installed")

@@ -21,22 +21,29 @@ from plain_server import Kept, values
 from server_container import sysbench_of_tools_image
 from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, ON_LOCAL, Bench, Engine, prepare
 
-from volbench.engine.server import Server
-from volbench.engine.template import Template
+from volbench.core.records.steps.replica import ReplicaStep
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.records.steps.replica import ReplicaStep
-from volbench.volume.facts.discovery import discover
-from volbench.workload.interface import Clock, StepContext, StepOutcome
-from volbench.workload.replica.dialect import dialect_of
-from volbench.workload.replica.heartbeat import Beats, Heartbeat
-from volbench.workload.replica.replication import Replication
-from volbench.workload.replica.series import lag_rows
-from volbench.workload.replica.source import DIRECTORY, require_separate_place, running_source
-from volbench.workload.replica.step import Replica
+from volbench.machine.engine.server import Server
+from volbench.machine.engine.template import Template
+from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.workload.interface import Clock, StepContext, StepOutcome
+from volbench.measure.workload.replica.dialect import dialect_of
+from volbench.measure.workload.replica.heartbeat import Beats, Heartbeat
+from volbench.measure.workload.replica.replication import Replication
+from volbench.measure.workload.replica.series import lag_rows
+from volbench.measure.workload.replica.source import DIRECTORY, require_separate_place, running_source
+from volbench.measure.workload.replica.step import Replica
 
 SMALL: dict[str, Any] = {
-    "name": "r", "rate": 100, "threads": 4, "workers": 2, "warmup": 1, "duration": 4, "pause": 3, "timeout": 60,
-}  # fmt: skip
+    "name": "r",
+    "rate": 100,
+    "threads": 4,
+    "workers": 2,
+    "warmup": 1,
+    "duration": 4,
+    "pause": 3,
+    "timeout": 60,
+}
 DELAY_S = 2
 _BOUND_S = 60.0
 
@@ -317,6 +324,6 @@ def test_a_replica_that_never_applies_the_load_has_no_lags(server: Server) -> No
 def test_a_source_beside_the_data_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both below one directory of a disk: its writes would be among those that are measured."""
     facts = discover(server.control_dir).model_copy(update={"memory_backed": False, "disk": "sda"})
-    monkeypatch.setattr("volbench.workload.replica.source.discover", lambda _: facts)
+    monkeypatch.setattr("volbench.measure.workload.replica.source.discover", lambda _: facts)
     with pytest.raises(EnvironmentLacks, match="disk of the measured volume"):
         require_separate_place(server, facts, 0, where="step r")

@@ -11,8 +11,8 @@ from live_run import DOCKER_IF_SLOW, FINISHED
 from live_run import Bench as Run
 from supervised_engine import LOCAL_FLAVOR
 
-from volbench.engine.connection import account_from, connection, read_option_file
-from volbench.workload.replica.source import DIRECTORY
+from volbench.machine.engine.connection import account_from, connection, read_option_file
+from volbench.measure.workload.replica.source import DIRECTORY
 
 SUITE = """
 schema: 2

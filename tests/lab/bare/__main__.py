@@ -83,11 +83,25 @@ def _run_commands(options: argparse.Namespace, places: Directories, console: Con
         cgroups = cleanup.enter_context(CgroupTree(name=directory.name))
         shared = [] if options.no_cache else share_caches(root, options.suite, places, cleanup)
         argv = [
-            "nsenter", f"--net={network.namespace}",
-            "unshare", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=KILL",
+            "nsenter",
+            f"--net={network.namespace}",
+            "unshare",
+            "--mount",
+            "--pid",
+            "--uts",
+            "--ipc",
+            "--cgroup",
+            "--fork",
+            "--kill-child=KILL",
             "--propagation=private",
-            sys.executable, str(INSIDE), str(root), CLONE, *map(_pair, shared), "--", *options.commands,
-        ]  # fmt: skip
+            sys.executable,
+            str(INSIDE),
+            str(root),
+            CLONE,
+            *map(_pair, shared),
+            "--",
+            *options.commands,
+        ]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=cgroups.enter)  # noqa: PLW1509 - no thread runs here
         cleanup.callback(_end, process)
         try:

@@ -13,8 +13,19 @@ import time
 from pathlib import Path
 
 #: What a caller may set for the commands; everything else of the caller's environment stays outside.
-PASSED = ("CI", "YES", "REQUIRE", "PYTEST", "JOBS", "http_proxy", "https_proxy", "no_proxy",
-          "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+PASSED = (
+    "CI",
+    "YES",
+    "REQUIRE",
+    "PYTEST",
+    "JOBS",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+)
 END_LIMIT_S = 20.0
 OWN = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 

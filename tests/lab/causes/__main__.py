@@ -26,8 +26,8 @@ from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
 from score_files import say, scored_on, write
-from volbench.analysis.explain import calibration as calibration_module
-from volbench.analysis.explain.calibration import Calibration
+from volbench.results.explain import calibration as calibration_module
+from volbench.results.explain.calibration import Calibration
 
 CALIBRATION_FILE = Path(calibration_module.__file__).with_name(calibration_module.FILE)
 DEFAULT_OUT = Path("/var/tmp/volbench-injectors")

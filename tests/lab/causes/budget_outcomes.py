@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from causes.scoring import NONE
-from volbench.analysis.explain.accounts.time_budget import QUEUE, STORAGE, TimeBudget, time_budget
-from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.run import cases_of
+from volbench.core.records.cell import CellResult
 from volbench.errors import RunUnreadable
-from volbench.records.cell import CellResult
-from volbench.store.loaded_run import load_run
-from volbench.store.run_directory import RunDirectory
+from volbench.results.explain.accounts.time_budget import QUEUE, STORAGE, TimeBudget, time_budget
+from volbench.results.explain.case import Case
+from volbench.results.explain.run import cases_of
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
 
 TWINS_LAB = "test"
 """The lab whose runs have twins."""

@@ -15,10 +15,24 @@ from causes.machine import Volume, group_of, labelled_processes
 INTERVAL_S = 0.2
 SERVERS = ("mysqld", "mariadbd")
 STAT_FIELDS = (
-    "reads", "reads_merged", "sectors_read", "read_ms", "writes", "writes_merged", "sectors_written", "write_ms",
-    "in_flight", "io_ms", "weighted_ms", "discards", "discards_merged", "sectors_discarded", "discard_ms",
-    "flushes", "flush_ms",
-)  # fmt: skip
+    "reads",
+    "reads_merged",
+    "sectors_read",
+    "read_ms",
+    "writes",
+    "writes_merged",
+    "sectors_written",
+    "write_ms",
+    "in_flight",
+    "io_ms",
+    "weighted_ms",
+    "discards",
+    "discards_merged",
+    "sectors_discarded",
+    "discard_ms",
+    "flushes",
+    "flush_ms",
+)
 """/sys/block/NAME/stat, Documentation/block/stat.rst."""
 _IO_FIELDS = ("read_bytes", "write_bytes", "syscr", "syscw")
 _DIRECTIONS = ("Read", "Write")
@@ -83,9 +97,15 @@ class Recorder:
     def _values(self) -> dict[str, float]:
         found: dict[str, float] = {}
         readers: tuple[Callable[[], Mapping[str, float]], ...] = (
-            self._blkio, self._disk, _cpu_group, self._schedule, self._others, _memory, _machine,
+            self._blkio,
+            self._disk,
+            _cpu_group,
+            self._schedule,
+            self._others,
+            _memory,
+            _machine,
             *self._readers,
-        )  # fmt: skip
+        )
         for read in readers:
             with suppress(OSError, ValueError, IndexError):
                 found |= read()

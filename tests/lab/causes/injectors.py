@@ -356,9 +356,13 @@ def _second_template(root: Path) -> Path:
 
 def _second_server(data: Path, socket: Path) -> list[str]:
     options = {
-        "datadir": data, "socket": socket, "pid-file": f"{socket}.pid", "innodb-buffer-pool-size": "16M",
-        "innodb-flush-method": "O_DIRECT", "user": "root",
-    }  # fmt: skip
+        "datadir": data,
+        "socket": socket,
+        "pid-file": f"{socket}.pid",
+        "innodb-buffer-pool-size": "16M",
+        "innodb-flush-method": "O_DIRECT",
+        "user": "root",
+    }
     listed = [f"--{name}={value}" for name, value in options.items()]
     return ["mysqld", "--no-defaults", *listed, "--skip-networking", "--skip-grant-tables"]
 

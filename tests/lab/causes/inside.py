@@ -24,8 +24,8 @@ from causes.counters import Recorder
 from causes.injectors import Injector, Quota
 from causes.machine import group_of, labelled_processes
 from causes.pauses import PeriodicPause
-from volbench.engine.connection import Account, connection
-from volbench.engine.server import ACCOUNT_FILE
+from volbench.machine.engine.connection import Account, connection
+from volbench.machine.engine.server import ACCOUNT_FILE
 
 DATABASE = "sbtest"
 CLIENT = "sysbench"
@@ -33,9 +33,16 @@ STATEMENT_S_MAX = 120.0
 READ_S = 0.5
 FIRST_S = 0.4
 _STATUS = (
-    "Handler_read_rnd_next", "Handler_read_next", "Sort_merge_passes", "Connections", "Threads_created",
-    "Innodb_history_list_length", "Innodb_buffer_pool_wait_free", "Binlog_cache_disk_use", "Bytes_sent",
-)  # fmt: skip
+    "Handler_read_rnd_next",
+    "Handler_read_next",
+    "Sort_merge_passes",
+    "Connections",
+    "Threads_created",
+    "Innodb_history_list_length",
+    "Innodb_buffer_pool_wait_free",
+    "Binlog_cache_disk_use",
+    "Bytes_sent",
+)
 _WAITING = (
     "SELECT SUM(STATE LIKE 'Waiting for%lock'), SUM(STATE = 'User lock'), SUM(STATE LIKE 'Writing to net%'),"
     " SUM(STATE LIKE 'Waiting for semi-sync%') FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Daemon'"

@@ -27,7 +27,7 @@ from causes.counters import Recorder
 from causes.injectors import Injector
 from causes.machine import LANE, Machine, Volume, labelled, run, start, wait_for
 from causes.pauses import PeriodicPause
-from volbench.engine.connection import Account, connection
+from volbench.machine.engine.connection import Account, connection
 
 SERVER_PORT, PROXY_PORT, API_PORT = (port + 10 * int(LANE) for port in (23306, 23307, 23308))
 HOST, USER = "127.0.0.1", "lab"
@@ -37,8 +37,11 @@ START_S_MAX = 60.0
 PROBE_S, PROBES_KEPT = 0.1, 10
 _OF_MARIADB = {"innodb_redo_log_capacity": "innodb_log_file_size"}
 _INSTRUMENTS = (
-    "wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%", "wait/lock/metadata/sql/mdl",
-)  # fmt: skip
+    "wait/io/file/%",
+    "statement/%",
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%",
+    "wait/lock/metadata/sql/mdl",
+)
 """As volbench switches them on for servers of its own."""
 _STATEMENTS = (
     "SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) / 1e12"
@@ -88,10 +91,19 @@ class Tcp:
         data = self._place / "data"
         shutil.copytree(_template(self._machine.cache), data)
         options = {
-            "datadir": data, "socket": self.socket, "pid-file": self._place / "pid", "port": SERVER_PORT,
-            "bind-address": HOST, "user": "root", "server-id": 1, "log-bin": "binlog", "sync-binlog": 1,
-            "innodb-flush-method": "O_DIRECT", "performance-schema": "ON", "log-error": self._place / "log.err",
-        }  # fmt: skip
+            "datadir": data,
+            "socket": self.socket,
+            "pid-file": self._place / "pid",
+            "port": SERVER_PORT,
+            "bind-address": HOST,
+            "user": "root",
+            "server-id": 1,
+            "log-bin": "binlog",
+            "sync-binlog": 1,
+            "innodb-flush-method": "O_DIRECT",
+            "performance-schema": "ON",
+            "log-error": self._place / "log.err",
+        }
         configured = {_OF_MARIADB.get(name, name): value for name, value in self._config.items()}
         listed = [f"--{name.replace('_', '-')}={value}" for name, value in (options | configured).items()]
         listed += [f"--performance-schema-instrument={name}=ON" for name in _INSTRUMENTS]

@@ -17,10 +17,10 @@ from causes.evidence import Evidence
 from causes.proof import Proof, prove
 from causes.runner import COUNTERS_FILE, DONE_FILE, RESULTS, SETUP_FILE, STEP
 from explain.observed import read_places, report_of
+from volbench.core.records.cell import CellResult
 from volbench.errors import VolbenchError
-from volbench.records.cell import CellResult
-from volbench.store.run_directory import SERIES_FILE, RunDirectory
-from volbench.store.series import read_series
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.store.series import read_series
 
 TRUTH_FILE = "truth.json"
 CPU_WAIT_DISTURBING = 0.25

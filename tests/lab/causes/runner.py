@@ -24,7 +24,7 @@ from causes.injectors import HOST_INJECTORS, Injector
 from causes.inside import INSIDE_INJECTORS
 from causes.machine import POLL_S, Machine, Volume, group_of, labelled, write_rate
 from causes.network import NETWORK_INJECTORS, Tcp, remove_rules
-from volbench.execute.cell.progress import read_progress
+from volbench.measure.execute.cell.progress import read_progress
 
 SETUP_FILE, DONE_FILE, SUITE_FILE = "setup.json", "done.json", "suite.yaml"
 COUNTERS_FILE, LOG_FILE, RESULTS = "counters.jsonl", "volbench.log", "results"
@@ -181,16 +181,27 @@ def _run_volbench(place: Path, volume: Volume, controllers: Sequence[str]) -> in
     if volume.tcp is not None:
         where = ["--target", "attach", "--server", volume.tcp.dsn]
     command = [
-        sys.executable, "-m", "volbench", "run", str(place / SUITE_FILE), *where, "--yes", "--out",
+        sys.executable,
+        "-m",
+        "volbench",
+        "run",
+        str(place / SUITE_FILE),
+        *where,
+        "--yes",
+        "--out",
         str(place / RESULTS),
-    ]  # fmt: skip
+    ]
     procs = [str(group_of(controller) / "cgroup.procs") for controller in controllers]
     join = 'while [ "$1" != -- ]; do echo $$ > "$1" && shift || exit 1; done; shift; exec "$@"'
     with (place / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(
             ["sh", "-c", join, "sh", *procs, "--", *command],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=labelled(),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=labelled(),
+        )
         try:
             return process.wait(timeout=RUN_S_MAX)
         except subprocess.TimeoutExpired:

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from causes.observed import Finding, Run
 from explain.scoring import LEVEL, Bar, brier, exact_interval
-from volbench.analysis.explain.calibration import SECOND, Calibration, Counted, Counts
-from volbench.analysis.explain.calibration import fit as fit_evidence
+from volbench.results.explain.calibration import SECOND, Calibration, Counted, Counts
+from volbench.results.explain.calibration import fit as fit_evidence
 
 Key = TypeVar("Key")
 NONE, NOTHING = "none", "(nothing named)"
@@ -24,7 +24,7 @@ MET_MIN, MET_MAX = 0.95, 1.05
 """Outside these shares of a limit, what was counted is not the limit's own figure."""
 TOP = 3
 PRIOR_FINDINGS, PRIOR_MAX, ONE_OF_TWO_MAX, SECOND_MAX = 2.0, 0.85, 0.75, 0.5
-"""As analysis/explain/calibration.py counts."""
+"""As results/explain/calibration.py counts."""
 _CAP_ROWS = {
     "read iops": ("read_iops_max", "read_iops", "iops"),
     "read mib": ("read_mib_per_s_max", "read_throughput", "throughput", "level"),
@@ -187,7 +187,7 @@ class Fitted:
     causes: Mapping[tuple[str, str], tuple[int, int]]
 
     def confidence(self, one: Finding) -> float:
-        """Of a finding; formula of analysis/explain/calibration.py."""
+        """Of a finding; formula of results/explain/calibration.py."""
         true, of = self.kinds.get(one.checks, (0, 0))
         prior = min((true + 0.5) / (of + 1), PRIOR_MAX)
         true, of = self.causes.get((one.cause, evidence_key(one)), (0, 0))
@@ -299,29 +299,49 @@ def figures(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | No
         _share("clean accused", sum(map(is_accusation, clean)), len(clean), 0.02, at_least=False),
         _share(
             "foreign I/O named, its start within 2 s",
-            sum(error is not None and abs(error) <= ONSET_S_MAX for error in onsets), len(onsets), 0.90,
+            sum(error is not None and abs(error) <= ONSET_S_MAX for error in onsets),
+            len(onsets),
+            0.90,
         ),
         Bar(
-            name="error of a cap's figure, median", value=median(known) if known else None, limit=CAP_ERROR_MAX,
-            at_least=False, of=len(known),
+            name="error of a cap's figure, median",
+            value=median(known) if known else None,
+            limit=CAP_ERROR_MAX,
+            at_least=False,
+            of=len(known),
             meaning=f"{sum(one <= CAP_ERROR_MAX for one in known)} of {len(known)} within 3 %; not stated in"
             f" {len(caps) - len(known)} of {len(caps)} runs whose cause was named",
         ),
         _share("top-3 recall of two causes", found, of, 0.85),
         Bar(
-            name="Brier score, all findings", value=brier(pairs), limit=0.08, at_least=False, of=len(pairs),
-            unit=" ", meaning="what is accepted beside the cause counts as true",
+            name="Brier score, all findings",
+            value=brier(pairs),
+            limit=0.08,
+            at_least=False,
+            of=len(pairs),
+            unit=" ",
+            meaning="what is accepted beside the cause counts as true",
         ),
         Bar(
-            name="Brier score, first findings", value=brier(firsts), limit=0.08, at_least=False, of=len(firsts),
-            unit=" ", meaning="only the cause itself counts as true",
+            name="Brier score, first findings",
+            value=brier(firsts),
+            limit=0.08,
+            at_least=False,
+            of=len(firsts),
+            unit=" ",
+            meaning="only the cause itself counts as true",
         ),
         Bar(
-            name="runs", value=float(len(counted)), limit=300, at_least=True, of=len(runs), unit="runs",
+            name="runs",
+            value=float(len(counted)),
+            limit=300,
+            at_least=True,
+            of=len(runs),
+            unit="runs",
             meaning=f"with proven injection; {sum(bool(run.failure) for run in runs)} failed,"
             f" {sum(bool(run.missing) and not run.failure for run in runs)} not injected",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _share(name: str, part: int, whole: int, limit: float, *, at_least: bool = True) -> Bar:

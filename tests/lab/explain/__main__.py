@@ -25,7 +25,7 @@ from explain.recorded import recorded_outcomes, scores_of
 from explain.runner import is_done, run_setup
 from explain.scoring import calibration
 from score_files import DATA_FILE, say, scored_on, write
-from volbench.analysis.explain.calibration import Calibration
+from volbench.results.explain.calibration import Calibration
 
 DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"

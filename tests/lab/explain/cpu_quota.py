@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volbench.sample.parsers.cgroup import parse_proc_cgroup
+from volbench.measure.sample.parsers.cgroup import parse_proc_cgroup
 
 PERIOD_US = 100_000
 CGROUPS = Path("/sys/fs/cgroup")

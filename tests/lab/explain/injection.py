@@ -19,10 +19,10 @@ from docker.errors import APIError, NotFound
 from explain.cpu_quota import quota_files, write_quota
 from explain.neighbours import Neighbours, remove_neighbours
 from recordings.tools import Tools
-from volbench.execute.cell.progress import read_progress
-from volbench.placement.docker.containers import container_name
-from volbench.profile.resolve import resolve
-from volbench.volume.emulated.control import ask
+from volbench.core.profile.resolve import resolve
+from volbench.machine.placement.docker.containers import container_name
+from volbench.machine.volume.emulated.control import ask
+from volbench.measure.execute.cell.progress import read_progress
 
 DEVICE_FILE = "device"
 """Beside the texts of a recording: the kernel's name of the volume's block device."""

@@ -16,7 +16,7 @@ from types import TracebackType
 import docker
 from docker.errors import APIError, NotFound
 
-from volbench.placement.docker.images import tools_image
+from volbench.machine.placement.docker.images import tools_image
 
 LABEL = "org.volbench.lab"
 WEIGHT = 1024

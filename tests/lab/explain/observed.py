@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from explain.runner import DONE_FILE, TRUTH_FILE, run_directory_of
 from explain.truths import Known, known_of
 from volbench.errors import VolbenchError
-from volbench.report.build import build_report
-from volbench.report.render import render
-from volbench.store.files import write_atomically
-from volbench.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.report.build import build_report
+from volbench.results.report.render import render
+from volbench.results.store.files import write_atomically
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
 
 NONE, NOTHING, FAILED = "none", "(nothing named)", "(run failed)"
 

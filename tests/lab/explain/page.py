@@ -12,7 +12,7 @@ from explain import intervals, scoring
 from explain.conditions import Condition
 from explain.observed import FAILED, NONE, NOTHING, Named, Observed
 from score_files import template
-from volbench.analysis.explain.calibration import CALIBRATION, Counted, Kind
+from volbench.results.explain.calibration import CALIBRATION, Counted, Kind
 
 HERE = Path(__file__).parent
 SCHEMA = 1

@@ -16,11 +16,11 @@ import yaml
 from explain.conditions import Setup
 from explain.injection import Done, Injector, Place
 from volbench.errors import EnvironmentLacks, VolbenchError
-from volbench.execute.run import Orchestrator
-from volbench.placement.workspace import Workspace, default_cache
-from volbench.session.planner import TargetRequest, make_plan
-from volbench.session.targets import make_target
-from volbench.store.run_directory import RunDirectory
+from volbench.machine.placement.workspace import Workspace, default_cache
+from volbench.measure.execute.run import Orchestrator
+from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.targets import make_target
+from volbench.results.store.run_directory import RunDirectory
 
 HERE = Path(__file__).parent
 STEP, VOLUME = "load", "v"

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from explain.observed import NONE, Named, Observed
-from volbench.analysis.explain.calibration import Calibration, Counted, Counts
+from volbench.results.explain.calibration import Calibration, Counted, Counts
 
 TOP1_MIN, CLEAN_ALARMS_MAX, RECALL_MIN = 0.95, 0.05, 0.85
 KNEE_S_MAX, FORECAST_MAX, CAP_MAX, WHAT_IF_MAX = 10.0, 0.05, 0.05, 0.20
@@ -147,12 +147,14 @@ def forecasts(runs: Iterable[Observed]) -> list[Deviation]:
     """
     return [
         Deviation(
-            run=_name(run), what="exhausted_after_s",
-            named=run.forecast.get("after_s"), true=run.truths["exhausted_after_s"],
+            run=_name(run),
+            what="exhausted_after_s",
+            named=run.forecast.get("after_s"),
+            true=run.truths["exhausted_after_s"],
         )
         for run in runs
         if "exhausted_after_s" in run.truths and run.truth == ("storage.burst_exhausted",)
-    ]  # fmt: skip
+    ]
 
 
 def what_ifs(pairs: Iterable[Mapping[str, Any]]) -> list[Deviation]:
@@ -296,16 +298,34 @@ def bars(runs: Sequence[Observed]) -> list[Bar]:
     alarms, clean = clean_alarms(runs)
     compounds = sum(len(run.truth) for run in runs if len(run.truth) > 1)
     return [
-        Bar(name="top-1", value=top1(runs), limit=TOP1_MIN, at_least=True, of=len(runs),
-            meaning="runs whose first cause is one that was made"),
-        Bar(name="false alarms on clean runs", value=alarms / clean if clean else None, limit=CLEAN_ALARMS_MAX,
-            at_least=False, of=clean, meaning="clean runs for which any cause was named"),
-        Bar(name="recall@3 of compounds", value=compound_recall(runs), limit=RECALL_MIN, at_least=True,
-            of=compounds, meaning="causes of compounds among the first three named"),
+        Bar(
+            name="top-1",
+            value=top1(runs),
+            limit=TOP1_MIN,
+            at_least=True,
+            of=len(runs),
+            meaning="runs whose first cause is one that was made",
+        ),
+        Bar(
+            name="false alarms on clean runs",
+            value=alarms / clean if clean else None,
+            limit=CLEAN_ALARMS_MAX,
+            at_least=False,
+            of=clean,
+            meaning="clean runs for which any cause was named",
+        ),
+        Bar(
+            name="recall@3 of compounds",
+            value=compound_recall(runs),
+            limit=RECALL_MIN,
+            at_least=True,
+            of=compounds,
+            meaning="causes of compounds among the first three named",
+        ),
         _worst("knee of a burst", knees(runs), KNEE_S_MAX, unit="s", distance=_seconds),
         _worst("forecast of exhaustion", forecasts(runs), FORECAST_MAX, distance=_relative),
         _worst("caps named", caps(runs), CAP_MAX, distance=_relative),
-    ]  # fmt: skip
+    ]
 
 
 def _worst(
@@ -326,9 +346,14 @@ def _worst(
     if silent:
         meaning += f"; none named in {silent} of {len(found)}"
     return Bar(
-        name=name, value=max(known) if known else None, limit=limit, at_least=False, of=len(known), unit=unit,
+        name=name,
+        value=max(known) if known else None,
+        limit=limit,
+        at_least=False,
+        of=len(known),
+        unit=unit,
         meaning=meaning,
-    )  # fmt: skip
+    )
 
 
 def _relative(one: Deviation) -> float | None:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.credits.ahead import ahead
-from volbench.analysis.credits.limits import limits_of
-from volbench.analysis.credits.work import from_points
-from volbench.profile.resolve import resolve
-from volbench.records.cell import CellResult
-from volbench.store.run_directory import SERIES_FILE, RunDirectory
-from volbench.store.series import Series, SeriesKey, read_series
+from volbench.core.profile.limits import limits_of
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.cell import CellResult
+from volbench.results.credits.extrapolation import ahead
+from volbench.results.credits.work import from_points
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.store.series import Series, SeriesKey, read_series
 
 CREDITS = "volume.credits"
 EMPTY_PERCENT = 0.01

@@ -43,7 +43,7 @@ from nodes import (
 from pki import make_pki
 from volumes import add_volume, remove_volume
 
-from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
 
 PROGRAMS = ("containerd", "runc", "ctr", "nft", "iptables", "ip", "nsenter", "openssl", "busybox")
 
@@ -63,8 +63,10 @@ def up(layout: Layout, nodes: int) -> None:
         add_node(layout, number, cell_images())
     manifest = (HERE / "local-path.yaml").read_text()
     for placeholder, value in {
-        "IMAGE_PROVISIONER": PROVISIONER, "IMAGE_SHELL": SHELL, "PATH_VOLUMES": str(layout.volumes / "local-path"),
-    }.items():  # fmt: skip
+        "IMAGE_PROVISIONER": PROVISIONER,
+        "IMAGE_SHELL": SHELL,
+        "PATH_VOLUMES": str(layout.volumes / "local-path"),
+    }.items():
         manifest = manifest.replace(placeholder, value)
     kubectl(layout, ["apply", "-f", "-"], stdin=manifest)
 

@@ -11,16 +11,20 @@ from pathlib import Path
 from daemons import LabFailed, run
 from layout import HERE, Layout
 
-from volbench.placement.docker.image_names import content_hash
+from volbench.machine.placement.docker.image_names import content_hash
 
 KUBERNETES = "v1.34.4"
 PROVISIONER = "github.com/rancher/local-path-provisioner@v0.0.30"
 HELM = "helm.sh/helm/v3@v3.19.5"
 COMMANDS = (
-    "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy",
-    "k8s.io/kubernetes/cmd/kubectl", "go.etcd.io/etcd/server/v3",
-)  # fmt: skip
+    "k8s.io/kubernetes/cmd/kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "k8s.io/kubernetes/cmd/kube-scheduler",
+    "k8s.io/kubernetes/cmd/kubelet",
+    "k8s.io/kubernetes/cmd/kube-proxy",
+    "k8s.io/kubernetes/cmd/kubectl",
+    "go.etcd.io/etcd/server/v3",
+)
 _VERSION = "k8s.io/component-base/version"
 _FLAGS = (
     f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34"

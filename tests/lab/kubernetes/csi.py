@@ -15,7 +15,7 @@ from daemons import LabFailed, known, log_tail, run, start, stop, wait_for
 from layout import Layout, NodePlaces
 from nodes import enter, kubectl
 
-from volbench.placement.docker.image_names import content_hash
+from volbench.machine.placement.docker.image_names import content_hash
 
 DRIVER = "hostpath.csi.k8s.io"
 CLASS = "csi-hostpath"
@@ -52,23 +52,28 @@ def add_csi(layout: Layout, sources: Path) -> None:
     environment = ["env", f"NODE_NAME={node.name}"]
     arguments = {
         "hostpathplugin": [
-            f"--drivername={DRIVER}", f"--endpoint=unix://{_SOCKET}", f"--statedir={data}", f"--nodeid={node.name}",
+            f"--drivername={DRIVER}",
+            f"--endpoint=unix://{_SOCKET}",
+            f"--statedir={data}",
+            f"--nodeid={node.name}",
         ],
         "csi-node-driver-registrar": [
-            address, f"--kubelet-registration-path={_SOCKET}",
+            address,
+            f"--kubelet-registration-path={_SOCKET}",
             "--plugin-registration-path=/var/lib/kubelet/plugins_registry",
         ],
         "csi-provisioner": [address, kubeconfig, "--feature-gates=Topology=true"],
         "snapshot-controller": [kubeconfig],
         "csi-snapshotter": [address, kubeconfig],
-    }  # fmt: skip
+    }
     for name, options in arguments.items():
         start(layout, _daemon(name), [*inside, *environment, programs / name, *options])
     wait_for(
         lambda: DRIVER in kubectl(layout, ["get", "csinode", node.name, "-o", "yaml"], check=False),
-        what=f"{DRIVER} is registered on {node.name}", timeout_s=_READY_S,
+        what=f"{DRIVER} is registered on {node.name}",
+        timeout_s=_READY_S,
         evidence=lambda: "\n".join(log_tail(layout, _daemon(name)) for name in PROGRAMS),
-    )  # fmt: skip
+    )
 
 
 def remove_csi(layout: Layout) -> None:
@@ -103,10 +108,22 @@ def _build(layout: Layout, sources: Path) -> Path:
             continue
         directory.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            ["nice", "go", "build", "-mod=vendor", "-trimpath", "-ldflags", f"-s -w -X main.version={VERSION}",
-             "-o", f"{program}.partial", f"./cmd/{name}"],
-            cwd=sources / repository, env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}, check=False,
-        )  # fmt: skip
+            [
+                "nice",
+                "go",
+                "build",
+                "-mod=vendor",
+                "-trimpath",
+                "-ldflags",
+                f"-s -w -X main.version={VERSION}",
+                "-o",
+                f"{program}.partial",
+                f"./cmd/{name}",
+            ],
+            cwd=sources / repository,
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""},
+            check=False,
+        )
         if done.returncode != 0:
             raise LabFailed(f"{name} cannot be built from {sources / repository}; its output is above")
         Path(f"{program}.partial").replace(program)
@@ -122,14 +139,26 @@ def _define(layout: Layout, snapshotter: Path) -> None:
         kubectl(layout, ["wait", "--for=condition=Established", "--timeout=60s", name])
     only_here = {"key": "topology.hostpath.csi/node", "values": ["node1"]}
     objects = [
-        {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": DRIVER},
-         "spec": {"attachRequired": False, "podInfoOnMount": True, "fsGroupPolicy": "File"}},
-        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS},
-         "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer",
-         "allowedTopologies": [{"matchLabelExpressions": [only_here]}]},
-        {"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass", "driver": DRIVER,
-         "deletionPolicy": "Delete",
-         "metadata": {"name": CLASS,
-                      "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"}}},
-    ]  # fmt: skip
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIDriver",
+            "metadata": {"name": DRIVER},
+            "spec": {"attachRequired": False, "podInfoOnMount": True, "fsGroupPolicy": "File"},
+        },
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": CLASS},
+            "provisioner": DRIVER,
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{"matchLabelExpressions": [only_here]}],
+        },
+        {
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshotClass",
+            "driver": DRIVER,
+            "deletionPolicy": "Delete",
+            "metadata": {"name": CLASS, "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"}},
+        },
+    ]
     kubectl(layout, ["apply", "-f", "-"], stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))

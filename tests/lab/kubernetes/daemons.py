@@ -10,7 +10,7 @@ from pathlib import Path
 
 from layout import Layout
 
-from volbench.placement.processes import KnownProcess
+from volbench.machine.placement.processes import KnownProcess
 
 COMMAND_TIMEOUT_S = 120.0
 LOG_LINES = 15

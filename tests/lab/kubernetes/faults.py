@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from volbench.placement.kubernetes.pods import waiting_trouble
+from volbench.machine.placement.kubernetes.pods import waiting_trouble
 
 LINES_MAX = 14
 CLAIM = "PersistentVolumeClaim"

@@ -31,8 +31,10 @@ def make_images(layout: Layout) -> Path:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         programs = {PAUSE: "pause", PROVISIONER: "local-path-provisioner"}
-        layers = {image: _layer(work, program, {layout.bin / program: f"usr/bin/{program}"})
-                  for image, program in programs.items()}  # fmt: skip
+        layers = {
+            image: _layer(work, program, {layout.bin / program: f"usr/bin/{program}"})
+            for image, program in programs.items()
+        }
         libraries = {Path(word): word[1:] for word in run(["ldd", busybox]).split() if word.startswith("/")}
         applets = run([busybox, "--list"]).split()
         layers[SHELL] = _layer(work, "shell", {Path(busybox): "bin/busybox", **libraries}, links=applets)
@@ -60,8 +62,12 @@ def import_docker_images(node: NodePlaces, images: list[str]) -> None:
     try:
         load = subprocess.run(
             ["ctr", "-a", str(node.socket), "-n", "k8s.io", "images", "import", "-"],
-            stdin=save.stdout, capture_output=True, text=True, check=False, timeout=IMPORT_TIMEOUT_S,
-        )  # fmt: skip
+            stdin=save.stdout,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=IMPORT_TIMEOUT_S,
+        )
     finally:
         save.kill()
         save.wait()
@@ -100,10 +106,14 @@ def _write_archive(archive: Path, layers: dict[str, Path], *, entrypoints: dict[
             config: dict[str, object] = {"Env": ["PATH=/usr/bin:/bin"]}
             if image in entrypoints:
                 config["Entrypoint"] = [entrypoints[image]]
-            described = json.dumps({
-                "architecture": "arm64" if os.uname().machine == "aarch64" else "amd64", "os": "linux",
-                "config": config, "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            }).encode()  # fmt: skip
+            described = json.dumps(
+                {
+                    "architecture": "arm64" if os.uname().machine == "aarch64" else "amd64",
+                    "os": "linux",
+                    "config": config,
+                    "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+                }
+            ).encode()
             name = hashlib.sha256(described).hexdigest()
             _add(tar, f"{name}.json", described)
             tar.add(layer, f"{name}/layer.tar")

@@ -187,13 +187,27 @@ def _hold_namespaces(node: NodePlaces) -> None:
         Path(place).mkdir(parents=True, exist_ok=True)
         steps.append(f"mount --bind {node.directory / directory} {place}")
     steps += [
-        "mount -t tmpfs tmpfs /run/netns", "echo 1 >/proc/sys/net/ipv4/ip_forward", f"touch {ready}",
+        "mount -t tmpfs tmpfs /run/netns",
+        "echo 1 >/proc/sys/net/ipv4/ip_forward",
+        f"touch {ready}",
         "exec sleep infinity",
-    ]  # fmt: skip
-    start(node.layout, name, [
-        "nsenter", f"--net=/run/netns/{node.namespace}", "unshare", "-m", "--propagation", "slave",
-        "sh", "-e", "-c", "\n".join(steps),
-    ])  # fmt: skip
+    ]
+    start(
+        node.layout,
+        name,
+        [
+            "nsenter",
+            f"--net=/run/netns/{node.namespace}",
+            "unshare",
+            "-m",
+            "--propagation",
+            "slave",
+            "sh",
+            "-e",
+            "-c",
+            "\n".join(steps),
+        ],
+    )
     wait_for(
         ready.exists,
         what=f"the namespaces of {node.name}",
@@ -219,15 +233,29 @@ def _start_kubelet(node: NodePlaces) -> None:
     certify(layout, f"serving-{node.name}", f"/CN={node.name}", names=f"DNS:{node.name},IP:{node.address}")
     write_kubeconfig(layout, f"kubelet-{node.name}", directory / "kubelet.kubeconfig")
     write_if_new(directory / "kubelet.json", json.dumps(kubelet_config(node), indent=1))
-    _start_inside(node, "kubelet", [
-        str(layout.bin / "kubelet"), f"--config={directory / 'kubelet.json'}",
-        f"--kubeconfig={directory / 'kubelet.kubeconfig'}", f"--hostname-override={node.name}",
-        f"--node-ip={node.address}", "--root-dir=/var/lib/kubelet", f"--cert-dir={directory / 'certificates'}",
-    ])  # fmt: skip
+    _start_inside(
+        node,
+        "kubelet",
+        [
+            str(layout.bin / "kubelet"),
+            f"--config={directory / 'kubelet.json'}",
+            f"--kubeconfig={directory / 'kubelet.kubeconfig'}",
+            f"--hostname-override={node.name}",
+            f"--node-ip={node.address}",
+            "--root-dir=/var/lib/kubelet",
+            f"--cert-dir={directory / 'certificates'}",
+        ],
+    )
     write_if_new(directory / "proxy.json", json.dumps(proxy_config(node), indent=1))
-    _start_inside(node, "kube-proxy", [
-        str(layout.bin / "kube-proxy"), f"--config={directory / 'proxy.json'}", f"--hostname-override={node.name}",
-    ])  # fmt: skip
+    _start_inside(
+        node,
+        "kube-proxy",
+        [
+            str(layout.bin / "kube-proxy"),
+            f"--config={directory / 'proxy.json'}",
+            f"--hostname-override={node.name}",
+        ],
+    )
     wait_for(
         lambda: bool(_pod_cidr(node)),
         what=f"{node.name} is registered",

@@ -32,20 +32,42 @@ def make_pki(layout: Layout) -> None:
     layout.pki("").mkdir(parents=True, exist_ok=True)
     layout.pki("").chmod(0o700)
     _key(layout.pki("ca.key"))
-    run([
-        "openssl", "req", "-x509", "-new", "-key", layout.pki("ca.key"), "-subj", "/CN=volbench-lab", "-days", DAYS,
-        "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
-        "-out", layout.pki("ca.crt"),
-    ])  # fmt: skip
+    run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-new",
+            "-key",
+            layout.pki("ca.key"),
+            "-subj",
+            "/CN=volbench-lab",
+            "-days",
+            DAYS,
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
+            "-out",
+            layout.pki("ca.crt"),
+        ]
+    )
     certify(layout, "api-server", "/CN=kube-apiserver", names=_API_NAMES)
     for name, subject in _CLIENTS.items():
         certify(layout, name, subject)
         write_kubeconfig(layout, name, layout.state / f"{name}.kubeconfig")
     run(["openssl", "genrsa", "-out", layout.pki("service-accounts.key"), "2048"])
-    run([
-        "openssl", "rsa", "-in", layout.pki("service-accounts.key"), "-pubout",
-        "-out", layout.pki("service-accounts.pub"),
-    ])  # fmt: skip
+    run(
+        [
+            "openssl",
+            "rsa",
+            "-in",
+            layout.pki("service-accounts.key"),
+            "-pubout",
+            "-out",
+            layout.pki("service-accounts.pub"),
+        ]
+    )
     done.touch()
 
 
@@ -62,11 +84,24 @@ def certify(layout: Layout, name: str, subject: str, *, names: str = "") -> None
     request = run(["openssl", "req", "-new", "-key", layout.pki(f"{name}.key"), "-subj", subject])
     run(
         [
-            "openssl", "x509", "-req", "-CA", layout.pki("ca.crt"), "-CAkey", layout.pki("ca.key"), "-days", DAYS,
-            "-set_serial", f"0x{secrets.token_hex(8)}", "-extfile", extensions, "-out", layout.pki(f"{name}.crt"),
+            "openssl",
+            "x509",
+            "-req",
+            "-CA",
+            layout.pki("ca.crt"),
+            "-CAkey",
+            layout.pki("ca.key"),
+            "-days",
+            DAYS,
+            "-set_serial",
+            f"0x{secrets.token_hex(8)}",
+            "-extfile",
+            extensions,
+            "-out",
+            layout.pki(f"{name}.crt"),
         ],
         stdin=request,
-    )  # fmt: skip
+    )
 
 
 def write_kubeconfig(layout: Layout, name: str, path: Path) -> None:

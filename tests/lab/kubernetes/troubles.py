@@ -31,29 +31,39 @@ def claim(**spec: Any) -> Object:
     """A claim of 1 GiB."""
     base = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     return {
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM, "namespace": NAMESPACE},
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": CLAIM, "namespace": NAMESPACE},
         "spec": {**base, **spec},
-    }  # fmt: skip
+    }
 
 
 def volume(**spec: Any) -> Object:
     """A PersistentVolume for the claim."""
     return {
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": NAMESPACE},
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": NAMESPACE},
         "spec": {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
-            "persistentVolumeReclaimPolicy": "Retain", **spec,
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain",
+            **spec,
             "claimRef": {"kind": "PersistentVolumeClaim", "namespace": NAMESPACE, "name": CLAIM},
         },
-    }  # fmt: skip
+    }
 
 
 def storage_class(mode: str, provisioner: str) -> Object:
     """A class of that name."""
     return {
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": NAMESPACE},
-        "provisioner": provisioner, "volumeBindingMode": mode,
-    }  # fmt: skip
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": NAMESPACE},
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+    }
 
 
 def csi_limit(node: str) -> list[Object]:
@@ -62,10 +72,15 @@ def csi_limit(node: str) -> list[Object]:
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     driver = {"name": "troubles.volbench.org", "nodeID": node, "topologyKeys": [], "allocatable": {"count": 0}}
     return [
-        {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
-         "metadata": {"name": node, "ownerReferences": [owner]}, "spec": {"drivers": [driver]}},
-        volume(csi={"driver": driver["name"], "volumeHandle": "v1"}), claim(storageClassName=""),
-    ]  # fmt: skip
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSINode",
+            "metadata": {"name": node, "ownerReferences": [owner]},
+            "spec": {"drivers": [driver]},
+        },
+        volume(csi={"driver": driver["name"], "volumeHandle": "v1"}),
+        claim(storageClassName=""),
+    ]
 
 
 def zone_conflict() -> list[Object]:
@@ -86,9 +101,11 @@ def pod(**spec: Any) -> Object:
     }
     source = {"persistentVolumeClaim": {"claimName": CLAIM}}
     return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NAMESPACE},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": NAMESPACE},
         "spec": {"restartPolicy": "Never", "containers": [container], "volumes": [{"name": "v", **source}], **spec},
-    }  # fmt: skip
+    }
 
 
 def conditions(node: str) -> dict[str, tuple[list[Object], Object]]:

@@ -40,9 +40,20 @@ def add_volume(layout: Layout, name: str, directory: Path, size: str) -> None:
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
         },
     }
-    kubectl(layout, ["apply", "-f", "-"], stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
-        storage_class, volume,
-    ]}))  # fmt: skip
+    kubectl(
+        layout,
+        ["apply", "-f", "-"],
+        stdin=json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": [
+                    storage_class,
+                    volume,
+                ],
+            }
+        ),
+    )
 
 
 def remove_volume(layout: Layout, name: str) -> None:

@@ -22,7 +22,7 @@ from recordings.score import (
     of_seeds,
     outcomes,
 )
-from volbench.analysis.explain import calibration as calibrated
+from volbench.results.explain import calibration as calibrated
 
 
 def main() -> None:

@@ -89,8 +89,10 @@ def _acquittal_lines(scored: Sequence[Outcome]) -> Iterator[str]:
     every = {one.recording for one in guilty}
     acquitted = {one.recording for one in guilty if one.falsely_acquitted}
     for name, group in (
-        ("the kernel (blkio.throttle)", every - own), ("volbench's own emulated volume", own), ("either", every),
-    ):  # fmt: skip
+        ("the kernel (blkio.throttle)", every - own),
+        ("volbench's own emulated volume", own),
+        ("either", every),
+    ):
         count = len(group & acquitted)
         yield f"| {name} | {len(group)} | {count} | {100 * at_most(count, len(group)):.1f} % |"
     yield ""
@@ -115,7 +117,7 @@ def at_most(count: int, of: int) -> float:
 
 def _validation_lines(found: Sequence[Outcome]) -> Iterator[str]:
     yield "Cross-validation over all recordings: the confidences of each part are counted on all the others"
-    yield "(method: `analysis/explain/calibration.py`; nothing is fitted but the counts)."
+    yield "(method: `results/explain/calibration.py`; nothing is fitted but the counts)."
     yield ""
     yield "| left out in turn | findings | mean stated | came true | apart | Brier score |"
     yield "|---|--:|--:|--:|--:|--:|"

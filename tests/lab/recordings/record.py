@@ -74,39 +74,60 @@ CONDITIONS = {
     "clean": Condition(truth=("none",), volume_is_cause=False, pool="512M", threads=(4, 8), rate=15),
     "clean-reads": Condition(truth=("none",), volume_is_cause=False, pool="24M", threads=(4, 8), rate=12),
     "iops-cap": Condition(
-        truth=("storage.iops_limit",), volume_is_cause=True,
+        truth=("storage.iops_limit",),
+        volume_is_cause=True,
         limits={"read_iops": (150, 700), "write_iops": (150, 700)},
     ),
     "bytes-cap": Condition(
-        truth=("storage.throughput_limit", "storage.iops_limit"), volume_is_cause=True, test="oltp_read_only",
+        truth=("storage.throughput_limit", "storage.iops_limit"),
+        volume_is_cause=True,
+        test="oltp_read_only",
         limits={"read_bps": (3_000_000, 9_000_000)},
     ),
     "cap-begins": Condition(
-        truth=("storage.burst_exhausted", "storage.iops_limit"), volume_is_cause=True, begins_s=SECONDS / 2,
+        truth=("storage.burst_exhausted", "storage.iops_limit"),
+        volume_is_cause=True,
+        begins_s=SECONDS / 2,
         limits={"read_iops": (150, 400), "write_iops": (150, 400)},
     ),
     "episode": Condition(
-        truth=("storage.iops_limit", "storage.burst_exhausted"), volume_is_cause=True, begins_s=10, ends_s=20,
+        truth=("storage.iops_limit", "storage.burst_exhausted"),
+        volume_is_cause=True,
+        begins_s=10,
+        ends_s=20,
         limits={"read_iops": (80, 200), "write_iops": (80, 200)},
     ),
     "latency-doubles": Condition(
-        truth=("storage.degraded", "storage.read_latency"), volume_is_cause=True, volume="emulated",
-        threads=(16, 16), begins_s=SECONDS / 2, slow=(2.0, 3.0),
+        truth=("storage.degraded", "storage.read_latency"),
+        volume_is_cause=True,
+        volume="emulated",
+        threads=(16, 16),
+        begins_s=SECONDS / 2,
+        slow=(2.0, 3.0),
     ),
     "latency-always": Condition(
-        truth=("storage.read_latency", "storage.sync_latency", "storage.degraded"), volume_is_cause=True,
-        volume="emulated", begins_s=-3, slow=(4.0, 8.0),
+        truth=("storage.read_latency", "storage.sync_latency", "storage.degraded"),
+        volume_is_cause=True,
+        volume="emulated",
+        begins_s=-3,
+        slow=(4.0, 8.0),
     ),
     "cpu-bound": Condition(
         truth=("cpu.server_saturated",), volume_is_cause=False, pool="512M", test="oltp_read_only", threads=(8, 16)
     ),
     "row-lock": Condition(
-        truth=("lock.row_contention",), volume_is_cause=False, pool="512M", test="oltp_update_non_index", rows=1,
-        tables=1, threads=(8, 16), options=("--innodb-flush-log-at-trx-commit=2",),
+        truth=("lock.row_contention",),
+        volume_is_cause=False,
+        pool="512M",
+        test="oltp_update_non_index",
+        rows=1,
+        tables=1,
+        threads=(8, 16),
+        options=("--innodb-flush-log-at-trx-commit=2",),
     ),
     # The bytes come from the cache of the host and cost the client nothing: bytes change, no more.
     "backup": Condition(truth=("none",), volume_is_cause=False, begins_s=10, ends_s=20, reader=True),
-}  # fmt: skip
+}
 
 
 def sh(*argv: str, **options: Any) -> str:
@@ -135,9 +156,15 @@ class Volumes:
         self.mounts["plain"] = mount
         if self._emulated:
             placed = sh(
-                volbench(), "volume", "emulate", EMULATED, "--dir", str(self._work / "emulated"),
-                "--name", "recordings",
-            )  # fmt: skip
+                volbench(),
+                "volume",
+                "emulate",
+                EMULATED,
+                "--dir",
+                str(self._work / "emulated"),
+                "--name",
+                "recordings",
+            )
             directory = re.search(r"mounted at:\s*(\S+)", placed)
             if directory is None:
                 raise RuntimeError(f"volbench did not say where the volume is mounted: {placed}")
@@ -166,13 +193,24 @@ class Server:
 
     def __enter__(self) -> Server:
         argv = [
-            "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={self._data}", f"--socket={self._socket}",
-            "--skip-networking", "--user=root", "--innodb-flush-method=O_DIRECT", "--innodb-log-file-size=64M",
-            f"--innodb-buffer-pool-size={self._condition.pool}", "--innodb-buffer-pool-dump-at-shutdown=OFF",
-            "--innodb-buffer-pool-load-at-startup=OFF", "--performance-schema=ON", "--innodb-io-capacity=2000",
-            "--performance-schema-instrument=wait/io/file/%=ON", "--innodb-buffer-pool-chunk-size=4M",
-            "--performance-schema-consumer-events-statements-current=ON", *self._condition.options,
-        ]  # fmt: skip
+            "/usr/sbin/mariadbd",
+            "--no-defaults",
+            f"--datadir={self._data}",
+            f"--socket={self._socket}",
+            "--skip-networking",
+            "--user=root",
+            "--innodb-flush-method=O_DIRECT",
+            "--innodb-log-file-size=64M",
+            f"--innodb-buffer-pool-size={self._condition.pool}",
+            "--innodb-buffer-pool-dump-at-shutdown=OFF",
+            "--innodb-buffer-pool-load-at-startup=OFF",
+            "--performance-schema=ON",
+            "--innodb-io-capacity=2000",
+            "--performance-schema-instrument=wait/io/file/%=ON",
+            "--innodb-buffer-pool-chunk-size=4M",
+            "--performance-schema-consumer-events-statements-current=ON",
+            *self._condition.options,
+        ]
         with (self._work / "mariadbd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, preexec_fn=_enter_cgroup)  # noqa: PLW1509
         deadline = time.monotonic() + 60
@@ -198,10 +236,20 @@ class Server:
         """Arguments of sysbench against this server."""
         one = self._condition
         return [
-            "sysbench", one.test, f"--mysql-socket={self._socket}", "--mysql-user=root", "--mysql-db=sbtest",
-            f"--tables={one.tables}", f"--table-size={one.rows}", "--rand-type=uniform", "--report-interval=1",
-            f"--time={seconds}", "--percentile=95", f"--rate={one.rate}", command,
-        ]  # fmt: skip
+            "sysbench",
+            one.test,
+            f"--mysql-socket={self._socket}",
+            "--mysql-user=root",
+            "--mysql-db=sbtest",
+            f"--tables={one.tables}",
+            f"--table-size={one.rows}",
+            "--rand-type=uniform",
+            "--report-interval=1",
+            f"--time={seconds}",
+            "--percentile=95",
+            f"--rate={one.rate}",
+            command,
+        ]
 
 
 def _enter_cgroup() -> None:
@@ -281,17 +329,27 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
             slow(None)
     statements, files, locks = (b - a for a, b in zip(before, after, strict=True))
     truth = {
-        "condition": name, "seed": seed, "truth": condition.truth, "volume_is_cause": condition.volume_is_cause,
-        "device": device, "threads": threads, "limits": limits, "latency_factor": factor, "events": done,
+        "condition": name,
+        "seed": seed,
+        "truth": condition.truth,
+        "volume_is_cause": condition.volume_is_cause,
+        "device": device,
+        "threads": threads,
+        "limits": limits,
+        "latency_factor": factor,
+        "events": done,
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "statement_s": round(statements, 3), "file_wait_s": round(files, 3), "row_lock_s": round(locks, 3),
+        "statement_s": round(statements, 3),
+        "file_wait_s": round(files, 3),
+        "row_lock_s": round(locks, 3),
         "file_wait_share": round(files / statements, 4) if statements > 0 else None,
         "row_lock_share": round(locks / statements, 4) if statements > 0 else None,
-        "threads_in_disk_wait": shares, "cpu_pressure_some": round(pressure, 3),
+        "threads_in_disk_wait": shares,
+        "cpu_pressure_some": round(pressure, 3),
         "load_average": os.getloadavg()[0],
         "latency_p95_ms": [float(one) for one in re.findall(r"lat \(ms,95%\): ([\d.]+)", output)],
         "tps": [float(one) for one in re.findall(r"thds: \d+ tps: ([\d.]+)", output)],
-    }  # fmt: skip
+    }
     (place / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
     print(
         name,
@@ -332,9 +390,15 @@ class StateSampler:
 def reader(device: str, seconds: int) -> None:
     """Read the volume's device in large pieces for a while, as a physical backup does."""
     subprocess.run(
-        ["timeout", str(seconds), "sh", "-c",
-         f"while :; do dd if=/dev/{device} of=/dev/null bs=1M iflag=direct 2>/dev/null; done"], check=False,
-    )  # fmt: skip
+        [
+            "timeout",
+            str(seconds),
+            "sh",
+            "-c",
+            f"while :; do dd if=/dev/{device} of=/dev/null bs=1M iflag=direct 2>/dev/null; done",
+        ],
+        check=False,
+    )
 
 
 def cpu_pressure_us() -> int:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from volbench.analysis.explain import calibration as calibrated
-from volbench.analysis.explain.calibration import SECOND, Calibration, Counted, Counts, Kind
-from volbench.analysis.explain.thresholds import STALL_COMPLETIONS_MAX
-from volbench.analysis.recorded.directory import explain_recorded
-from volbench.records.report import FindingRow
+from volbench.core.records.report import FindingRow
+from volbench.results.explain import calibration as calibrated
+from volbench.results.explain.calibration import SECOND, Calibration, Counted, Counts, Kind
+from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.thresholds import STALL_COMPLETIONS_MAX
 
 TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
 """What a DBA may have: one of the texts, or both."""

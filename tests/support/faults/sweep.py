@@ -29,11 +29,11 @@ from fake_target import Bench, FakeTarget, FakeVolume
 
 import volbench.cli.runs.run as command
 from volbench.cli import main
+from volbench.core.records.run import RunRecord
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_STEP_FAILED, EXIT_UNDECIDED
-from volbench.placement.interface import Job
-from volbench.records.run import RunRecord
-from volbench.session import runner
-from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.machine.placement.interface import Job
+from volbench.measure.session import runner
+from volbench.results.store.run_directory import RunDirectory, find_runs
 
 KINDS = {
     kind: number
@@ -43,10 +43,16 @@ KINDS = {
 }
 """Kind of call -> its number in shim.c."""
 ERRORS = {
-    "open": (errno.EMFILE, errno.EIO), "write": (errno.ENOSPC, errno.EIO), "sync": (errno.EIO, errno.ENOSPC),
-    "rename": (errno.ENOSPC, errno.EIO), "mkdir": (errno.ENOSPC,), "unlink": (errno.EIO,), "read": (errno.EIO,),
-    "socket": (errno.ECONNRESET,), "malloc": (errno.ENOMEM,),
-}  # fmt: skip
+    "open": (errno.EMFILE, errno.EIO),
+    "write": (errno.ENOSPC, errno.EIO),
+    "sync": (errno.EIO, errno.ENOSPC),
+    "rename": (errno.ENOSPC, errno.EIO),
+    "mkdir": (errno.ENOSPC,),
+    "unlink": (errno.EIO,),
+    "read": (errno.EIO,),
+    "socket": (errno.ECONNRESET,),
+    "malloc": (errno.ENOMEM,),
+}
 DONE = frozenset({EXIT_OK, EXIT_UNDECIDED})
 TOLD = frozenset({EXIT_ENVIRONMENT, EXIT_STEP_FAILED})
 ABORTED = -signal.SIGABRT

@@ -8,14 +8,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzzed.reader import ROOT, Reader, files, of_text, texts
-from volbench.analysis.credits.prices import load_prices, monthly_cost
-from volbench.analysis.gate.language import parse_condition
-from volbench.engine.connection import read_option_file
+from volbench.core.profile.files import whole_profile
+from volbench.core.profile.resolve import resolve, resolve_spec
+from volbench.core.profile.spec import parse_volume
+from volbench.core.suite.load import check_suite, load_suite
+from volbench.core.suite.policy import load_policy
+from volbench.core.suite.validation import load_validation_plan
 from volbench.errors import VolbenchError
-from volbench.placement.attach import parse_dsn
-from volbench.placement.docker.image_names import parse_server_image
-from volbench.placement.kubernetes.node_blocks import check_blocks, node_of_block
-from volbench.placement.kubernetes.options import (
+from volbench.machine.engine.connection import read_option_file
+from volbench.machine.placement.attach import parse_dsn
+from volbench.machine.placement.docker.image_names import parse_server_image
+from volbench.machine.placement.kubernetes.node_blocks import check_blocks, node_of_block
+from volbench.machine.placement.kubernetes.options import (
     labels_of,
     parse_changes,
     parse_options,
@@ -23,12 +27,8 @@ from volbench.placement.kubernetes.options import (
     tolerations_of,
     volumes_of,
 )
-from volbench.profile.files import whole_profile
-from volbench.profile.resolve import resolve, resolve_spec
-from volbench.profile.spec import parse_volume
-from volbench.suite.load import check_suite, load_suite
-from volbench.suite.policy import load_policy
-from volbench.suite.validation import load_validation_plan
+from volbench.results.credits.prices import load_prices, monthly_cost
+from volbench.results.gate.language import parse_condition
 
 PLAN = """schema: 2
 name: move to new servers
@@ -88,10 +88,16 @@ def _assignments() -> Sequence[bytes]:
     return tuple(
         text.encode()
         for text in (
-            "repeats=3", "steps.read-write.threads=32", "scale=ci", "engine.flavor=mariadb", "steps.0.duration=10s",
-            "limits.emulator_late=5%", "steps.read-write.threads=[1,2]", "engine.variables={a: 1}",
+            "repeats=3",
+            "steps.read-write.threads=32",
+            "scale=ci",
+            "engine.flavor=mariadb",
+            "steps.0.duration=10s",
+            "limits.emulator_late=5%",
+            "steps.read-write.threads=[1,2]",
+            "engine.variables={a: 1}",
         )
-    )  # fmt: skip
+    )
 
 
 _QUICK = (ROOT / "suites" / "quick.yaml").read_text()

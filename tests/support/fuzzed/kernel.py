@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from fuzzed.reader import SAMPLED, JsonReader, Reader, files, of_bytes, of_text, texts
+from volbench.core.base.mountinfo import parse_mountinfo
 from volbench.errors import VolbenchError
-from volbench.sample.parsers import cgroup, diskstats, ebs_csi, ebs_nvme, emulator, innodb, mountstats, psi, stat
-from volbench.sample.parsers import performance_schema as statements
-from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes
-from volbench.volume.facts.mountinfo import parse_mountinfo
-from volbench.volume.probe.fio import parse_iops_log, parse_point, parse_result
-from volbench.workload.oltp.sysbench import LineParser
+from volbench.machine.host.blockstats import diskstats_read_bytes, mountstats_read_bytes
+from volbench.machine.volume.probe.fio import parse_iops_log, parse_point, parse_result
+from volbench.measure.sample.parsers import (
+    cgroup,
+    diskstats,
+    ebs_csi,
+    ebs_nvme,
+    emulator,
+    innodb,
+    mountstats,
+    psi,
+    stat,
+)
+from volbench.measure.sample.parsers import performance_schema as statements
+from volbench.measure.workload.oltp.sysbench import LineParser
 
 _VOLUME_ID = "vol-0123456789abcdef0"
 FIO = json.dumps(
@@ -24,9 +34,15 @@ FIO = json.dumps(
             {
                 "error": 0,
                 "read": {
-                    "total_ios": 100, "io_bytes": 409600, "iops": 50.0, "bw_bytes": 204800,
+                    "total_ios": 100,
+                    "io_bytes": 409600,
+                    "iops": 50.0,
+                    "bw_bytes": 204800,
                     "clat_ns": {
-                        "N": 100, "mean": 1e6, "max": 2_000_000, "percentile": {"50.000000": 1e6, "99.000000": 2e6},
+                        "N": 100,
+                        "mean": 1e6,
+                        "max": 2_000_000,
+                        "percentile": {"50.000000": 1e6, "99.000000": 2e6},
                         "bins": {"1000000": 60, "2000000": 40},
                     },
                 },
@@ -35,7 +51,7 @@ FIO = json.dumps(
             }
         ],
     }
-)  # fmt: skip
+)
 
 
 def _fio(text: str) -> None:
@@ -85,7 +101,7 @@ def _proc_files() -> Iterable[Reader]:
         ("pressure", psi.parse_pressure, (f"{sample}pressure-io.txt",)),
         ("mountstats", _mountstats, (f"{sample}mountstats.txt",)),
         ("ebs-csi", lambda text: ebs_csi.parse_exposition(text, _VOLUME_ID), (f"{sample}ebs-csi-metrics.txt",)),
-    )  # fmt: skip
+    )
     for name, parse, patterns in parsers:
         yield Reader(name=name, read=of_text(parse), seeds=files(*patterns), share=25, refusals=SAMPLED)
     texts_of = (

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fuzzed.reader import SAMPLED, JsonReader, Reader, consume, files, of_bytes, of_text, texts
-from volbench.records.parse import parse_json
-from volbench.sql.fingerprint import fingerprint
+from volbench.core.base.parse import parse_json
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.measure.workload.replay.general_log import general_log
+from volbench.measure.workload.replay.slowlog import slow_log
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.validation.catalog.sql_text import normal_expression, normal_query
 from volbench.validation.queries.classes import only_reads, query_classes
 from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
-from volbench.workload.replay.general_log import general_log
-from volbench.workload.replay.slowlog import slow_log
 
 
 def _slow_log(path: Path) -> None:
@@ -50,19 +50,30 @@ def _capture_seeds() -> Sequence[bytes]:
     return (
         json.dumps(
             {
-                "schema": 1, "flavor": "mysql", "version": "9.7.4", "started_at": "2026-01-31T14:00:00Z",
-                "seconds": 60.0, "statements_per_s": 50.0, "threads_running_max": 4, "unclassified": 0,
+                "schema": 1,
+                "flavor": "mysql",
+                "version": "9.7.4",
+                "started_at": "2026-01-31T14:00:00Z",
+                "seconds": 60.0,
+                "statements_per_s": 50.0,
+                "threads_running_max": 4,
+                "unclassified": 0,
                 "masked": False,
                 "classes": [
                     {
-                        "schema_name": "shop", "digest_text": "SELECT * FROM `orders` WHERE `id` = ?",
-                        "sample": "SELECT * FROM orders WHERE id = 5", "statements": 3000, "total_s": 1.5,
-                        "errors": 0, "rows_sent": 3000, "rows_examined": 3000,
+                        "schema_name": "shop",
+                        "digest_text": "SELECT * FROM `orders` WHERE `id` = ?",
+                        "sample": "SELECT * FROM orders WHERE id = 5",
+                        "statements": 3000,
+                        "total_s": 1.5,
+                        "errors": 0,
+                        "rows_sent": 3000,
+                        "rows_examined": 3000,
                     }
                 ],
             }
         ).encode(),
-    )  # fmt: skip
+    )
 
 
 SQL = (

@@ -9,12 +9,12 @@ from pathlib import Path
 from iostat_texts import NEW, OLD
 
 from fuzzed.reader import FIXTURES, JsonReader, Reader, files, texts
-from volbench.analysis.credits.forecast import forecast
-from volbench.analysis.credits.history import Assumed
-from volbench.analysis.credits.limits import limits_of
-from volbench.analysis.credits.sources import read_history
-from volbench.analysis.recorded.directory import explain_recorded
-from volbench.profile.resolve import resolve
+from volbench.core.profile.limits import limits_of
+from volbench.core.profile.resolve import resolve
+from volbench.results.credits.forecast import forecast
+from volbench.results.credits.history import Assumed
+from volbench.results.credits.sources import read_history
+from volbench.results.explain.recordings.directory import explain_recorded
 
 IOSTAT = f"""{NEW}01/31/26 10:00:03
 avg-cpu:  %user   %nice %system %iowait  %steal   %idle
@@ -28,16 +28,27 @@ IOSTAT_JSON = json.dumps(
         "sysstat": {
             "hosts": [
                 {
-                    "nodename": "db", "sysname": "Linux", "release": "6.1.0", "machine": "x86_64",
-                    "number-of-cpus": 4, "date": "01/31/26",
+                    "nodename": "db",
+                    "sysname": "Linux",
+                    "release": "6.1.0",
+                    "machine": "x86_64",
+                    "number-of-cpus": 4,
+                    "date": "01/31/26",
                     "statistics": [
                         {
                             "timestamp": f"01/31/26 10:00:0{second}",
                             "avg-cpu": {"user": 1.0, "system": 1.0, "iowait": 0, "steal": 0, "idle": 98.0},
                             "disk": [
                                 {
-                                    "disk_device": "nvme1n1", "r/s": 9.0, "rkB/s": 144.0, "r_await": 0.9,
-                                    "w/s": 9.0, "wkB/s": 144.0, "w_await": 0.9, "aqu-sz": 0.1, "util": 1.0,
+                                    "disk_device": "nvme1n1",
+                                    "r/s": 9.0,
+                                    "rkB/s": 144.0,
+                                    "r_await": 0.9,
+                                    "w/s": 9.0,
+                                    "wkB/s": 144.0,
+                                    "w_await": 0.9,
+                                    "aqu-sz": 0.1,
+                                    "util": 1.0,
                                 }
                             ],
                         }
@@ -47,7 +58,7 @@ IOSTAT_JSON = json.dumps(
             ]
         }
     }
-)  # fmt: skip
+)
 SAR_ALL = """Linux 6.1.0-28-amd64 (db) \t01/31/2026 \t_x86_64_\t(4 CPU)
 
 10:00:01 AM     CPU     %user     %nice   %system   %iowait    %steal     %idle
@@ -77,13 +88,16 @@ CLOUDWATCH = json.dumps(
         "MetricDataResults": [
             {"Id": "m1", "Label": label, "Timestamps": TIMES, "Values": values, "StatusCode": "Complete"}
             for label, values in {
-                "VolumeReadOps": [180_000, 9000, 0, 7], "VolumeReadBytes": [62_914_560, 0, 0, 9],
-                "VolumeWriteOps": [180_000, 9000, 0, 7], "VolumeTotalReadTime": [180, 90, 0, 1],
-                "BurstBalance": [40, 1, 0, 0], "VolumeIOPSExceededCheck": [0, 1, 1, 1],
+                "VolumeReadOps": [180_000, 9000, 0, 7],
+                "VolumeReadBytes": [62_914_560, 0, 0, 9],
+                "VolumeWriteOps": [180_000, 9000, 0, 7],
+                "VolumeTotalReadTime": [180, 90, 0, 1],
+                "BurstBalance": [40, 1, 0, 0],
+                "VolumeIOPSExceededCheck": [0, 1, 1, 1],
             }.items()
         ]
     }
-)  # fmt: skip
+)
 STATISTICS = json.dumps(
     {
         "Label": "VolumeReadOps",

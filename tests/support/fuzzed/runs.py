@@ -20,33 +20,40 @@ import pyarrow.parquet as pq
 import synthetic_run
 
 from fuzzed.reader import FIXTURES, JsonReader, Reader, consume, files, texts
-from volbench.analysis.explain.run import explain_run
-from volbench.analysis.recorded.after import add_recorded
-from volbench.execute.cell.progress import read_progress
-from volbench.records.report import REPORT_SCHEMA, Report
-from volbench.records.steps.oltp import OltpStep
-from volbench.report.build import build_report
-from volbench.report.render import render
-from volbench.sample import rows as sampled
-from volbench.sample.interface import Reading
-from volbench.sample.parsers import diskstats, emulator
-from volbench.sample.raw import RawWriter
-from volbench.store.files import read_record
-from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms
-from volbench.store.loaded_run import load_run
-from volbench.store.query import query
-from volbench.store.run_directory import RunDirectory
-from volbench.store.series import SERIES_COLUMNS, bucketed, read_series
-from volbench.volume.emulated.status import emulated_behind, list_volumes
-from volbench.volume.ownership import is_owned
+from volbench.core.base.ownership import is_owned
+from volbench.core.records.report import REPORT_SCHEMA, Report
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.machine.volume.emulated.status import emulated_behind, list_volumes
+from volbench.measure.execute.cell.progress import read_progress
+from volbench.measure.sample import rows as sampled
+from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.parsers import diskstats, emulator
+from volbench.measure.sample.raw import RawWriter
+from volbench.results.explain.run import explain_run
+from volbench.results.recorded.after import add_recorded
+from volbench.results.report.build import build_report
+from volbench.results.report.render import render
+from volbench.results.store.files import read_record
+from volbench.results.store.histograms import HISTOGRAM_COLUMNS, load_histograms
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.query import query
+from volbench.results.store.run_directory import RunDirectory
+from volbench.results.store.series import SERIES_COLUMNS, bucketed, read_series
 
 
 def _nvme_log() -> Sequence[bytes]:
     names = (
-        "total_read_ops", "total_write_ops", "total_read_bytes", "total_write_bytes", "total_read_time",
-        "total_write_time", "ebs_volume_performance_exceeded_iops", "ebs_volume_performance_exceeded_tp",
-        "ec2_instance_ebs_performance_exceeded_iops", "ec2_instance_ebs_performance_exceeded_tp",
-    )  # fmt: skip
+        "total_read_ops",
+        "total_write_ops",
+        "total_read_bytes",
+        "total_write_bytes",
+        "total_read_time",
+        "total_write_time",
+        "ebs_volume_performance_exceeded_iops",
+        "ebs_volume_performance_exceeded_tp",
+        "ec2_instance_ebs_performance_exceeded_iops",
+        "ec2_instance_ebs_performance_exceeded_tp",
+    )
     begin = synthetic_run.STARTED.timestamp()
     rows = [
         {"timestamp": begin + 30 * n, **dict.fromkeys(names, 500 * n), "volume_queue_length": 4} for n in range(5)

@@ -24,21 +24,21 @@ from pydantic import ValidationError
 from shell_dump_writer import write_shell_dump
 
 from fuzzed.reader import ROOT, JsonReader, Reader, of_text, texts
-from volbench.engine.differences import ServerIdentity
-from volbench.engine.own_data.dump_filter import DumpFilter, LeftOut
-from volbench.engine.own_data.loading import source_of
-from volbench.engine.own_data.mydumper import dump_files, end_statements_at_lines, source_schema
-from volbench.engine.own_data.physical_copy import check_physical_copy
-from volbench.engine.own_data.shell_dump import read_shell_dump
-from volbench.execute.node_helper import Node
+from volbench.core.plan.volume_check import forecast_faults
+from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.validation.plan import GrowthPlan
+from volbench.core.suite.load import load_suite
+from volbench.core.suite.own_files import missing_files, with_absolute_paths
+from volbench.machine.engine.differences import ServerIdentity
+from volbench.machine.engine.own_data.dump_filter import DumpFilter, LeftOut
+from volbench.machine.engine.own_data.loading import source_of
+from volbench.machine.engine.own_data.mydumper import dump_files, end_statements_at_lines, source_schema
+from volbench.machine.engine.own_data.physical_copy import check_physical_copy
+from volbench.machine.engine.own_data.shell_dump import read_shell_dump
+from volbench.machine.placement.kubernetes.collect import unpack
+from volbench.measure.execute.node_helper import Node
 from volbench.observe.report import report_of
-from volbench.placement.kubernetes.collect import unpack
-from volbench.plan.volume_check import forecast_faults
-from volbench.records.cell import DatasetSpec
-from volbench.records.validation.plan import GrowthPlan
-from volbench.site.build import INDEX_FILE, build_site
-from volbench.suite.load import load_suite
-from volbench.suite.own_files import missing_files, with_absolute_paths
+from volbench.results.site.build import INDEX_FILE, build_site
 from volbench.validation.catalog.accounts import login_plugins
 from volbench.validation.forecast.growth import forecast_growth
 from volbench.validation.source.upgrade import parse_report, upgrade_row
@@ -131,7 +131,7 @@ def _dump_seeds() -> Sequence[bytes]:
         b"USE `shop`;\nCREATE TABLE t (id INT);\nDELIMITER ;;\n"
         b"/*!50003 CREATE*/ /*!50017 DEFINER=`a`@`b`*/ /*!50003 TRIGGER x BEFORE INSERT ON t FOR EACH ROW "
         b"SET @a = ';\\''*/;;\n"
-    )  # fmt: skip
+    )
     return (sql, sql.replace(b"\n", b"\r\n"))
 
 
@@ -173,14 +173,23 @@ def _suite(path: Path) -> None:
 CAPTURES = [
     json.dumps(
         {
-            "schema": 1, "kind": "capture", "flavor": "mysql", "version": "8.4.0",
-            "started_at": f"2026-01-{day:02d}T00:00:00Z", "seconds": 60.0, "statements_per_s": 5.0,
-            "threads_running_max": 3, "unclassified": 0, "masked": True,
-            "files": {"shop/orders": 10**9 * day, "shop/customers": 10**8}, "binlog_bytes": 10**8, "classes": [],
+            "schema": 1,
+            "kind": "capture",
+            "flavor": "mysql",
+            "version": "8.4.0",
+            "started_at": f"2026-01-{day:02d}T00:00:00Z",
+            "seconds": 60.0,
+            "statements_per_s": 5.0,
+            "threads_running_max": 3,
+            "unclassified": 0,
+            "masked": True,
+            "files": {"shop/orders": 10**9 * day, "shop/customers": 10**8},
+            "binlog_bytes": 10**8,
+            "classes": [],
         }
     )
     for day in (1, 2, 3)
-]  # fmt: skip
+]
 
 
 def _growth(path: Path) -> None:
@@ -263,17 +272,23 @@ def _node_request(path: Path) -> None:
 
 MYSQLSH = json.dumps(
     {
-        "serverAddress": "db-old:3307", "serverVersion": "8.0.45", "targetVersion": "9.7.0", "errorCount": 1,
+        "serverAddress": "db-old:3307",
+        "serverVersion": "8.0.45",
+        "targetVersion": "9.7.0",
+        "errorCount": 1,
         "checksPerformed": [
             {"id": "old", "title": "Old types", "status": "OK", "detectedProblems": []},
             {
-                "id": "words", "title": "Reserved words", "status": "ERROR", "description": "Names.",
+                "id": "words",
+                "title": "Reserved words",
+                "status": "ERROR",
+                "description": "Names.",
                 "detectedProblems": [{"level": "Error", "dbObject": "shop.manual", "description": "Column name"}],
             },
         ],
         "manualChecks": [{"id": "plugin", "title": "New default authentication plugin"}],
     }
-)  # fmt: skip
+)
 
 
 def _upgrade(text: str) -> None:

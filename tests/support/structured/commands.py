@@ -21,6 +21,9 @@ import volbench
 from structured import values
 from structured.outputs import CHECKS, check_controls
 from volbench.cli import main
+from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import (
     EXIT_ENVIRONMENT,
     EXIT_NO_GO,
@@ -30,12 +33,9 @@ from volbench.errors import (
     EXIT_USAGE,
     VolbenchError,
 )
-from volbench.records.steps.cold_read import ColdReadStep
-from volbench.records.steps.dump import DumpStep
-from volbench.records.steps.oltp import OltpStep
-from volbench.report.build import build_report
-from volbench.report.formats import validation
-from volbench.report.render import render
+from volbench.results.report.build import build_report
+from volbench.results.report.formats import validation
+from volbench.results.report.render import render
 
 DOCUMENTED = frozenset({EXIT_OK, EXIT_NO_GO, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_UNDECIDED})
 CPU_S = 12.0
@@ -169,7 +169,8 @@ RUN_COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
     "query json": (("query", "SELECT metric, count(*), avg(value) FROM series GROUP BY ALL", "--json"), "json"),
     "query bins": (("query", "SELECT step, sum(events), count(*) FROM histograms GROUP BY ALL", "--json"), "json"),
     "query budgets": (
-        ("query", "SELECT * FROM time_budgets, time_differences LIMIT 50", "--format", "vertical"), "text",
+        ("query", "SELECT * FROM time_budgets, time_differences LIMIT 50", "--format", "vertical"),
+        "text",
     ),
     "site": (("site", "results", "--out", "site", "--pair", f"{SOUND}..{CHANGED}"), "text"),
     "gate": (("gate", RUN, "--policy", "policy.yaml"), "text"),
@@ -178,7 +179,7 @@ RUN_COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
     "gate html": (("gate", RUN, "--policy", "policy.yaml", "--format", "html"), "html"),
     "gate json": (("gate", RUN, "--policy", "policy.yaml", "--json"), "json"),
     "credits": (("credits", "--profile", "ebs-gp2", "--size", "50GiB", "--from", f"{RUN}/cells/001-a-r1"), "text"),
-}  # fmt: skip
+}
 """Command on a run -> its arguments and the format of its output."""
 RUN_FILES: Mapping[str, tuple[str, Mutate]] = {
     "run.json": ("run.json", values.typed_json),
@@ -207,13 +208,23 @@ def _rows_of_runs() -> Iterator[Reader]:
         for command in READ_BY.get(file, tuple(RUN_COMMANDS)):
             arguments, check = RUN_COMMANDS[command]
             yield Reader(
-                name=f"{file}: {command}", read=partial(_run_command, pattern, arguments, check), seeds=seeds,
-                share=6, mutate=mutate, refusals=(), cpu_s=CPU_S,
-            )  # fmt: skip
+                name=f"{file}: {command}",
+                read=partial(_run_command, pattern, arguments, check),
+                seeds=seeds,
+                share=6,
+                mutate=mutate,
+                refusals=(),
+                cpu_s=CPU_S,
+            )
         yield Reader(
-            name=f"{file}: Python", read=partial(_in_python, pattern), seeds=seeds, share=6, mutate=mutate,
-            refusals=(), cpu_s=CPU_S,
-        )  # fmt: skip
+            name=f"{file}: Python",
+            read=partial(_in_python, pattern),
+            seeds=seeds,
+            share=6,
+            mutate=mutate,
+            refusals=(),
+            cpu_s=CPU_S,
+        )
 
 
 # Observations, recordings, what a user writes
@@ -265,25 +276,40 @@ def _rows_of_recordings() -> Iterator[Reader]:
     for name, (seeds, mutate, file) in RECORDINGS.items():
         for arguments, check in EXPLAIN:
             yield Reader(
-                name=f"{name}: explain {check}", read=partial(_recorded, arguments, check, file), seeds=seeds,
-                share=10, mutate=mutate, refusals=(), cpu_s=CPU_S,
-            )  # fmt: skip
+                name=f"{name}: explain {check}",
+                read=partial(_recorded, arguments, check, file),
+                seeds=seeds,
+                share=10,
+                mutate=mutate,
+                refusals=(),
+                cpu_s=CPU_S,
+            )
     for name, (seeds, mutate, file) in HISTORIES.items():
         for words, check in HISTORY:
             given = [word.replace("recorded/in", f"recorded/{file}") for word in words]
             yield Reader(
-                name=f"history {name}: credits {check}", read=partial(_recorded, given, check, file),
-                seeds=seeds, share=10, mutate=mutate, refusals=(), cpu_s=CPU_S,
-            )  # fmt: skip
+                name=f"history {name}: credits {check}",
+                read=partial(_recorded, given, check, file),
+                seeds=seeds,
+                share=10,
+                mutate=mutate,
+                refusals=(),
+                cpu_s=CPU_S,
+            )
     for name, pattern, mutate in (
         ("observation.json", "observation.json", values.typed_json),
         ("incident.json", "incidents/*/incident.json", values.typed_json),
         ("ring", "ring/*", values.typed_lines),
     ):
         yield Reader(
-            name=f"{name}: observe report", read=partial(_observed, pattern),
-            seeds=sources._of_observation(pattern), share=10, mutate=mutate, refusals=(), cpu_s=CPU_S,
-        )  # fmt: skip
+            name=f"{name}: observe report",
+            read=partial(_observed, pattern),
+            seeds=sources._of_observation(pattern),
+            share=10,
+            mutate=mutate,
+            refusals=(),
+            cpu_s=CPU_S,
+        )
 
 
 def _written(arguments: Sequence[str], check: str, path: Path) -> None:
@@ -307,12 +333,12 @@ WRITTEN: Mapping[str, tuple[Seeds, str, Sequence[str], str]] = {
     "policy: gate junit": (files("suites/policies/*.yaml"), "policy.yaml", (*GATE, "--format", "junit"), "junit"),
     "policy: gate html": (texts(POLICY), "policy.yaml", (*GATE, "--format", "html"), "html"),
     "plan: validate": (texts(PLAN), "plan.yaml", ("validate", "FILE", "--dry-run"), "text"),
-}  # fmt: skip
+}
 
 
 def _validated(render_as: Callable[..., str], check: str, path: Path) -> None:
     """What `validate` found, with the texts of two servers in it, in each of its formats."""
-    from volbench.records.validation.result import Validation  # noqa: PLC0415 - as the rows of the table
+    from volbench.core.records.validation.result import Validation  # noqa: PLC0415 - as the rows of the table
 
     try:
         result = Validation.model_validate_json(path.read_bytes())
@@ -329,17 +355,30 @@ def _validation_seed() -> Sequence[bytes]:
 def _rows_of_users() -> Iterator[Reader]:
     for name, (seeds, file, arguments, check) in WRITTEN.items():
         yield Reader(
-            name=name, read=partial(_written, arguments, check), seeds=seeds, share=10, file=file,
-            mutate=values.typed_yaml, refusals=(), cpu_s=CPU_S,
-        )  # fmt: skip
+            name=name,
+            read=partial(_written, arguments, check),
+            seeds=seeds,
+            share=10,
+            file=file,
+            mutate=values.typed_yaml,
+            refusals=(),
+            cpu_s=CPU_S,
+        )
     for name, render_as, check in (
-        ("html", validation.validation_html, "html"), ("md", validation.validation_markdown, "md"),
-        ("junit", validation.validation_junit, "junit"), ("text", validation.validation_text, "text"),
-    ):  # fmt: skip
+        ("html", validation.validation_html, "html"),
+        ("md", validation.validation_markdown, "md"),
+        ("junit", validation.validation_junit, "junit"),
+        ("text", validation.validation_text, "text"),
+    ):
         yield Reader(
-            name=f"validation.json: {name}", read=partial(_validated, render_as, check),
-            seeds=_validation_seed, share=10, mutate=values.typed_json, refusals=(), cpu_s=CPU_S,
-        )  # fmt: skip
+            name=f"validation.json: {name}",
+            read=partial(_validated, render_as, check),
+            seeds=_validation_seed,
+            share=10,
+            mutate=values.typed_json,
+            refusals=(),
+            cpu_s=CPU_S,
+        )
 
 
 ROWS: tuple[Reader, ...] = (*_rows_of_runs(), *_rows_of_recordings(), *_rows_of_users())

@@ -169,7 +169,11 @@ def check_html(text: str) -> None:
 
 
 CHECKS = {
-    "html": check_html, "md": check_markdown, "csv": check_csv, "json": check_json, "junit": check_xml,
+    "html": check_html,
+    "md": check_markdown,
+    "csv": check_csv,
+    "json": check_json,
+    "junit": check_xml,
     "text": check_terminal,
-}  # fmt: skip
+}
 """Format -> what judges an output of it; raises BadOutput, or what the parser raises."""

@@ -15,7 +15,7 @@ from bootstrap import emulator, environment, images, lexer, posix_suites
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import Refused
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted((ROOT / "runner" / "bootstrap").glob("*.py"))

@@ -11,7 +11,7 @@ from bootstrap import emulator, extras
 from bootstrap.console import Console
 from bootstrap.directories import find_directories
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 
 @pytest.fixture

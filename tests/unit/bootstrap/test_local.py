@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bootstrap.local import LOCAL_NEEDS
-from volbench.engine.own_data import pipe
+from volbench.machine.engine.own_data import pipe
 
 #: gzip belongs to every Debian (Essential: yes); xz has a package of another name.
 ESSENTIAL = "gzip"

@@ -8,7 +8,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, choose, install, parse_candidates, program
 from volbench.errors import EnvironmentLacks
-from volbench.placement import capabilities
+from volbench.machine.placement import capabilities
 
 POLICY = """\
 docker.io:

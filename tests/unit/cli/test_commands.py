@@ -28,7 +28,7 @@ from volbench.errors import (
     UsageError,
     VolbenchError,
 )
-from volbench.store.run_directory import RunDirectory
+from volbench.results.store.run_directory import RunDirectory
 
 SUITES = [path for path in sorted((ROOT / "suites").glob("*.yaml")) if "\nsteps:" in path.read_text()]
 
@@ -177,9 +177,14 @@ def test_plan_touches_nothing(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     before = sorted(tmp_path.rglob("*"))
     ended = volbench(
-        "plan", QUICK, "--target", "local", *(part for spec in volumes for part in ("--volume", spec)),
-        cwd=tmp_path, environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")},
-    )  # fmt: skip
+        "plan",
+        QUICK,
+        "--target",
+        "local",
+        *(part for spec in volumes for part in ("--volume", spec)),
+        cwd=tmp_path,
+        environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")},
+    )
     assert ended.returncode == 0, ended.stderr
     assert "10 cells (5 per volume)" in ended.stdout
     assert sorted(tmp_path.rglob("*")) == before
@@ -200,9 +205,18 @@ def test_run_refuses_a_data_directory_of_others(tmp_path: Path) -> None:
     (tmp_path / "ibdata1").write_bytes(b"precious")
     (tmp_path / "mysql").mkdir()
     ended = volbench(
-        "run", QUICK, "--target", "local", "--volume", f"a=path:{tmp_path}", "--out", str(tmp_path / "results"),
-        "--yes", "--json", environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
-    )  # fmt: skip
+        "run",
+        QUICK,
+        "--target",
+        "local",
+        "--volume",
+        f"a=path:{tmp_path}",
+        "--out",
+        str(tmp_path / "results"),
+        "--yes",
+        "--json",
+        environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
     assert ended.returncode == 4, ended.stderr
     assert ended.stdout == ""
     assert (tmp_path / "ibdata1").read_bytes() == b"precious"
@@ -211,9 +225,17 @@ def test_run_refuses_a_data_directory_of_others(tmp_path: Path) -> None:
 def test_what_the_environment_lacks_is_exit_code_3(tmp_path: Path) -> None:
     """An engine that is not there, with the next step."""
     ended = volbench_process(
-        "run", QUICK, "--target", "docker", "--volume", f"a=path:{tmp_path}", "--out", str(tmp_path / "results"),
-        "--yes", environment={"DOCKER_HOST": f"unix://{tmp_path}/no.sock"},
-    )  # fmt: skip
+        "run",
+        QUICK,
+        "--target",
+        "docker",
+        "--volume",
+        f"a=path:{tmp_path}",
+        "--out",
+        str(tmp_path / "results"),
+        "--yes",
+        environment={"DOCKER_HOST": f"unix://{tmp_path}/no.sock"},
+    )
     assert ended.returncode == 3, ended.stderr
     assert "Traceback" not in ended.stderr
     assert "next step" in ended.stderr
@@ -229,11 +251,16 @@ def test_a_directory_without_our_marker_is_not_erased(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UsageError("x"), 2), (RunUnreadable("x"), 2), (EnvironmentLacks("x"), 3), (Refused("x"), 4),
-        (MustNotCompare("x"), 4), (StepFailed("x"), 5), (KeyboardInterrupt(), 130),
+        (UsageError("x"), 2),
+        (RunUnreadable("x"), 2),
+        (EnvironmentLacks("x"), 3),
+        (Refused("x"), 4),
+        (MustNotCompare("x"), 4),
+        (StepFailed("x"), 5),
+        (KeyboardInterrupt(), 130),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_every_failure_has_the_exit_code_of_the_documentation(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,9 +280,11 @@ def test_an_interrupted_command_is_exit_code_130(run: RunDirectory) -> None:
     sql = "SELECT count(*) FROM range(100000000) a, range(100000) b"
     started = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, "query", sql, "--out", str(run.path.parent)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "runner")},
-    )  # fmt: skip
+    )
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     started.send_signal(signal.SIGINT)

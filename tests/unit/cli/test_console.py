@@ -13,9 +13,9 @@ from hypothesis import strategies as some
 from rich.progress import Progress
 from rich.table import Table
 
-from volbench.base.text import escape_controls
 from volbench.cli import console
 from volbench.cli.console import SafeConsole
+from volbench.core.base.text import escape_controls
 from volbench.errors import UsageError
 
 HOSTILE = "a\x1b[31m\x1b]8;;http://x\x07b\x9b2J\u202ec\u2066[red]d[/] [link=http://x]e[/link]\r\x00\udc1b\u2028"

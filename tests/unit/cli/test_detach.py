@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from command_line import volbench
 
-from volbench.cli import k8s_runner
+from volbench.cli.cluster import k8s_runner
 
 SUITE = Path(__file__).parents[3] / "suites" / "quick.yaml"
 VOLUME = ["--volume", "a=storage-class:fast"]
@@ -25,9 +25,24 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_a_detached_run_is_submitted_with_all_that_says_what_is_measured(submitted: list[dict[str, Any]]) -> None:
     ended = volbench(
-        "run", str(SUITE), *VOLUME, "--target", "kubernetes", "--detach", "--yes", "--until", "decided",
-        "--set", "repeats=7", "--target-option", "namespace=n", "--tools-image", "r/t:1", "--cost-max", "5",
-    )  # fmt: skip
+        "run",
+        str(SUITE),
+        *VOLUME,
+        "--target",
+        "kubernetes",
+        "--detach",
+        "--yes",
+        "--until",
+        "decided",
+        "--set",
+        "repeats=7",
+        "--target-option",
+        "namespace=n",
+        "--tools-image",
+        "r/t:1",
+        "--cost-max",
+        "5",
+    )
     assert ended.returncode == 0, ended.stderr
     (call,) = submitted
     assert (call["suite"], call["volume"], call["yes"]) == (SUITE, ["a=storage-class:fast"], True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from volbench.cli.doctor import _local, _verdict
-from volbench.execute.cell.summaries import SUMMARIES
-from volbench.placement.capabilities import Means
+from volbench.machine.placement.capabilities import Means
+from volbench.measure.execute.cell.summaries import SUMMARIES
+from volbench.measure.workload.alter import PT_OSC
+from volbench.measure.workload.purge import PT_ARCHIVER
 from volbench.validation.toolkit import PROGRAMS
-from volbench.workload.alter import PT_OSC
-from volbench.workload.purge import PT_ARCHIVER
 
 DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
 

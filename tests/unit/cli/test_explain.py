@@ -9,8 +9,8 @@ from synthetic_run import build_run, two_volumes
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
+from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import UsageError
-from volbench.records.steps.oltp import OltpStep
 
 SAR = Path(__file__).parents[2] / "fixtures" / "sar"
 

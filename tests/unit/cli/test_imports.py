@@ -21,11 +21,14 @@ SCREEN = {"rich", "typer"}
     [
         # Until the sampling process is launched, which then imports its modules beside the agent.
         ("volbench.cli.cell", {*READERS, *CLIENTS, *PAGES, "pydantic", "mysql"}),
-        ("volbench.sample.controller", {*READERS, *CLIENTS, *PAGES, *SCREEN, "pydantic", "mysql"}),
+        ("volbench.measure.sample.controller", {*READERS, *CLIENTS, *PAGES, *SCREEN, "pydantic", "mysql"}),
         # Until the server starts; what is imported meanwhile is LATER_MODULES.
-        ("volbench.execute.cell.agent", {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.workload.registry"}),
-        ("volbench.execute.cell.prepare", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
-        ("volbench.sample.process", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
+        (
+            "volbench.measure.execute.cell.agent",
+            {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.measure.workload.registry"},
+        ),
+        ("volbench.measure.execute.cell.prepare", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
+        ("volbench.measure.sample.process", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
         ("volbench.cli.runs.plan", {*READERS, *CLIENTS, *PAGES, "mysql"} - {"ruamel"}),
     ],
 )
@@ -36,23 +39,27 @@ def test_it_imports_nothing_that_it_can_do_without(module: str, forbidden: set[s
 def test_the_agent_has_all_its_modules_once_the_server_has_started() -> None:
     """What a step imports while it is measured would use the CPU of its load."""
     code = (
-        "from volbench.execute.cell import agent\n"
+        "from volbench.measure.execute.cell import agent\n"
         "with agent.importing(agent.LATER_MODULES): pass\n"
         "before = set(sys.modules)\n"
-        "import volbench.execute.cell.judging, volbench.sample.rows, volbench.workload.registry\n"
-        "from volbench.execute.cell.recorder import recording\n"
+        "import volbench.measure.execute.cell.judging, volbench.measure.sample.rows\n"
+        "import volbench.measure.workload.registry\n"
+        "from volbench.measure.execute.cell.recorder import recording\n"
         "with recording(Path(tempfile.mkdtemp())) as record: record.open()\n"
         "print(*sorted(name for name in set(sys.modules) - before if name.startswith('volbench')))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, tempfile\nfrom pathlib import Path\n{code}"],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert done.stdout.split() == []
 
 
 def test_the_check_sees_what_it_forbids() -> None:
-    assert "numpy" in imported_by("import volbench.store.series")
+    assert "numpy" in imported_by("import volbench.results.store.series")
 
 
 def imported_by(code: str) -> set[str]:

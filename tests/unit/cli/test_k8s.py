@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.placement.kubernetes.rights import NEEDED
-from volbench.volume.node_helper import DIRECTORY, SOCKET, VARIABLE
+from volbench.machine.placement.kubernetes.rights import NEEDED
+from volbench.machine.volume.node_helper import DIRECTORY, SOCKET, VARIABLE
 
 ROOT = Path(__file__).parents[3]
 OVERLAYS = sorted(path.name for path in (ROOT / "k8s" / "overlays").iterdir())
@@ -43,10 +43,22 @@ def rendered(*options: str) -> list[dict[str, Any]]:
 def test_rendered_manifests_fit_the_api(version: str) -> None:
     """With every option given, so that each of their fields is checked."""
     found = rendered(
-        "namespace=n", "selector=disk=nvme,zone=a", "tolerations=only=volbench:NoSchedule,spot:NoExecute",
-        "server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi", "pull_secret=s", "priority_class=p",
-        "queue=team-a", "runtime_class=kata", "labels=team=dba", "annotations=owner=anna", "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
-    )  # fmt: skip
+        "namespace=n",
+        "selector=disk=nvme,zone=a",
+        "tolerations=only=volbench:NoSchedule,spot:NoExecute",
+        "server_cpu=2",
+        "server_memory=4Gi",
+        "agent_cpu=1",
+        "agent_memory=1Gi",
+        "pull_secret=s",
+        "priority_class=p",
+        "queue=team-a",
+        "runtime_class=kata",
+        "labels=team=dba",
+        "annotations=owner=anna",
+        "parallel=2",
+        "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
+    )
     assert [one["kind"] for one in found] == ["Job", "PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
     for manifest in found:
         kubernetes_schemas.check(manifest, version)
@@ -72,8 +84,10 @@ def test_pods_have_no_rights_and_the_sizes_that_were_asked_for() -> None:
     assert server["resources"]["limits"] == server["resources"]["requests"] == {"cpu": "2", "memory": "4Gi"}
     for container in (*pod["initContainers"], *pod["containers"]):
         assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-        }  # fmt: skip
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
     assert not any("hostPath" in volume for volume in pod["volumes"])
 
 
@@ -82,9 +96,10 @@ def test_pods_request_what_the_suite_needs_and_are_not_for_autoscalers_to_end() 
     job = rendered("labels=team=dba,volbench.org/run=x", "annotations=owner=anna")[3]
     template = job["spec"]["template"]
     assert template["metadata"]["annotations"] == {
-        "owner": "anna", "karpenter.sh/do-not-disrupt": "true",
+        "owner": "anna",
+        "karpenter.sh/do-not-disrupt": "true",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    }  # fmt: skip
+    }
     assert template["metadata"]["labels"]["team"] == job["metadata"]["labels"]["team"] == "dba"
     assert template["metadata"]["labels"]["volbench.org/run"] != "x"
     (server,) = template["spec"]["initContainers"]
@@ -163,14 +178,16 @@ DELETED = {
     "ebs-io2": {"StorageClass volbench-ebs-io2"},
     "efs": {"StorageClass volbench-efs"},
     "fargate-efs": {
-        "PersistentVolume volbench-fargate-efs", "PersistentVolumeClaim volbench/volbench-fargate-efs",
+        "PersistentVolume volbench-fargate-efs",
+        "PersistentVolumeClaim volbench/volbench-fargate-efs",
     },
     "fsx-openzfs": {
-        "StorageClass volbench-fsx-openzfs", "PersistentVolumeClaim volbench/volbench-fsx-openzfs",
+        "StorageClass volbench-fsx-openzfs",
+        "PersistentVolumeClaim volbench/volbench-fsx-openzfs",
     },
     "local-path": {"PersistentVolumeClaim volbench/volbench-local-path"},
     "rook-ceph-rbd": {"CephBlockPool rook-ceph/volbench", "StorageClass volbench-rook-ceph-rbd"},
-}  # fmt: skip
+}
 """All that `kubectl delete -k` of an overlay removes: no namespace, no driver, no results, no other run."""
 
 
@@ -218,8 +235,9 @@ def test_overlays_can_be_composed(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl's kustomize")
 def test_the_runner_s_deletion_leaves_its_results_and_its_rights() -> None:
     assert deleted_with(ROOT / "k8s" / "runner") == {
-        "Job volbench/volbench-runner", "ConfigMap volbench/volbench-runner",
-    }  # fmt: skip
+        "Job volbench/volbench-runner",
+        "ConfigMap volbench/volbench-runner",
+    }
 
 
 def node_helper() -> list[dict[str, Any]]:
@@ -246,8 +264,9 @@ def test_the_nodes_helper_is_apart_from_the_cells_and_has_no_rights_in_the_clust
     (container,) = pod["containers"]
     assert "ports" not in container
     assert {one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one} == {
-        "/var/lib/kubelet/pods", "/dev",
-    }  # fmt: skip
+        "/var/lib/kubelet/pods",
+        "/dev",
+    }
 
 
 def test_an_agent_sees_its_helpers_directory_and_cannot_write_there() -> None:
@@ -256,8 +275,9 @@ def test_an_agent_sees_its_helpers_directory_and_cannot_write_there() -> None:
     mounts = {
         one["name"]: mount
         for one in (*pod["initContainers"], *pod["containers"])
-        for mount in one["volumeMounts"] if mount["name"] == DIRECTORY
-    }  # fmt: skip
+        for mount in one["volumeMounts"]
+        if mount["name"] == DIRECTORY
+    }
     assert mounts == {"agent": {"name": DIRECTORY, "mountPath": "/volbench/node", "readOnly": True}}
     (agent,) = [one for one in pod["containers"] if one["name"] == "agent"]
     assert {"name": VARIABLE, "value": f"/volbench/node/{SOCKET}"} in agent["env"]
@@ -367,7 +387,9 @@ def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:
     (role,) = [one for one in base() if one["kind"] == "Role"]
     granted = {
         (group, resource, verb)
-        for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
         for verb in rule["verbs"]
-    }  # fmt: skip
+    }
     assert granted == {(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs}

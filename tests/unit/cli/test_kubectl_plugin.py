@@ -39,9 +39,13 @@ class Shell:
         installed.symlink_to(self._store / "kubectl-volbench")
         try:
             return subprocess.run(
-                [str(installed), *words], env={"PATH": str(self.bin)}, capture_output=True, text=True, timeout=60,
+                [str(installed), *words],
+                env={"PATH": str(self.bin)},
+                capture_output=True,
+                text=True,
+                timeout=60,
                 check=False,
-            )  # fmt: skip
+            )
         finally:
             installed.unlink()
 

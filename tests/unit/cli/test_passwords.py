@@ -78,9 +78,20 @@ def test_no_password_is_in_the_log(tmp_path: Path) -> None:
     )
     assert refused.returncode == 2
     tried = volbench_process(
-        "run", QUICK, "--yes", "--verbose", "--target", "attach", "--server", "mysql://root@127.0.0.1:1/x",
-        "--option-file", str(options), "--out", str(tmp_path), environment=environment,
-    )  # fmt: skip
+        "run",
+        QUICK,
+        "--yes",
+        "--verbose",
+        "--target",
+        "attach",
+        "--server",
+        "mysql://root@127.0.0.1:1/x",
+        "--option-file",
+        str(options),
+        "--out",
+        str(tmp_path),
+        environment=environment,
+    )
     assert tried.returncode == 3, tried.stderr
     text = log.read_text()
     assert "connect to 127.0.0.1:1 as root" in text

@@ -11,8 +11,8 @@ import typer
 from volbench.cli import console
 from volbench.cli.runs import run as run_command
 from volbench.cli.runs.plan import show_plan
-from volbench.session.caveats import caveats_of, storage_caveats, volumes_share_storage
-from volbench.session.planner import Planned, TargetRequest, make_plan
+from volbench.measure.session.caveats import caveats_of, storage_caveats, volumes_share_storage
+from volbench.measure.session.planner import Planned, TargetRequest, make_plan
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
 
@@ -104,7 +104,7 @@ def test_a_plan_says_which_disk_is_too_small_for_a_cell(
     (tmp_path / "b").mkdir()
     volumes = [f"gp3=emulated:ebs-gp3?dir={tmp_path}/new/a", f"b=path:{tmp_path}/b"]
     free = {"bytes": 10 * 2**30}
-    monkeypatch.setattr("volbench.session.space.free_bytes", lambda _: free["bytes"])
+    monkeypatch.setattr("volbench.measure.session.space.free_bytes", lambda _: free["bytes"])
     plan = make_plan(QUICK, volumes, TargetRequest(target="local"))
     assert not [line for line in caveats_of(plan.run, plan.cost.volume_bytes) if "a cell needs" in line]
     free["bytes"] = 300 * 2**20

@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.cli.volumes import text as volume_text
 from volbench.cli.volumes.faults import FAULTS, parse_fault
+from volbench.core.base import ownership
+from volbench.core.profile.files import profile_names, whole_profile
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.facts import VolumeFacts
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
-from volbench.placement import capabilities
-from volbench.profile.files import profile_names, whole_profile
-from volbench.profile.resolve import resolve
-from volbench.records.facts import VolumeFacts
-from volbench.volume import ownership
-from volbench.volume.emulated import requirements as emulated_needs
-from volbench.volume.probe.figures import expected_figures
-from volbench.volume.probe.judgement import Fall
-from volbench.volume.probe.measurement import Probe
-from volbench.volume.probe.nearest import nearest_profiles
+from volbench.machine.placement import capabilities
+from volbench.machine.volume.emulated import requirements as emulated_needs
+from volbench.machine.volume.probe.figures import expected_figures
+from volbench.machine.volume.probe.judgement import Fall
+from volbench.machine.volume.probe.measurement import Probe
+from volbench.machine.volume.probe.nearest import nearest_profiles
 
 
 def told(*arguments: str) -> str:
@@ -155,10 +155,19 @@ def test_the_help_names_every_fault() -> None:
 
 def probe_of(figures: dict[str, float], **changes: object) -> Probe:
     known: dict[str, object] = {
-        "spec": "path:/mnt/x", "facts": VolumeFacts(path="/mnt/x", filesystem="xfs"), "figures": figures,
-        "fall": None, "direct": True, "file_bytes": 1 << 30, "seconds": 60.0, "operations": 100_000,
-        "moved_bytes": 1 << 30, "unsaturated": (), "uneven": {}, "late_share": None,
-    }  # fmt: skip
+        "spec": "path:/mnt/x",
+        "facts": VolumeFacts(path="/mnt/x", filesystem="xfs"),
+        "figures": figures,
+        "fall": None,
+        "direct": True,
+        "file_bytes": 1 << 30,
+        "seconds": 60.0,
+        "operations": 100_000,
+        "moved_bytes": 1 << 30,
+        "unsaturated": (),
+        "uneven": {},
+        "late_share": None,
+    }
     return Probe(**{**known, **changes})  # type: ignore[arg-type]
 
 

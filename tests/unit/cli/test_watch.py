@@ -12,12 +12,12 @@ from synthetic_run import build_run, two_volumes
 
 from volbench.cli import console
 from volbench.cli.runs.watch import progress_watcher
-from volbench.execute.cell.progress import Progress
-from volbench.execute.run import CellState
-from volbench.plan.cost import estimate
-from volbench.records.cell import CellResult
-from volbench.session.progress import TimeLeft, result_text
-from volbench.store.run_directory import RunDirectory
+from volbench.core.plan.cost import estimate
+from volbench.core.records.cell import CellResult
+from volbench.measure.execute.cell.progress import Progress
+from volbench.measure.execute.run import CellState
+from volbench.measure.session.progress import TimeLeft, result_text
+from volbench.results.store.run_directory import RunDirectory
 
 
 @pytest.fixture

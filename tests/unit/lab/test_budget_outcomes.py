@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from causes.budget_outcomes import TWINS_LAB, LabRun, outcomes
-from volbench.analysis.explain.accounts.time_budget import TimeBudget
+from volbench.results.explain.accounts.time_budget import TimeBudget
 
 
 def run(truth: str, pieces: dict[str, float], *, lab: str = TWINS_LAB, queue_ms: float = 0.0) -> LabRun:

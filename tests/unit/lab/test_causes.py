@@ -20,8 +20,8 @@ from causes.machine import write_rate
 from causes.observed import Finding, Run, accepted_others, by_account, cap_of, run_from, undisturbed
 from causes.proof import Proof, prove
 from causes.runner import INJECTORS
-from volbench.analysis.explain.calibration import CALIBRATION
-from volbench.analysis.explain.causes import CAUSES
+from volbench.results.explain.calibration import CALIBRATION
+from volbench.results.explain.causes import CAUSES
 
 WINDOW = (5.0, 15.0)
 STEP = ((10.0, 15.0),)
@@ -34,27 +34,46 @@ def evidence(counters: Mapping[str, Any], *, phases: Any = STEP, steady: bool = 
         counters=[(float(t), {name: of(t) for name, of in counters.items()}) for t in times],
         phases=(WINDOW,) if steady else phases,
         window_s=WINDOW,
-        series={("client", name): (np.arange(1.0, 16.0), np.array([of(t) for t in range(1, 16)], float))
-                for name, of in series.items()},
+        series={
+            ("client", name): (np.arange(1.0, 16.0), np.array([of(t) for t in range(1, 16)], float))
+            for name, of in series.items()
+        },
         is_steady=steady,
-    )  # fmt: skip
+    )
 
 
 def finding(cause: str, confidence: float = 0.95, checks: str = "all held", **evidence: Any) -> Finding:
     begin = evidence.pop("begin_s", 5.0)
     return Finding(
-        cause=cause, confidence=confidence, share=0.5, window_s=(begin, 15.0), checks=checks,
+        cause=cause,
+        confidence=confidence,
+        share=0.5,
+        window_s=(begin, 15.0),
+        checks=checks,
         evidence={"checks": checks, **evidence},
-    )  # fmt: skip
+    )
 
 
 def run(truth: str | tuple[str, ...], *findings: Finding, family: str = "kernel", **more: Any) -> Run:
     values: dict[str, Any] = {
-        "condition": "c", "family": family, "shape": "step", "number": 1, "lab_seed": 1,
-        "truth": (truth,) if isinstance(truth, str) else truth, "accepted": (), "drawn": {}, "place": "",
-        "wall_s": 20.0, "failure": "", "missing": (), "onset_s": None, "cap_of": "", "measured": {},
-        "findings": findings, **more,
-    }  # fmt: skip
+        "condition": "c",
+        "family": family,
+        "shape": "step",
+        "number": 1,
+        "lab_seed": 1,
+        "truth": (truth,) if isinstance(truth, str) else truth,
+        "accepted": (),
+        "drawn": {},
+        "place": "",
+        "wall_s": 20.0,
+        "failure": "",
+        "missing": (),
+        "onset_s": None,
+        "cap_of": "",
+        "measured": {},
+        "findings": findings,
+        **more,
+    }
     return Run(**values)
 
 
@@ -213,10 +232,17 @@ def test_the_page_shows_what_lab_json_holds() -> None:
         run("none", failure="the server did not start"),
     ]
     data = page.data_of(
-        {"all samples": runs}, load_conditions(),
-        machine={"volbench_version": "1", "commit": "c", "at": "now", "load": "16 to 33", "known_seeds": [1, 9],
-                 "machine": {"cpu_model": "", "cpus": 2, "memory_bytes": 1, "kernel": "6"}},
-    )  # fmt: skip
+        {"all samples": runs},
+        load_conditions(),
+        machine={
+            "volbench_version": "1",
+            "commit": "c",
+            "at": "now",
+            "load": "16 to 33",
+            "known_seeds": [1, 9],
+            "machine": {"cpu_model": "", "cpus": 2, "memory_bytes": 1, "kernel": "6"},
+        },
+    )
     assert "the server did not start" in page.html(data)
     assert "16 to 33" in page.html(data)
     assert "Verdicts of seeds 1, 9 were known" in page.html(data)

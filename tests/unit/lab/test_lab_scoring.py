@@ -166,12 +166,14 @@ def test_an_interval_holds_what_lies_in_it_and_a_refusal_is_counted() -> None:
     runs = [
         run("burst", burst, truths={"exhausted_after_s": 3.0}, forecast={"after_s": 2.8, "earliest_s": 2.5}),
         run(
-            "burst", burst, truths={"exhausted_after_s": 3.0},
+            "burst",
+            burst,
+            truths={"exhausted_after_s": 3.0},
             forecast={"after_s": 2.0, "earliest_s": 1.5, "latest_s": 2.5},
         ),
         run("burst", burst, truths={"exhausted_after_s": 3.0}),
         run("burst+stall", PAIR, truths={"exhausted_after_s": 3.0}),
-    ]  # fmt: skip
+    ]
     assert intervals.of_forecasts(runs) == intervals.Held(held=1, of=2, refused=1)
 
 
@@ -237,9 +239,11 @@ def test_the_page_shows_every_run_and_every_bar() -> None:
         run("cpu-client", ("cpu.client_saturated",), invalid_reasons=("the client was CPU-bound",)),
     ]
     machine = {
-        "at": "2026-01-01T00:00:00Z", "volbench_version": "0", "commit": "c",
+        "at": "2026-01-01T00:00:00Z",
+        "volbench_version": "0",
+        "commit": "c",
         "machine": {"cpu_model": "x", "cpus": 2, "memory_bytes": 1 << 30, "kernel": "6.1"},
-    }  # fmt: skip
+    }
     pair = {"step": "load", "measured_on": "ebs-gp2", "predicted_on": "ebs-io2", "tps": 9.0, "predicted_tps": 8.0}
     data = page.data_of(
         {"test": runs},

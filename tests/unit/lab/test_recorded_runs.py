@@ -47,7 +47,11 @@ def test_an_acquittal_is_false_where_a_cause_of_storage_was_made(tmp_path: Path)
     assert guilty["volume_is_cause"]["recordings"] == 1
     assert guilty["volume_is_cause"]["falsely_acquitted"] == []
     assert innocent["volume_is_cause"] == {
-        "readings": 0, "falsely_acquitted_readings": 0, "readings_with_a_cause": 0, "recordings": 0,
-        "falsely_acquitted": [], "at_most": None,
-    }  # fmt: skip
+        "readings": 0,
+        "falsely_acquitted_readings": 0,
+        "readings_with_a_cause": 0,
+        "recordings": 0,
+        "falsely_acquitted": [],
+        "at_most": None,
+    }
     assert guilty["confidence"]["true"] > innocent["confidence"]["true"]

@@ -23,10 +23,10 @@ from recordings.score import (
     outcomes,
     recording_of,
 )
-from volbench.analysis.explain.calibration import RECORDINGS
-from volbench.analysis.recorded.directory import explain_recorded
-from volbench.analysis.recorded.iostat import parse_iostat
-from volbench.analysis.recorded.sar import merged_by_device, parse_sar
+from volbench.results.explain.calibration import RECORDINGS
+from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.recorded.iostat import parse_iostat
+from volbench.results.recorded.sar import merged_by_device, parse_sar
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
 LAB_FIXTURES = FIXTURES.with_name("lab-recordings")

@@ -14,10 +14,10 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from volbench.errors import EnvironmentLacks, UsageError
+from volbench.measure.sample.interface import Reading
 from volbench.observe.exposition import ObservationCollector
 from volbench.observe.listening import parse_listen, serve
 from volbench.observe.observer import Now
-from volbench.sample.interface import Reading
 
 DASHBOARD = Path(__file__).parents[3] / "docs/grafana/volbench-observe.json"
 DISK = {"reads": 10, "read_sectors": 2048, "read_ms": 1500, "in_flight": 3, "writes": 7}
@@ -67,8 +67,10 @@ def test_what_is_not_known_now_is_absent() -> None:
     assert ("volbench_statement_latency_seconds", "0.99") not in found, "it is of long ago"
     nothing = samples({}, Now())
     assert {name for name, _ in nothing} == {
-        "volbench_incidents_total", "volbench_incident", "volbench_suspicion_info",
-    }  # fmt: skip
+        "volbench_incidents_total",
+        "volbench_incident",
+        "volbench_suspicion_info",
+    }
 
 
 @pytest.fixture

@@ -11,19 +11,24 @@ import mysql.connector
 import pytest
 from mysql.connector import errorcode
 
+from volbench.core.records.facts import ServerFacts
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.observe import server as asked
 from volbench.observe.place import find_place, find_process
 from volbench.observe.server import ObservedServer, is_this_machine, listening_process
-from volbench.records.facts import ServerFacts
 
 
 def server(**changes: Any) -> ObservedServer:
     said = {
-        "address": "unix:/run/s", "local": True, "peer_pid": None, "hostname": "db1", "port": 3306,
-        "datadir": "/var/lib/mysql/", "pid_file": "/var/lib/mysql/db1.pid",
+        "address": "unix:/run/s",
+        "local": True,
+        "peer_pid": None,
+        "hostname": "db1",
+        "port": 3306,
+        "datadir": "/var/lib/mysql/",
+        "pid_file": "/var/lib/mysql/db1.pid",
         "facts": ServerFacts(flavor="mysql", version="8.4.0"),
-    }  # fmt: skip
+    }
     return ObservedServer(**{**said, **changes})
 
 

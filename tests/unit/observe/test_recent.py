@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from synthetic_observation import build
 
+from volbench.core.records.series import SeriesRow
+from volbench.measure.sample.interface import Reading, Values
+from volbench.measure.sample.raw import Tick
 from volbench.observe.recent import Readings, Window, trigger_values
 from volbench.observe.report import report_of
-from volbench.records.series import SeriesRow
-from volbench.sample.interface import Reading, Values
-from volbench.sample.raw import Tick
 
 
 def tick(number: int, **read: Values) -> Tick:

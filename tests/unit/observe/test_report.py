@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
+from volbench.core.records.facts import VolumeFacts
 from volbench.errors import RunUnreadable, UsageError
 from volbench.observe.markdown import headlines, markdown
 from volbench.observe.model import OBSERVATION_FILE
 from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
 from volbench.observe.ring import segments_in
-from volbench.records.facts import VolumeFacts
 
 STALL = range(61, 65)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from ring_records import records_of
 
+from volbench.measure.sample.interface import Presence, Reading
+from volbench.measure.sample.raw import SourcePresence, Tick
 from volbench.observe.ring import (
     KeptIncidents,
     RingLimits,
@@ -20,8 +22,6 @@ from volbench.observe.ring import (
     RingWriter,
     segments_in,
 )
-from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import SourcePresence, Tick
 
 
 class Clock:
@@ -114,7 +114,7 @@ def test_what_a_killed_process_wrote_is_readable(tmp_path: Path) -> None:
         import itertools
         from pathlib import Path
         from volbench.observe.ring import RingLimits, RingWriter
-        from volbench.sample.interface import Presence, Reading
+        from volbench.measure.sample.interface import Presence, Reading
         tick = 0
         ring = RingWriter(Path({str(tmp_path / "ring")!r}), RingLimits(bytes_max=200_000, keep_s=1e9), lambda: tick)
         ring.header(interval_s=1.0, zero_monotonic_ns=5)

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
+from volbench.core.records.series import SeriesRow
+from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.server.digests import TEXT, StatementDigests
 from volbench.observe.statements import StatementRates, count_text, textless_note
-from volbench.records.series import SeriesRow
-from volbench.sample.interface import Reading
-from volbench.sample.server.digests import TEXT, StatementDigests
 
 PS = "performance_schema"
 

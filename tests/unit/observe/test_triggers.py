@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from volbench.core.records.facts import ServerFacts
 from volbench.errors import EXIT_USAGE, EnvironmentLacks, UsageError
 from volbench.observe.observer import refuse_unknowable
 from volbench.observe.recent import StallClock
 from volbench.observe.triggers import METRICS, Fired, TriggerState, parse_trigger
-from volbench.records.facts import ServerFacts
 
 
 @pytest.mark.parametrize(

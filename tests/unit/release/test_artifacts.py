@@ -51,8 +51,10 @@ def test_two_builds_are_equal_byte_for_byte(release: Path, tmp_path: Path) -> No
     other = built(tmp_path / "two", TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="7", SOURCE_DATE_EPOCH="1")
     assert other == {file.name: file.read_bytes() for file in release.iterdir()}
     assert sorted(other) == [
-        "SHA256SUMS", f"volbench-{__version__}-py3-none-any.whl", f"volbench-{__version__}.tar.gz",
-    ]  # fmt: skip
+        "SHA256SUMS",
+        f"volbench-{__version__}-py3-none-any.whl",
+        f"volbench-{__version__}.tar.gz",
+    ]
 
 
 def test_the_source_archive_makes_the_same_wheel(release: Path, tmp_path: Path) -> None:
@@ -125,8 +127,12 @@ def test_checksums_that_cannot_be_read_are_a_mistake(tmp_path: Path, content: st
 
 def test_checksums_are_those_of_sha256sum(release: Path) -> None:
     done = subprocess.run(
-        ["sha256sum", "--check", "--strict", artifacts.CHECKSUMS], cwd=release, check=False, timeout=60,
-        capture_output=True, text=True,
-    )  # fmt: skip
+        ["sha256sum", "--check", "--strict", artifacts.CHECKSUMS],
+        cwd=release,
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(": OK") == 2

@@ -38,8 +38,10 @@ def test_actionlint_has_nothing_to_say(tmp_path: Path) -> None:
     program = tmp_path / "actionlint"
     subprocess.run(
         [go(), "build", "-mod=readonly", "-trimpath", "-o", program, "github.com/rhysd/actionlint/cmd/actionlint"],
-        cwd=ACTIONLINT, check=True, timeout=BUILD_S_MAX,
-    )  # fmt: skip
+        cwd=ACTIONLINT,
+        check=True,
+        timeout=BUILD_S_MAX,
+    )
     faulty = tmp_path / "faulty.yml"
     faulty.write_text(
         "on: push\njobs: {x: {runs-on: ubuntu-24.04, steps: [{run: 'echo ${{ github.refname }}'}]}}\n"

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from synthetic_run import build_run, two_volumes
 
-from volbench.analysis.gate.language import EXAMPLES
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.report import Report
+from volbench.core.records.validation.result import CheckRow
+from volbench.core.suite.validation import LoadedPlan, check_validation_plan
 from volbench.errors import UsageError
-from volbench.records.goals.gate import Decision
-from volbench.records.report import Report
-from volbench.records.validation.result import CheckRow
-from volbench.report.build import build_report
-from volbench.suite.validation import LoadedPlan, check_validation_plan
+from volbench.results.gate.language import EXAMPLES
+from volbench.results.report.build import build_report
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
 from volbench.validation.dry_run import planned_statements
 
@@ -47,8 +47,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_a_check_decides_the_condition_of_its_name() -> None:
     assert decided(plan("checksums equal"), (check("go"),)) == (
-        "go", "all 1 checks hold; all 1 conditions hold",
-    )  # fmt: skip
+        "go",
+        "all 1 checks hold; all 1 conditions hold",
+    )
     decision, reason = decided(plan("checksums equal"), (check("no-go"),))
     assert (decision, "conditions fail: checksums equal" in reason) == ("no-go", True)
 
@@ -117,10 +118,29 @@ def test_any_policy_is_refused_with_its_line_or_decided_no_better_than_its_check
 
 
 KEYS = (
-    "schema", "name", "source", "candidate", "schemas", "data", "queries", "settings", "replay", "capacity", "move",
-    "runs", "volume", "confidence", "policy", "host", "socket", "slow_log", "limit", "window", "speed",
+    "schema",
+    "name",
+    "source",
+    "candidate",
+    "schemas",
+    "data",
+    "queries",
+    "settings",
+    "replay",
+    "capacity",
+    "move",
+    "runs",
+    "volume",
+    "confidence",
+    "policy",
+    "host",
+    "socket",
+    "slow_log",
+    "limit",
+    "window",
+    "speed",
     "disposable",
-)  # fmt: skip
+)
 SCALARS = some.sampled_from((1, 0, -1, "20ms", "4h", "x", "", True, None, 1e308, "100MiB"))
 VALUES = some.recursive(
     SCALARS,

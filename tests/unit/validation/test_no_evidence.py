@@ -10,11 +10,17 @@ from typing import get_args
 import pytest
 
 import volbench
-from volbench.errors import Refused, StepFailed
-from volbench.records.goals.capacity import CapacityPlan
-from volbench.records.validation.capture import Capture, CapturedClass
-from volbench.records.validation.plan import BurstPlan, GrowthPlan, MovePlan, QueriesPlan, ReplayPlan, ReplicaPlan
-from volbench.records.validation.result import (
+from volbench.core.records.goals.capacity import CapacityPlan
+from volbench.core.records.validation.capture import Capture, CapturedClass
+from volbench.core.records.validation.plan import (
+    BurstPlan,
+    GrowthPlan,
+    MovePlan,
+    QueriesPlan,
+    ReplayPlan,
+    ReplicaPlan,
+)
+from volbench.core.records.validation.result import (
     BurstOutlook,
     CheckName,
     CheckRow,
@@ -23,6 +29,7 @@ from volbench.records.validation.result import (
     ReplayClass,
     Replayed,
 )
+from volbench.errors import Refused, StepFailed
 from volbench.validation.catalog.accounts import Logins, accounts_check
 from volbench.validation.catalog.objects import Inventory
 from volbench.validation.checks import checksums_check, definers_check, objects_check, query_checks
@@ -44,10 +51,18 @@ from volbench.validation.source.upgrade import upgrade_row
 from volbench.validation.verdict import decide_check
 
 EMPTY: Inventory = {
-    "schema": {"shop": {}}, "table": {}, "column": {}, "index": {}, "trigger": {}, "routine": {}, "event": {},
-    "view": {}, "time zone": {"UTC": {}}, "account": {"'app'@'%'": {}},
+    "schema": {"shop": {}},
+    "table": {},
+    "column": {},
+    "index": {},
+    "trigger": {},
+    "routine": {},
+    "event": {},
+    "view": {},
+    "time zone": {"UTC": {}},
+    "account": {"'app'@'%'": {}},
     "grant everywhere": {"'app'@'%'.SELECT": {}},
-}  # fmt: skip
+}
 NO_COLUMNS = "1146 (42S02): Table 'shop.t' doesn't exist"
 
 
@@ -86,35 +101,73 @@ def failing(source: str, candidate: str) -> dict[str, CheckRow]:
 
 def replayed(**changed: object) -> Replayed:
     values = {
-        "statements": 100, "sent": 100, "excluded": {}, "log_s": 60.0, "speed": 1.0, "planned_s": 60.0,
-        "duration_s": 60.0, "peak_per_s": 5, "connections": 1, "shared_connections": 0, "second_resolution": False,
-        "writes": False, "late": 0, "late_share": 0.0, "client_cpu_share": 0.1, "errors": {}, "classes": (),
-    }  # fmt: skip
+        "statements": 100,
+        "sent": 100,
+        "excluded": {},
+        "log_s": 60.0,
+        "speed": 1.0,
+        "planned_s": 60.0,
+        "duration_s": 60.0,
+        "peak_per_s": 5,
+        "connections": 1,
+        "shared_connections": 0,
+        "second_resolution": False,
+        "writes": False,
+        "late": 0,
+        "late_share": 0.0,
+        "client_cpu_share": 0.1,
+        "errors": {},
+        "classes": (),
+    }
     return Replayed.model_validate(values | changed)
 
 
 def failed_class(statements: int = 100) -> ReplayClass:
     return ReplayClass(
-        fingerprint="select ?", statements=statements, errors=statements, logged_ms_p50=1.0, logged_ms_p95=1.0,
-        service_ms_p50=None, service_ms_p95=None, response_ms_p50=None, response_ms_p95=None,
-    )  # fmt: skip
+        fingerprint="select ?",
+        statements=statements,
+        errors=statements,
+        logged_ms_p50=1.0,
+        logged_ms_p95=1.0,
+        service_ms_p50=None,
+        service_ms_p95=None,
+        response_ms_p50=None,
+        response_ms_p95=None,
+    )
 
 
 def outlook(**changed: object) -> BurstOutlook:
     values = {
-        "volume": "ebs-gp2", "counted_by": "a test", "iops": 0.0, "iops_low": 0.0, "iops_high": 0.0,
-        "read_share": 0.0, "bucket": "volume.credits", "runway_s": None, "runway_s_low": None,
-        "runway_s_high": None, "served_share": 1.0, "served_share_low": 1.0, "served_share_high": 1.0,
+        "volume": "ebs-gp2",
+        "counted_by": "a test",
+        "iops": 0.0,
+        "iops_low": 0.0,
+        "iops_high": 0.0,
+        "read_share": 0.0,
+        "bucket": "volume.credits",
+        "runway_s": None,
+        "runway_s_low": None,
+        "runway_s_high": None,
+        "served_share": 1.0,
+        "served_share_low": 1.0,
+        "served_share_high": 1.0,
         "served_share_after": None,
-    }  # fmt: skip
+    }
     return BurstOutlook.model_validate(values | changed)
 
 
 def growth(size_bytes: int) -> CheckRow:
     grown = GrowthOutlook(
-        size_bytes=size_bytes, used_bytes=0, data_per_day=0, data_per_day_low=0, data_per_day_high=0,
-        binlog_bytes=0, full_s=None, full_s_low=None, full_s_high=None,
-    )  # fmt: skip
+        size_bytes=size_bytes,
+        used_bytes=0,
+        data_per_day=0,
+        data_per_day_low=0,
+        data_per_day_high=0,
+        binlog_bytes=0,
+        full_s=None,
+        full_s_low=None,
+        full_s_high=None,
+    )
     captures = [a_capture(f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3)]
     plan = GrowthPlan(volume="ebs-gp3?size=1GiB", captures=("a", "b", "c"))
     return growth_check(grown, captures, plan)
@@ -122,17 +175,37 @@ def growth(size_bytes: int) -> CheckRow:
 
 def a_capture(started_at: str, *classes: CapturedClass, masked: bool = False) -> Capture:
     return Capture(
-        flavor="mysql", version="8.4.0", started_at=started_at, seconds=60, statements_per_s=1,
-        threads_running_max=1, unclassified=0, masked=masked, files={}, binlog_bytes=0, classes=classes,
-    )  # fmt: skip
+        flavor="mysql",
+        version="8.4.0",
+        started_at=started_at,
+        seconds=60,
+        statements_per_s=1,
+        threads_running_max=1,
+        unclassified=0,
+        masked=masked,
+        files={},
+        binlog_bytes=0,
+        classes=classes,
+    )
 
 
 def move(source_bytes: int) -> CheckRow:
     estimate = MoveEstimate(
-        tools="mysqldump and mysql", run_id="r", volume="v", cells=5, measured_bytes=1, source_bytes=source_bytes,
-        dump_s=0, copy_s=0, restore_s=0, checks_s=0, total_s=0, total_s_low=0, total_s_high=0,
+        tools="mysqldump and mysql",
+        run_id="r",
+        volume="v",
+        cells=5,
+        measured_bytes=1,
+        source_bytes=source_bytes,
+        dump_s=0,
+        copy_s=0,
+        restore_s=0,
+        checks_s=0,
+        total_s=0,
+        total_s_low=0,
+        total_s_high=0,
         dominated_by="the dump",
-    )  # fmt: skip
+    )
     return move_check([estimate], MovePlan.model_validate({"window": "4h"}), {})
 
 
@@ -315,9 +388,12 @@ class FailsLater(Answers):
 
 
 @pytest.mark.parametrize(
-    ("error", "decision"), [("3024 (HY000): maximum statement execution time exceeded", "undecided"),
-                            ("1054 (42S22): Unknown column", "no-go")],
-)  # fmt: skip
+    ("error", "decision"),
+    [
+        ("3024 (HY000): maximum statement execution time exceeded", "undecided"),
+        ("1054 (42S22): Unknown column", "no-go"),
+    ],
+)
 def test_an_error_of_a_later_execution_counts_as_one_of_the_first(error: str, decision: str) -> None:
     [one] = compared(Answers([(1,)]), FailsLater(error), a_class())
     assert one.result == "error on the candidate"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hostile_user import shared_place
 
-from volbench.engine.connection import Account
+from volbench.machine.engine.connection import Account
 from volbench.validation.toolkit import InstalledProgram
 
 IS_ROOT = os.geteuid() == 0

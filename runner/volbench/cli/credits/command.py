@@ -8,22 +8,22 @@ from typing import Annotated
 
 import typer
 
-from volbench.analysis.credits.answer import INSTANCE, Answer, Question, answer, has_parameter
-from volbench.analysis.credits.dump import Dump
-from volbench.analysis.credits.history import Assumed, History
-from volbench.analysis.credits.limits import limits_of, read_latency_s
-from volbench.analysis.credits.prices import load_prices
-from volbench.analysis.credits.sizing import size_parameter
-from volbench.analysis.credits.sources import read_history
-from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, constant
-from volbench.analysis.recorded.window import DayWindow, parse_window
 from volbench.cli import console, options
-from volbench.cli.credits.data import answer_data
-from volbench.cli.credits.plot import text_plot, write_html
-from volbench.cli.credits.text import sentences
+from volbench.core.profile.limits import limits_of, read_latency_s
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.errors import UsageError
-from volbench.profile.resolve import resolve
-from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
+from volbench.results.credits.answer import INSTANCE, Answer, Question, answer, has_parameter
+from volbench.results.credits.dump import Dump
+from volbench.results.credits.history import Assumed, History
+from volbench.results.credits.prices import load_prices
+from volbench.results.credits.sizing import size_parameter
+from volbench.results.credits.sources import read_history
+from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, constant
+from volbench.results.recorded.window import DayWindow, parse_window
+from volbench.results.report.credits.data import answer_data
+from volbench.results.report.credits.plot import text_plot, write_html
+from volbench.results.report.credits.text import sentences
 
 HistorySource = Annotated[
     Path | None,

@@ -10,18 +10,18 @@ import typer
 from rich.progress import Progress
 
 from volbench.cli import console, options
-from volbench.engine.attached import account_of
-from volbench.engine.connection import write_private
+from volbench.core.records.base import parse_duration_s
 from volbench.errors import Refused, UsageError
-from volbench.placement.attach import parse_dsn
-from volbench.records.base import parse_duration_s
+from volbench.machine.engine.attached import account_of
+from volbench.machine.engine.connection import write_private
+from volbench.machine.placement.attach import parse_dsn
+from volbench.measure.workload.replay.logged_statement import LoggedStatement
+from volbench.measure.workload.replay.slowlog import slow_log
 from volbench.validation.capture.digests import SECONDS_MAX, STATEMENT_S
 from volbench.validation.capture.digests import capture as take
 from volbench.validation.capture.mask import masked
 from volbench.validation.source.privileged import TO_CAPTURE, refuse_privileged
 from volbench.validation.source.server import read_only
-from volbench.workload.replay.logged_statement import LoggedStatement
-from volbench.workload.replay.slowlog import slow_log
 
 
 def capture(

@@ -10,19 +10,19 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
+from volbench.core.suite.validation import load_validation_plan
 from volbench.errors import Refused, StepFailed
-from volbench.report.build import build_report
-from volbench.report.formats.validation import (
+from volbench.results.gate.gate import EXIT_CODES
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.validation import (
     validation_html,
     validation_junit,
     validation_markdown,
     validation_text,
 )
-from volbench.store.files import write_atomically
-from volbench.store.run_directory import RunDirectory
-from volbench.suite.validation import load_validation_plan
+from volbench.results.store.files import write_atomically
+from volbench.results.store.run_directory import RunDirectory
 from volbench.validation.capture.mask import redact_error
 from volbench.validation.dry_run import planned_statements
 from volbench.validation.forecast.move import RunCells

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from volbench.analysis.recorded.after import add_recorded
 from volbench.cli import console, options
-from volbench.store.run_directory import RunDirectory
+from volbench.results.recorded.after import add_recorded
+from volbench.results.store.run_directory import RunDirectory
 
 
 def add(

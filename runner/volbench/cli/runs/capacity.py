@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from volbench.analysis.capacity import capacities
 from volbench.cli import console, options
 from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
+from volbench.core.records.goals.capacity import CapacityRow, Objective, Percentile
+from volbench.core.suite.capacity import capacity_suite
+from volbench.core.suite.load import check_suite, read_file
+from volbench.core.suite.own_files import with_absolute_paths
 from volbench.errors import UsageError
-from volbench.records.goals.capacity import CapacityRow, Objective, Percentile
-from volbench.report.build import build_report
-from volbench.report.formats.capacity import capacity_text
-from volbench.session.capacity_search import search
-from volbench.session.planner import SuiteSource, TargetRequest, plan_suite
-from volbench.session.runner import Invocation, create, execute
-from volbench.suite.capacity import capacity_suite
-from volbench.suite.load import check_suite, read_file
-from volbench.suite.own_files import with_absolute_paths
+from volbench.measure.session.capacity_search import search
+from volbench.measure.session.planner import SuiteSource, TargetRequest, plan_suite
+from volbench.measure.session.runner import Invocation, create, execute
+from volbench.results.compare.capacity import capacities
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.capacity import capacity_text
 
 
 def capacity(

@@ -9,20 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from volbench.analysis.explain.accounts.per_transaction import TITLES
-from volbench.analysis.explain.accounts.what_if import other_volume
-from volbench.analysis.explain.rules.acquittal import NONE
-from volbench.analysis.explain.run import explain_run
-from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
-from volbench.analysis.explain.wording import number, percent
-from volbench.analysis.recorded.directory import explain_recorded
-from volbench.analysis.recorded.window import clock_text, parse_window
 from volbench.cli import console, options
+from volbench.core.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.errors import UsageError
-from volbench.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
-from volbench.store.loaded_run import load_run
-from volbench.store.run_directory import RunDirectory
-from volbench.store.run_names import run_path
+from volbench.results.explain.accounts.per_transaction import TITLES
+from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.rules.acquittal import NONE
+from volbench.results.explain.run import explain_run
+from volbench.results.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
+from volbench.results.explain.wording import number, percent
+from volbench.results.recorded.window import clock_text, parse_window
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
+from volbench.results.store.run_names import run_path
 
 ASSOCIATIONS_SHOWN = 5
 QUERIES_SHOWN = 5

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from volbench.analysis.gate.gate import EXIT_CODES, gate_report
 from volbench.cli import console, options
-from volbench.report.build import build_report
-from volbench.report.formats.gate import GateFormat, render_gate
-from volbench.store.run_directory import RunDirectory
-from volbench.suite.policy import load_policy
+from volbench.core.suite.policy import load_policy
+from volbench.results.gate.gate import EXIT_CODES, gate_report
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.gate import GateFormat, render_gate
+from volbench.results.store.run_directory import RunDirectory
 
 
 def gate(

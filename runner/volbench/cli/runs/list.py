@@ -7,10 +7,10 @@ from pathlib import Path
 
 from volbench.cli import console, options
 from volbench.cli.tables import aligned
+from volbench.core.records.report import REPORT_SCHEMA, Report
 from volbench.errors import EnvironmentLacks, RunUnreadable
-from volbench.records.report import REPORT_SCHEMA, Report
-from volbench.store.files import read_record
-from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.results.store.files import read_record
+from volbench.results.store.run_directory import RunDirectory, find_runs
 
 REPORT_FILE = "report.json"
 
@@ -46,10 +46,16 @@ def list_runs(results: options.Results = Path("results"), json: options.Json = F
         console.say(f"no runs below {results}")
         return
     rows = [
-        (run.run, run.suite, run.target, ", ".join(run.volumes), f"{run.cells_done} of {run.cells_planned}",
-         (run.verdict or "no report").replace("_", " "))
+        (
+            run.run,
+            run.suite,
+            run.target,
+            ", ".join(run.volumes),
+            f"{run.cells_done} of {run.cells_planned}",
+            (run.verdict or "no report").replace("_", " "),
+        )
         for run in listed
-    ]  # fmt: skip
+    ]
     for line in aligned(("run", "suite", "target", "volumes", "cells", "verdict"), rows):
         console.out.print(line, markup=False)
 

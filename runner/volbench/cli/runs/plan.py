@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from volbench.analysis.credits.prices import load_prices
-from volbench.base.text import duration, size
 from volbench.cli import console, options
-from volbench.plan.cost import replacements_max
-from volbench.plan.describe import sweep_lines
-from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord
-from volbench.session.caveats import caveats_of, node_lines, too_few_repeats
-from volbench.session.planner import Planned, TargetRequest, make_plan, until_settings
-from volbench.session.price import nodes_at_once, price_line, price_run
-from volbench.session.space import free_space_text
-from volbench.suite.model import FULL_SCALE
+from volbench.core.base.text import duration, size
+from volbench.core.plan.cost import replacements_max
+from volbench.core.plan.describe import sweep_lines
+from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord
+from volbench.core.suite.model import FULL_SCALE
+from volbench.measure.session.caveats import caveats_of, node_lines, too_few_repeats
+from volbench.measure.session.planner import Planned, TargetRequest, make_plan, until_settings
+from volbench.measure.session.price import nodes_at_once, price_line, price_run
+from volbench.measure.session.space import free_space_text
+from volbench.results.credits.prices import load_prices
 
 
 def plan(
@@ -106,9 +106,9 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
     spec = run.suite.forecast
     if spec is None:
         return
-    from volbench.analysis.credits.expected import expected  # noqa: PLC0415 - most suites forecast nothing: numpy
-    from volbench.report.rows.forecast import forecast_lines  # noqa: PLC0415
-    from volbench.report.rows.prediction import prediction_lines  # noqa: PLC0415
+    from volbench.results.credits.expected import expected  # noqa: PLC0415 - most suites forecast nothing: numpy
+    from volbench.results.report.rows.forecast import forecast_lines  # noqa: PLC0415
+    from volbench.results.report.rows.prediction import prediction_lines  # noqa: PLC0415
 
     yield from prediction_lines(spec)
     for volume in run.volumes:

@@ -10,8 +10,8 @@ import typer
 
 from volbench.cli import console, options
 from volbench.cli.tables import TableFormat, table_text
-from volbench.store.query import query as run_query
-from volbench.store.run_directory import find_runs
+from volbench.results.store.query import query as run_query
+from volbench.results.store.run_directory import find_runs
 
 
 def query(

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from volbench.analysis.explain.accounts.what_if import other_volume
 from volbench.cli import console, options
-from volbench.report.build import build_report
-from volbench.report.cross_run import compare_runs
-from volbench.report.formats.terminal import comparison_line
-from volbench.report.render import render, write_reports
-from volbench.report.rows.verdict.comparisons import comparison_rows
-from volbench.store.run_directory import RunDirectory
+from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.report.build import build_report
+from volbench.results.report.cross_run import compare_runs
+from volbench.results.report.formats.terminal import comparison_line
+from volbench.results.report.render import render, write_reports
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.store.run_directory import RunDirectory
 
 Format = Literal["html", "md", "json", "junit", "csv"]
 

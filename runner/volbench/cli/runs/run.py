@@ -8,27 +8,27 @@ from pathlib import Path
 
 import typer
 
-from volbench.analysis.credits.prices import load_prices
-from volbench.base.text import ignore_messages
 from volbench.cli import console, options
 from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
+from volbench.core.base.text import ignore_messages
+from volbench.core.records.base import Scalar
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.report import Report
 from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
-from volbench.execute.completion import is_finished
-from volbench.placement.attach import attach_of
-from volbench.records.base import Scalar
-from volbench.records.cell import AttachSpec
-from volbench.records.report import Report
-from volbench.report.formats.terminal import summary_lines
-from volbench.session.caveats import storage_caveats, volumes_share_storage
-from volbench.session.copies import copied
-from volbench.session.own_data import restore_dataset
-from volbench.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
-from volbench.session.price import check_cost, price_run
-from volbench.session.runner import Invocation, create, execute, reports_of
-from volbench.session.targets import changed_options
-from volbench.store.bucket import Bucket
-from volbench.store.run_directory import RunDirectory
+from volbench.machine.placement.attach import attach_of
+from volbench.measure.execute.completion import is_finished
+from volbench.measure.session.caveats import storage_caveats, volumes_share_storage
+from volbench.measure.session.copies import copied
+from volbench.measure.session.own_data import restore_dataset
+from volbench.measure.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.measure.session.price import check_cost, price_run
+from volbench.measure.session.runner import Invocation, create, execute, reports_of
+from volbench.measure.session.targets import changed_options
+from volbench.results.credits.prices import load_prices
+from volbench.results.report.formats.terminal import summary_lines
+from volbench.results.store.bucket import Bucket
+from volbench.results.store.run_directory import RunDirectory
 
 
 def run(
@@ -51,13 +51,19 @@ def run(
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
     if detach:
-        from volbench.cli.k8s_runner import submit  # noqa: PLC0415 - it runs what this module has
+        from volbench.cli.cluster.k8s_runner import submit  # noqa: PLC0415 - it runs what this module has
 
         _check_detached(target, {"--server": server, "--budget": budget, "--json": json})
         submit(
-            suite, volume, settings=until_settings(until, settings), tools=tools, target_option=target_option,
-            yes=yes, results_to=results_to, cost_max=cost_max,
-        )  # fmt: skip
+            suite,
+            volume,
+            settings=until_settings(until, settings),
+            tools=tools,
+            target_option=target_option,
+            yes=yes,
+            results_to=results_to,
+            cost_max=cost_max,
+        )
         return
     bucket = Bucket(results_to) if results_to else None
     budget_s = budget_seconds(budget, until)
@@ -98,9 +104,11 @@ def _check_detached(target: str, settings: Mapping[str, object]) -> None:
     """Raise UsageError for what a run without this machine cannot be."""
     if target != "kubernetes":
         raise UsageError(
-            "--detach needs a cluster that runs the orchestrator", where="--detach", evidence=f"--target {target}",
+            "--detach needs a cluster that runs the orchestrator",
+            where="--detach",
+            evidence=f"--target {target}",
             next_step="add --target kubernetes, or leave --detach out",
-        )  # fmt: skip
+        )
     for option in (name for name, value in settings.items() if value):
         raise UsageError(
             f"{option} and --detach contradict each other", where="--detach", next_step=f"leave {option} out"
@@ -132,9 +140,12 @@ def resume(
 ) -> None:
     """Continue a run after an interruption; completed cells are not repeated."""
     report = resume_run(
-        RunDirectory.open(path), bucket=Bucket(results_to) if results_to else None, json=json,
-        option_files=tuple(option_file), target_options=tuple(target_option),
-    )  # fmt: skip
+        RunDirectory.open(path),
+        bucket=Bucket(results_to) if results_to else None,
+        json=json,
+        option_files=tuple(option_file),
+        target_options=tuple(target_option),
+    )
     _exit_if_undecided(report)
 
 
@@ -176,9 +187,13 @@ def run_cells(
     """
     with progress_watcher(directory, json=json) as watch:
         invocation = Invocation(
-            attached=attached, watch=watch, say=ignore_messages if json else console.say, bucket=bucket,
-            target_options=target_options, budget_s=budget_s,
-        )  # fmt: skip
+            attached=attached,
+            watch=watch,
+            say=ignore_messages if json else console.say,
+            bucket=bucket,
+            target_options=target_options,
+            budget_s=budget_s,
+        )
         ended = execute(directory, invocation)
     _show_report(ended.report, ended.files, json=json)
     command = shlex.join(["volbench", "resume", str(directory.path)])

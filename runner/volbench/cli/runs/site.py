@@ -9,8 +9,8 @@ import typer
 
 from volbench.cli import console, options
 from volbench.errors import EXIT_NO_GO
-from volbench.site.build import JUNIT_FILE, build_site
-from volbench.site.history import RECENT_RUNS
+from volbench.results.site.build import JUNIT_FILE, build_site
+from volbench.results.site.history import RECENT_RUNS
 
 
 def site(

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from rich.markup import escape
 
 from volbench.cli import console
-from volbench.execute.run import CellState
-from volbench.session.progress import ProgressLines
-from volbench.store.run_directory import RunDirectory
+from volbench.measure.execute.run import CellState
+from volbench.measure.session.progress import ProgressLines
+from volbench.results.store.run_directory import RunDirectory
 
 
 @contextmanager

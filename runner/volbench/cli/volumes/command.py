@@ -12,15 +12,14 @@ import typer
 from volbench.cli import console, options
 from volbench.cli.volumes import text as volume_text
 from volbench.cli.volumes.faults import parse_fault
+from volbench.core.base import ownership
+from volbench.core.profile.files import INSTANCES, load_profile, profile_names, whole_profile
+from volbench.core.profile.resolve import resolve
+from volbench.core.profile.spec import parse_volume
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.placement.capabilities import find_program
-from volbench.profile.files import INSTANCES, load_profile, profile_names, whole_profile
-from volbench.profile.resolve import resolve
-from volbench.profile.spec import parse_volume
-from volbench.store.files import write_atomically
-from volbench.volume import ownership
-from volbench.volume.emulated.control import ask
-from volbench.volume.emulated.discovery import (
+from volbench.machine.placement.capabilities import find_program
+from volbench.machine.volume.emulated.control import ask
+from volbench.machine.volume.emulated.discovery import (
     DEFAULT_DIRECTORY,
     clear_machine,
     find_volume,
@@ -28,11 +27,12 @@ from volbench.volume.emulated.discovery import (
     remove_volume,
     stop_volume,
 )
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.volume.factory import make_volume
-from volbench.volume.probe.fit import check_destination, fitted_profile
-from volbench.volume.probe.measurement import check_seconds, measure
-from volbench.volume.probe.nearest import nearest_profiles
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.factory import make_volume
+from volbench.machine.volume.probe.fit import check_destination, fitted_profile
+from volbench.machine.volume.probe.measurement import check_seconds, measure
+from volbench.machine.volume.probe.nearest import nearest_profiles
+from volbench.results.store.files import write_atomically
 
 app = typer.Typer(help="Volume profiles, emulated volumes, and the probe of any volume.", no_args_is_help=True)
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A volume, such as emulated:ebs-gp2?size=50GiB.")]
@@ -162,9 +162,17 @@ def fault(
 ) -> None:
     """Inject a fault into a running emulated volume; `clear` reverts faults that can be reverted."""
     option_texts = {
-        "--for": stall_duration, "--every": every, "--ops": ops, "--keep": keep, "--factor": factor, "--ramp": ramp,
-        "--iops": iops, "--rate": rate, "--scope": scope, "--fill": fill,
-    }  # fmt: skip
+        "--for": stall_duration,
+        "--every": every,
+        "--ops": ops,
+        "--keep": keep,
+        "--factor": factor,
+        "--ramp": ramp,
+        "--iops": iops,
+        "--rate": rate,
+        "--scope": scope,
+        "--fill": fill,
+    }
     request = parse_fault(kind, {option: text for option, text in option_texts.items() if text})
     volume = find_volume(name, directories)
     lost = ask(volume.directory, {"do": "fault", "fault": request})["lost"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from volbench.base.nearest import suggestion
+from volbench.core.base.nearest import suggestion
+from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.errors import UsageError
-from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

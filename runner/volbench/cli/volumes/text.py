@@ -11,15 +11,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from volbench.base.text import percent, size
-from volbench.profile.files import COMMON, load_profile
-from volbench.profile.resolve import ResolvedVolume
-from volbench.profile.schema import Profile
-from volbench.volume.emulated.status import VolumeStatus
-from volbench.volume.emulated.volume import EmulatedVolume
-from volbench.volume.probe.figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
-from volbench.volume.probe.measurement import Probe
-from volbench.volume.probe.nearest import Nearest, unseen
+from volbench.core.base.text import percent, size
+from volbench.core.profile.files import COMMON, load_profile
+from volbench.core.profile.resolve import ResolvedVolume
+from volbench.core.profile.schema import Profile
+from volbench.machine.volume.emulated.status import VolumeStatus
+from volbench.machine.volume.emulated.volume import EmulatedVolume
+from volbench.machine.volume.probe.figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
+from volbench.machine.volume.probe.measurement import Probe
+from volbench.machine.volume.probe.nearest import Nearest, unseen
 
 _OVERHEAD_MS = 0.08
 """No emulated volume is faster: FUSE and the loop device take that long."""

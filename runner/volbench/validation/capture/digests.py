@@ -9,18 +9,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from volbench.base import safe_files
-from volbench.engine.answers import reads_answers, whole, whole_or_zero
+from volbench.core.base import safe_files
+from volbench.core.base.parse import parse_moment
+from volbench.core.records.own_statements import is_own_digest
+from volbench.core.records.validation.capture import Capture, CapturedClass
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.own_statements import is_own_digest
-from volbench.records.parse import parse_moment
-from volbench.records.validation.capture import Capture, CapturedClass
-from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
-from volbench.sample.server.own_account import OwnAccount
-from volbench.sql.fingerprint import fingerprint
-from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
-from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
+from volbench.machine.engine.answers import reads_answers, whole, whole_or_zero
+from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
+from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.validation.queries.classes import QueryClass
+from volbench.validation.source.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.source.server import ReadOnlyServer, Rows
 
 PICOSECONDS = 1e12
@@ -112,9 +112,11 @@ def read_capture(path: Path) -> Capture:
         parse_moment(capture.started_at)
     except (OSError, ValueError) as error:
         raise UsageError(
-            "the capture cannot be read", where=str(path), evidence=str(error)[:300],
+            "the capture cannot be read",
+            where=str(path),
+            evidence=str(error)[:300],
             next_step="write one with `volbench capture`",
-        ) from error  # fmt: skip
+        ) from error
     return capture
 
 
@@ -179,10 +181,11 @@ def _digests(server: ReadOnlyServer) -> _Digests:
     rows: Rows = server.query(DIGESTS)
     if not rows:
         raise EnvironmentLacks(
-            "the server has no statement digests", where=f"reading {server.address}",
+            "the server has no statement digests",
+            where=f"reading {server.address}",
             evidence="performance_schema.events_statements_summary_by_digest is empty",
             next_step="start it with performance_schema=ON, or capture with a slow log (long_query_time=0)",
-        )  # fmt: skip
+        )
     return {
         (str(row[0]), str(row[1] or "")): (str(row[2] or ""), *_sums(row))  # type: ignore[misc]
         for row in rows

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from volbench.sql.library import as_bytes
-from volbench.sql.tokens import Charset, Dialect, Doubt, Kind, Tokens
-from volbench.workload.replay.logged_statement import LoggedStatement
+from volbench.core.sql.library import as_bytes
+from volbench.core.sql.tokens import Charset, Dialect, Doubt, Kind, Tokens
+from volbench.measure.workload.replay.logged_statement import LoggedStatement
 
 _HINTS = (
     "BKA|NO_BKA|BNL|NO_BNL|DERIVED_CONDITION_PUSHDOWN|NO_DERIVED_CONDITION_PUSHDOWN|GROUP_INDEX|NO_GROUP_INDEX|"

@@ -12,11 +12,11 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.base.text import counted
-from volbench.engine.answers import reads_answers
+from volbench.core.base.parse import parse_json
+from volbench.core.base.text import counted
+from volbench.core.records.validation.result import CheckRow
 from volbench.errors import StepFailed
-from volbench.records.parse import parse_json
-from volbench.records.validation.result import CheckRow
+from volbench.machine.engine.answers import reads_answers
 from volbench.validation.catalog.grants import account_name
 from volbench.validation.source.server import SqlReader
 from volbench.validation.verdict import decide_check, undecided

@@ -83,9 +83,12 @@ def _of_kind(
             for attribute, value in source[name].items():
                 if candidate[name][attribute] != value:
                     yield Difference(
-                        kind=kind, name=name, change=f"another {attribute}", source=value,
+                        kind=kind,
+                        name=name,
+                        change=f"another {attribute}",
+                        source=value,
                         candidate=candidate[name][attribute],
-                    )  # fmt: skip
+                    )
 
 
 def _is_part_of(difference: Difference, wholes: Collection[str]) -> bool:
@@ -117,7 +120,9 @@ def _excerpts_at_difference(source: str, candidate: str) -> tuple[str, str]:
     """Return long texts from shortly before their first difference."""
     if max(len(source), len(candidate)) <= _TEXT_SHOWN:
         return source, candidate
-    common = next((at for at, pair in enumerate(zip(source, candidate, strict=False)) if pair[0] != pair[1]),
-                min(len(source), len(candidate)))  # fmt: skip
+    common = next(
+        (at for at, pair in enumerate(zip(source, candidate, strict=False)) if pair[0] != pair[1]),
+        min(len(source), len(candidate)),
+    )
     start = max(0, common - 40)
     return source[start : start + _TEXT_SHOWN], candidate[start : start + _TEXT_SHOWN]

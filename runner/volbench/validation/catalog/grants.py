@@ -34,10 +34,33 @@ _VIEWS = {
 }
 EVERYWHERE = "SELECT grantee, privilege_type, is_grantable FROM information_schema.user_privileges"
 _COMMON_PRIVILEGES = frozenset(
-    ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "RELOAD", "PROCESS", "FILE", "REFERENCES", "INDEX",
-     "ALTER", "SHOW DATABASES", "CREATE TEMPORARY TABLES", "LOCK TABLES", "EXECUTE", "REPLICATION SLAVE",
-     "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE", "ALTER ROUTINE", "CREATE USER", "EVENT", "TRIGGER")
-)  # fmt: skip
+    (
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "CREATE",
+        "DROP",
+        "RELOAD",
+        "PROCESS",
+        "FILE",
+        "REFERENCES",
+        "INDEX",
+        "ALTER",
+        "SHOW DATABASES",
+        "CREATE TEMPORARY TABLES",
+        "LOCK TABLES",
+        "EXECUTE",
+        "REPLICATION SLAVE",
+        "CREATE VIEW",
+        "SHOW VIEW",
+        "CREATE ROUTINE",
+        "ALTER ROUTINE",
+        "CREATE USER",
+        "EVENT",
+        "TRIGGER",
+    )
+)
 _BUILT_IN_ACCOUNT = re.compile(r"'(root|mysql\.\w+|mariadb\.\w+|rdsadmin|PUBLIC|)'@")
 """Accounts that a server creates for itself; they differ between servers."""
 

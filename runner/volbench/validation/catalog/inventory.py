@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.engine.answers import reads_answers
+from volbench.machine.engine.answers import reads_answers
 from volbench.validation.catalog.grants import read_grants
 from volbench.validation.catalog.objects import Attributes, Inventory, quoted
 from volbench.validation.catalog.sql_text import UNPARSED, normal_expression, normal_query
@@ -36,8 +36,11 @@ class ObjectKind:
     where: str = ""
 
 
-_STORED = {"sql mode": "sql_mode", "charset of its text": "character_set_client",
-           "collation of its text": "collation_connection"}  # fmt: skip
+_STORED = {
+    "sql mode": "sql_mode",
+    "charset of its text": "character_set_client",
+    "collation of its text": "collation_connection",
+}
 """What a body was made under, and runs under."""
 _DEFAULT = (
     "IF(extra LIKE '%DEFAULT_GENERATED%', column_default, "
@@ -57,114 +60,199 @@ _TABLES = "table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
 OBJECT_KINDS: tuple[ObjectKind, ...] = (
     ObjectKind(
-        kind="schema", table="schemata", schema_column="schema_name", names=("schema_name",),
+        kind="schema",
+        table="schemata",
+        schema_column="schema_name",
+        names=("schema_name",),
         attributes={"charset": "default_character_set_name", "collation": "default_collation_name"},
     ),
     ObjectKind(
-        kind="table", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
-        attributes={"engine": "engine", "collation": "table_collation", "comment": "table_comment",
-            "versions": "table_type"},
+        kind="table",
+        table="tables",
+        schema_column="table_schema",
+        names=("table_schema", "table_name"),
+        attributes={
+            "engine": "engine",
+            "collation": "table_collation",
+            "comment": "table_comment",
+            "versions": "table_type",
+        },
         where=_TABLES,
     ),
     ObjectKind(
-        kind="sequence", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
-        attributes={}, where="table_type = 'SEQUENCE'",
+        kind="sequence",
+        table="tables",
+        schema_column="table_schema",
+        names=("table_schema", "table_name"),
+        attributes={},
+        where="table_type = 'SEQUENCE'",
     ),
     ObjectKind(
         # Columns of views are left to the views' texts: their collations come from who touched them last.
-        kind="column", table="columns JOIN information_schema.tables USING (table_schema, table_name)",
-        schema_column="table_schema", where=_TABLES,
+        kind="column",
+        table="columns JOIN information_schema.tables USING (table_schema, table_name)",
+        schema_column="table_schema",
+        where=_TABLES,
         names=("table_schema", "table_name", "column_name"),
         attributes={
-            "position": "ordinal_position", "type": "column_type", "nullable": "is_nullable",
-            "default": _DEFAULT, "extra": "extra", "charset": "character_set_name",
-            "collation": "collation_name", "generated": "generation_expression", "comment": "column_comment",
+            "position": "ordinal_position",
+            "type": "column_type",
+            "nullable": "is_nullable",
+            "default": _DEFAULT,
+            "extra": "extra",
+            "charset": "character_set_name",
+            "collation": "collation_name",
+            "generated": "generation_expression",
+            "comment": "column_comment",
         },
     ),
     ObjectKind(
-        kind="index", table="statistics", schema_column="table_schema",
+        kind="index",
+        table="statistics",
+        schema_column="table_schema",
         names=("table_schema", "table_name", "index_name", "seq_in_index"),
         attributes={
-            "column": "column_name", "expression": ("expression", "NULL"), "not_unique": "non_unique",
-            "prefix": "sub_part", "type": "index_type", "order": "IF(collation = 'D', 'descending', '')",
+            "column": "column_name",
+            "expression": ("expression", "NULL"),
+            "not_unique": "non_unique",
+            "prefix": "sub_part",
+            "type": "index_type",
+            "order": "IF(collation = 'D', 'descending', '')",
             "visible": ("is_visible", "IF(ignored = 'YES', 'NO', 'YES')"),
         },
     ),
     ObjectKind(
-        kind="partition", table="partitions", schema_column="table_schema",
+        kind="partition",
+        table="partitions",
+        schema_column="table_schema",
         names=("table_schema", "table_name", "partition_name", "COALESCE(subpartition_name, '-')"),
         attributes={
-            "position": "partition_ordinal_position", "method": "partition_method",
-            "expression": "partition_expression", "values": "partition_description",
-            "method within": "subpartition_method", "expression within": "subpartition_expression",
+            "position": "partition_ordinal_position",
+            "method": "partition_method",
+            "expression": "partition_expression",
+            "values": "partition_description",
+            "method within": "subpartition_method",
+            "expression within": "subpartition_expression",
         },
         where="partition_name IS NOT NULL",
     ),
     ObjectKind(
-        kind="check", schema_column="constraint_schema", names=("constraint_schema", "table_name", "check_clause"),
+        kind="check",
+        schema_column="constraint_schema",
+        names=("constraint_schema", "table_name", "check_clause"),
         table=_CHECKS,
         attributes={"enforced": ("enforced", "'YES'")},
     ),
     ObjectKind(
-        kind="foreign key", table="referential_constraints", schema_column="constraint_schema",
+        kind="foreign key",
+        table="referential_constraints",
+        schema_column="constraint_schema",
         names=("constraint_schema", "table_name", "constraint_name"),
-        attributes={"to": "referenced_table_name", "on update": "update_rule",
-            "on delete": "delete_rule"},
+        attributes={"to": "referenced_table_name", "on update": "update_rule", "on delete": "delete_rule"},
     ),
     ObjectKind(
-        kind="foreign key column", table="key_column_usage", schema_column="table_schema",
+        kind="foreign key column",
+        table="key_column_usage",
+        schema_column="table_schema",
         names=("table_schema", "table_name", "constraint_name", "ordinal_position"),
         attributes={"column": "column_name", "to": "referenced_column_name"},
         where="referenced_table_name IS NOT NULL",
     ),
     ObjectKind(
-        kind="trigger", table="triggers", schema_column="trigger_schema", names=("trigger_schema", "trigger_name"),
+        kind="trigger",
+        table="triggers",
+        schema_column="trigger_schema",
+        names=("trigger_schema", "trigger_name"),
         attributes={
-            "table": "event_object_table", "time": "action_timing", "event": "event_manipulation",
-            "body": "action_statement", "definer": "definer", "order": "action_order",
-            "collation of the schema": "database_collation", **_STORED,
+            "table": "event_object_table",
+            "time": "action_timing",
+            "event": "event_manipulation",
+            "body": "action_statement",
+            "definer": "definer",
+            "order": "action_order",
+            "collation of the schema": "database_collation",
+            **_STORED,
         },
     ),
     ObjectKind(
-        kind="routine", table="routines", schema_column="routine_schema",
+        kind="routine",
+        table="routines",
+        schema_column="routine_schema",
         names=("routine_schema", "routine_type", "routine_name"),
         attributes={
-            "body": "routine_definition", "returns": "dtd_identifier", "security": "security_type",
-            "deterministic": "is_deterministic", "data access": "sql_data_access", "definer": "definer",
-            "comment": "routine_comment", "collation of the schema": "database_collation", **_STORED,
+            "body": "routine_definition",
+            "returns": "dtd_identifier",
+            "security": "security_type",
+            "deterministic": "is_deterministic",
+            "data access": "sql_data_access",
+            "definer": "definer",
+            "comment": "routine_comment",
+            "collation of the schema": "database_collation",
+            **_STORED,
         },
     ),
     ObjectKind(
-        kind="parameter", table="parameters", schema_column="specific_schema",
+        kind="parameter",
+        table="parameters",
+        schema_column="specific_schema",
         names=("specific_schema", "routine_type", "specific_name", "ordinal_position"),
         attributes={"name": "parameter_name", "mode": "parameter_mode", "type": "dtd_identifier"},
     ),
     ObjectKind(
-        kind="event", table="events", schema_column="event_schema", names=("event_schema", "event_name"),
+        kind="event",
+        table="events",
+        schema_column="event_schema",
+        names=("event_schema", "event_name"),
         attributes={
-            "body": "event_definition", "type": "event_type", "every": "interval_value",
-            "unit": "interval_field", "status": "status", "definer": "definer", "at": "execute_at",
-            "from": "starts", "until": "ends", "afterwards": "on_completion", "time zone": "time_zone",
-            "comment": "event_comment", "collation of the schema": "database_collation", **_STORED,
+            "body": "event_definition",
+            "type": "event_type",
+            "every": "interval_value",
+            "unit": "interval_field",
+            "status": "status",
+            "definer": "definer",
+            "at": "execute_at",
+            "from": "starts",
+            "until": "ends",
+            "afterwards": "on_completion",
+            "time zone": "time_zone",
+            "comment": "event_comment",
+            "collation of the schema": "database_collation",
+            **_STORED,
         },
     ),
     ObjectKind(
-        kind="view", table="views", schema_column="table_schema", names=("table_schema", "table_name"),
+        kind="view",
+        table="views",
+        schema_column="table_schema",
+        names=("table_schema", "table_name"),
         attributes={
-            "text": "view_definition", "check option": "check_option", "security": "security_type",
-            "definer": "definer", "charset of its text": "character_set_client",
+            "text": "view_definition",
+            "check option": "check_option",
+            "security": "security_type",
+            "definer": "definer",
+            "charset of its text": "character_set_client",
             "collation of its text": "collation_connection",
         },
     ),
-)  # fmt: skip
+)
 """Everything that a dump and restore can lose, except accounts: see `grants`."""
 
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
 ZONES = (
-    "UTC", "Europe/Berlin", "Europe/London", "Europe/Istanbul", "America/New_York", "America/Mexico_City",
-    "America/Sao_Paulo", "Asia/Tokyo", "Asia/Kolkata", "Asia/Almaty", "Africa/Cairo", "Australia/Sydney",
-)  # fmt: skip
+    "UTC",
+    "Europe/Berlin",
+    "Europe/London",
+    "Europe/Istanbul",
+    "America/New_York",
+    "America/Mexico_City",
+    "America/Sao_Paulo",
+    "Asia/Tokyo",
+    "Asia/Kolkata",
+    "Asia/Almaty",
+    "Africa/Cairo",
+    "Australia/Sydney",
+)
 """Some with summer time, and some with recently changed rules, to detect old time zone tables."""
 _INSTANTS = ("2019-07-01 12:00:00", "2025-01-15 12:00:00", "2025-07-01 12:00:00")
 TIME_ZONES = "SELECT " + ", ".join(

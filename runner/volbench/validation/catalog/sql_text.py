@@ -15,8 +15,8 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from volbench.sql.library import as_bytes
-from volbench.sql.tokens import Kind, Tokens
+from volbench.core.sql.library import as_bytes
+from volbench.core.sql.tokens import Kind, Tokens
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns on the terminal of syntax that it keeps unchanged
 
@@ -25,9 +25,13 @@ UNPARSED = "as printed: "
 _ESCAPED = re.compile(r"_[a-z0-9]+\\'")
 _INTRODUCED = re.compile(r"(?<![\w`.'])_(?:utf8mb[34]|latin1|binary|ascii|cp1252)(?=')")
 _SPELLED = {
-    "now": "current_timestamp", "octet_length": "length", "lcase": "lower", "ucase": "upper",
-    "substring": "substr", "dayofmonth": "day",
-}  # fmt: skip
+    "now": "current_timestamp",
+    "octet_length": "length",
+    "lcase": "lower",
+    "ucase": "upper",
+    "substring": "substr",
+    "dayofmonth": "day",
+}
 _TRUTH = (exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Having, exp.If)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from volbench.engine.answers import COUNT_MAX, reads_answers, whole
+from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole
 from volbench.validation.catalog.objects import Attributes, Inventory
 from volbench.validation.source.server import Rows, SqlReader
 
@@ -25,8 +25,18 @@ CHUNK_ROWS = 100_000
 ROWS_MAX = 10**13
 """Of a table: with as many, its chunks alone would take years."""
 ROWS_NAMED_MAX = 5
-_IN_HEX = ("bit", "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-           "geometrycollection", "geomcollection")  # fmt: skip
+_IN_HEX = (
+    "bit",
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+    "geomcollection",
+)
 _BYTES = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob")
 _STRINGS = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext")
 _CONVERTED = (*_STRINGS, "enum", "set", "json")
@@ -140,9 +150,13 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
         texts.append(f"not compared: {', '.join(table.incomparable)} (JSON on one side, text on the other)")
     equal = False if differing else (None if table.incomparable else True)
     return TableComparison(
-        table=table.label, equal=equal, source_rows=rows[0], candidate_rows=rows[1], chunks=chunks,
+        table=table.label,
+        equal=equal,
+        source_rows=rows[0],
+        candidate_rows=rows[1],
+        chunks=chunks,
         texts=tuple(texts),
-    )  # fmt: skip
+    )
 
 
 def _sums(answer: Rows) -> tuple[int, int]:

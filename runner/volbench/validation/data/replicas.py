@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from volbench.base.text import counted
-from volbench.engine.answers import COUNT_MAX, reads_answers, whole
+from volbench.core.base.text import counted
+from volbench.core.records.validation.plan import ReplicaPlan
+from volbench.core.records.validation.result import CheckRow
 from volbench.errors import StepFailed
-from volbench.records.validation.plan import ReplicaPlan
-from volbench.records.validation.result import CheckRow
+from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import Rows, SqlReader
 from volbench.validation.verdict import decide_check, undecided

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from volbench.analysis.credits.forecast import Forecast, forecast
-from volbench.analysis.credits.limits import Limits, limits_of
-from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
-from volbench.analysis.linear import t_quantile
-from volbench.base.text import counted, duration, percent
-from volbench.profile.resolve import resolve_spec
-from volbench.records.validation.plan import BurstPlan
-from volbench.records.validation.result import BurstOutlook, CheckRow, Replayed
+from volbench.core.base.text import counted, duration, percent
+from volbench.core.profile.limits import Limits, limits_of
+from volbench.core.profile.resolve import resolve_spec
+from volbench.core.records.validation.plan import BurstPlan
+from volbench.core.records.validation.result import BurstOutlook, CheckRow, Replayed
+from volbench.measure.workload.replay.schedule import WRITES
+from volbench.results.credits.forecast import Forecast, forecast
+from volbench.results.credits.work import DEFAULT_IO_BYTES, constant
+from volbench.results.stats.linear import t_quantile
 from volbench.validation.replay.io_meter import Count
 from volbench.validation.verdict import decide_check, undecided
-from volbench.workload.replay.schedule import WRITES
 
 ALPHA = 0.05
 BLOCKS = 10
@@ -164,10 +164,12 @@ def _forecast(demand: IoDemand, limits: Limits, iops: float) -> Forecast:
     return forecast(
         limits,
         constant(
-            reads_per_s=demand.reads_per_s * scale, writes_per_s=demand.writes_per_s * scale,
-            read_bytes=demand.read_bytes, write_bytes=demand.write_bytes,
+            reads_per_s=demand.reads_per_s * scale,
+            writes_per_s=demand.writes_per_s * scale,
+            read_bytes=demand.read_bytes,
+            write_bytes=demand.write_bytes,
         ),
-    )  # fmt: skip
+    )
 
 
 def _lasts(runway_s: float | None, served_share: float, plan: BurstPlan) -> bool:

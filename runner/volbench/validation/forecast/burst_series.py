@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.analysis.credits.balance import Replay, replay
-from volbench.analysis.credits.forecast import main_bucket
-from volbench.analysis.credits.history import Assumed, History
-from volbench.analysis.credits.limits import Limits
-from volbench.analysis.credits.sources import read_history
-from volbench.analysis.credits.work import Work
-from volbench.base.text import duration, percent
-from volbench.records.validation.plan import BurstPlan
-from volbench.records.validation.result import BurstOutlook, CheckRow
+from volbench.core.base.text import duration, percent
+from volbench.core.profile.limits import Limits
+from volbench.core.records.validation.plan import BurstPlan
+from volbench.core.records.validation.result import BurstOutlook, CheckRow
+from volbench.results.credits.balance import Replay, replay
+from volbench.results.credits.forecast import main_bucket
+from volbench.results.credits.history import Assumed, History
+from volbench.results.credits.sources import read_history
+from volbench.results.credits.work import Work
 from volbench.validation.forecast.burst import IoDemand, candidate_limits
 from volbench.validation.verdict import decide_check
 
@@ -69,9 +69,12 @@ def simulate_series(plan: BurstPlan) -> CreditSimulation:
     history = read_history(Path(plan.series), Assumed(), device=plan.device)
     work, limits = _repeated(history.work, plan), candidate_limits(plan)
     return CreditSimulation(
-        history=history, work=work, limits=limits,
-        best_case=replay(limits, work, gaps="idle"), worst_case=replay(limits, work, gaps="baseline"),
-    )  # fmt: skip
+        history=history,
+        work=work,
+        limits=limits,
+        best_case=replay(limits, work, gaps="idle"),
+        worst_case=replay(limits, work, gaps="baseline"),
+    )
 
 
 def series_outlook(simulation: CreditSimulation, plan: BurstPlan) -> BurstOutlook:
@@ -131,11 +134,15 @@ def _repeated(work: Work, plan: BurstPlan) -> Work:
     """Return whole series, one after the other."""
     count = max(1, math.ceil(plan.duration_s / float(work.interval_s.sum())))
     return replace(
-        work, interval_s=np.tile(work.interval_s, count), known=np.tile(work.known, count),
-        reads_per_s=np.tile(work.reads_per_s, count) * plan.times, read_bytes=np.tile(work.read_bytes, count),
-        writes_per_s=np.tile(work.writes_per_s, count) * plan.times, write_bytes=np.tile(work.write_bytes, count),
+        work,
+        interval_s=np.tile(work.interval_s, count),
+        known=np.tile(work.known, count),
+        reads_per_s=np.tile(work.reads_per_s, count) * plan.times,
+        read_bytes=np.tile(work.read_bytes, count),
+        writes_per_s=np.tile(work.writes_per_s, count) * plan.times,
+        write_bytes=np.tile(work.write_bytes, count),
         _demands={},
-    )  # fmt: skip
+    )
 
 
 def _is_sustained(simulated: Replay) -> bool:

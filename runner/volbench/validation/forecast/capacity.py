@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.analysis.capacity import capacities
-from volbench.analysis.gate.decide import Scope
-from volbench.base.text import percent
-from volbench.records.goals.capacity import CapacityPlan, CapacityRow
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.plan import ValidationPlan
-from volbench.records.validation.result import CheckRow
+from volbench.core.base.text import percent
+from volbench.core.records.goals.capacity import CapacityPlan, CapacityRow
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.plan import ValidationPlan
+from volbench.core.records.validation.result import CheckRow
+from volbench.measure.workload.replay.slowlog import slow_log, why_outside
+from volbench.results.compare.capacity import capacities
+from volbench.results.gate.decide import Scope
 from volbench.validation.verdict import decide_check, undecided
-from volbench.workload.replay.slowlog import slow_log, why_outside
 
 
 def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:

@@ -8,18 +8,18 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
 
-from volbench.analysis.linear import t_quantile
-from volbench.base.text import counted, duration, percent, size
+from volbench.core.base.parse import parse_moment
+from volbench.core.base.text import counted, duration, percent, size
+from volbench.core.profile.resolve import resolve_spec
+from volbench.core.records.validation.capture import Capture
+from volbench.core.records.validation.plan import GrowthPlan
+from volbench.core.records.validation.result import CheckRow, GrowthOutlook
 from volbench.errors import UsageError
-from volbench.profile.resolve import resolve_spec
-from volbench.records.parse import parse_moment
-from volbench.records.validation.capture import Capture
-from volbench.records.validation.plan import GrowthPlan
-from volbench.records.validation.result import CheckRow, GrowthOutlook
+from volbench.machine.volume.facts.discovery import discover
+from volbench.results.stats.linear import t_quantile
 from volbench.validation.capture.digests import read_capture
-from volbench.validation.forecast.file_sizes import resolution_bytes
+from volbench.validation.source.file_sizes import resolution_bytes
 from volbench.validation.verdict import decide_check
-from volbench.volume.facts.discovery import discover
 
 ALPHA = 0.05
 DAY_S = 86_400.0
@@ -67,10 +67,16 @@ def growth_outlook(captures: Sequence[Capture], plan: GrowthPlan, size_bytes: in
     used, logs = sum((captures[-1].files or {}).values()), captures[-1].binlog_bytes
     free = plan.full * size_bytes - used - (logs or 0)
     return GrowthOutlook(
-        size_bytes=size_bytes, used_bytes=used, data_per_day=likely * DAY_S, data_per_day_low=low * DAY_S,
-        data_per_day_high=high * DAY_S, binlog_bytes=logs, full_s=_seconds_to_fill(free, likely),
-        full_s_low=_seconds_to_fill(free, high), full_s_high=_seconds_to_fill(free, low),
-    )  # fmt: skip
+        size_bytes=size_bytes,
+        used_bytes=used,
+        data_per_day=likely * DAY_S,
+        data_per_day_low=low * DAY_S,
+        data_per_day_high=high * DAY_S,
+        binlog_bytes=logs,
+        full_s=_seconds_to_fill(free, likely),
+        full_s_low=_seconds_to_fill(free, high),
+        full_s_high=_seconds_to_fill(free, low),
+    )
 
 
 def growth_check(outlook: GrowthOutlook, captures: Sequence[Capture], plan: GrowthPlan) -> CheckRow:
@@ -147,9 +153,11 @@ def _capture_with_sizes(name: str) -> Capture:
     capture = read_capture(Path(name))
     if not capture.files:
         raise UsageError(
-            "the capture has no file sizes", where="growth.captures", evidence=name,
+            "the capture has no file sizes",
+            where="growth.captures",
+            evidence=name,
             next_step="take another capture with an account that has PROCESS",
-        )  # fmt: skip
+        )
     return capture
 
 

@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from volbench.analysis.linear import t_quantile
-from volbench.base.text import duration
-from volbench.engine.answers import reads_answers, whole
-from volbench.records.cell import CellResult
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.plan import MovePlan
-from volbench.records.validation.result import CheckRow, MoveEstimate
+from volbench.core.base.text import duration
+from volbench.core.records.cell import CellResult
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.plan import MovePlan
+from volbench.core.records.validation.result import CheckRow, MoveEstimate
+from volbench.machine.engine.answers import reads_answers, whole
+from volbench.results.stats.linear import t_quantile
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import SqlReader
 from volbench.validation.verdict import decide_check, undecided

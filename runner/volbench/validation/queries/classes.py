@@ -17,19 +17,19 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
+from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
+from volbench.core.sql.library import ShapeNumbers, as_bytes
 from volbench.errors import UsageError
-from volbench.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
-from volbench.sql.library import ShapeNumbers, as_bytes
-from volbench.validation.queries.log_workers import MEMORY_BYTES, log_files, log_workers
-from volbench.workload.replay.logged_statement import (
+from volbench.measure.workload.replay.logged_statement import (
     INHERITED,
     LoggedStatement,
     LogState,
     inherited_schema,
 )
-from volbench.workload.replay.slowlog import SlowLog, decoded, why_outside_schema
-from volbench.workload.replay.slowlog_entries import EntryContinues
-from volbench.workload.replay.slowlog_parts import PART_BYTES, part_offsets
+from volbench.measure.workload.replay.slowlog import SlowLog, decoded, why_outside_schema
+from volbench.measure.workload.replay.slowlog_entries import EntryContinues
+from volbench.measure.workload.replay.slowlog_parts import PART_BYTES, part_offsets
+from volbench.validation.queries.log_workers import MEMORY_BYTES, log_files, log_workers
 
 SAMPLES_EACH = 2
 PROCESSES_MAX = 8
@@ -231,11 +231,14 @@ class _Tallies:
         """Return the classes, those with most total time first."""
         classes = [
             QueryClass(
-                fingerprint=shape, schema=schema, samples=tuple(tally.samples), count=tally.count,
+                fingerprint=shape,
+                schema=schema,
+                samples=tuple(tally.samples),
+                count=tally.count,
                 total_s=tally.total_ns / 1e9,
             )
             for (schema, shape), tally in self.classes.items()
-        ]  # fmt: skip
+        ]
         return sorted(classes, key=lambda query: -query.total_s)
 
 
@@ -330,10 +333,11 @@ def _parts_in_order(
                 log_part = None
             except MemoryError as error:
                 raise UsageError(
-                    "a part of the slow query log takes too much memory", where=str(job.path),
+                    "a part of the slow query log takes too much memory",
+                    where=str(job.path),
                     evidence=f"from byte {offsets[0]} on; {MEMORY_BYTES >> 20} MiB are allowed",
                     next_step="leave out what is there: a statement of such a size has no place in a comparison",
-                ) from error  # fmt: skip
+                ) from error
             yield offsets, log_part
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
-from volbench.analysis.corrections import holm
-from volbench.analysis.statistics import Shift, judge, shift_of
+from volbench.core.base.parse import parse_json
+from volbench.core.sql.fingerprint import fingerprint
 from volbench.errors import Refused, StepFailed
-from volbench.records.parse import parse_json
-from volbench.sql.fingerprint import fingerprint
+from volbench.results.stats.corrections import holm
+from volbench.results.stats.statistics import Shift, judge, shift_of
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.server import Rows, SqlReader
 
@@ -217,9 +217,12 @@ def _failure(of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]
     if not error:
         return None
     side: Result = (
-        "error on both" if on_source and on_candidate
-        else "error on the source" if on_source else "error on the candidate"
-    )  # fmt: skip
+        "error on both"
+        if on_source and on_candidate
+        else "error on the source"
+        if on_source
+        else "error on the candidate"
+    )
     code = re.match(r"\d{4,5}", error)
     return _Failure(result=side, text=error, error_code=int(code[0]) if code else 0)
 

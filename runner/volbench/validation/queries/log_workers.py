@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from volbench.base import safe_files
-from volbench.base.confinement import Confinement, confine_this_process
-from volbench.base.workers import worker_pool
-from volbench.sql.guard import judge
-from volbench.workload.replay.slowlog import SlowLog
+from volbench.core.base import safe_files
+from volbench.core.base.confinement import Confinement, confine_this_process
+from volbench.core.base.workers import worker_pool
+from volbench.core.sql.guard import judge
+from volbench.measure.workload.replay.slowlog import SlowLog
 
 MEMORY_BYTES = 4 << 30
 """Of a process: a statement of the bound's size is several times in memory."""

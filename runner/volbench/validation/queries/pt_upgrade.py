@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.base.text import counted
-from volbench.engine.connection import Account
-from volbench.records.validation.result import CheckRow
-from volbench.sql.fingerprint import fingerprint
+from volbench.core.base.text import counted
+from volbench.core.records.validation.result import CheckRow
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.machine.engine.connection import Account
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader
@@ -33,19 +33,32 @@ VERSIONS_KNOWN = ("3.2.1", "3.7.1")
 ENCRYPTED = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 _UPGRADE_TABLE = "information_schema.ENGINES"
 _SESSION = (
-    "character_set_client=utf8mb4", "character_set_results=utf8mb4", "collation_connection=utf8mb4_general_ci",
+    "character_set_client=utf8mb4",
+    "character_set_results=utf8mb4",
+    "collation_connection=utf8mb4_general_ci",
     "time_zone='+00:00'",
-)  # fmt: skip
+)
 _SESSION_STATEMENTS = (
-    "SET SESSION TRANSACTION READ ONLY", '/*!40101 SET NAMES "utf8"*/', "SET NAMES 'utf8mb4'",
+    "SET SESSION TRANSACTION READ ONLY",
+    '/*!40101 SET NAMES "utf8"*/',
+    "SET NAMES 'utf8mb4'",
     *(f"SHOW VARIABLES LIKE '{setting.partition('=')[0]}'" for setting in ("wait_timeout", *_SESSION)),
-    "SET SESSION wait_timeout=10000", *(f"SET SESSION {setting}" for setting in _SESSION),
-    "SELECT @@SQL_MODE", "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/", "SELECT VERSION()",
-    "SHOW VARIABLES LIKE 'character_set_server'", "SELECT @@server_id /*!50038 , @@hostname*/",
-    "SELECT @@query_cache_type", "SET SESSION query_cache_type = OFF", "SHOW DATABASES LIKE 'information_schema'",
-    "SHOW TABLES FROM `information_schema` LIKE 'ENGINES'", "SHOW VARIABLES LIKE 'version%'", "SHOW ENGINES",
-    "SHOW VARIABLES LIKE 'innodb_version'", "SELECT /*!50038 @@hostname */",
-)  # fmt: skip
+    "SET SESSION wait_timeout=10000",
+    *(f"SET SESSION {setting}" for setting in _SESSION),
+    "SELECT @@SQL_MODE",
+    "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/",
+    "SELECT VERSION()",
+    "SHOW VARIABLES LIKE 'character_set_server'",
+    "SELECT @@server_id /*!50038 , @@hostname*/",
+    "SELECT @@query_cache_type",
+    "SET SESSION query_cache_type = OFF",
+    "SHOW DATABASES LIKE 'information_schema'",
+    "SHOW TABLES FROM `information_schema` LIKE 'ENGINES'",
+    "SHOW VARIABLES LIKE 'version%'",
+    "SHOW ENGINES",
+    "SHOW VARIABLES LIKE 'innodb_version'",
+    "SELECT /*!50038 @@hostname */",
+)
 _NEWER_STATEMENTS = ("SELECT @@server_id /*!50038 , @@hostname*/, CONNECTION_ID() AS connection_id",)
 """Of 3.7.1 only."""
 _PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
@@ -154,8 +167,13 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
     )
 
 
-_KIND_TEXTS = {"Row": "other rows", "Query errors": "an error on one side", "SQL errors": "an error on both sides",
-          "Warning": "other warnings", "Query time": "another order of magnitude of time"}  # fmt: skip
+_KIND_TEXTS = {
+    "Row": "other rows",
+    "Query errors": "an error on one side",
+    "SQL errors": "an error on both sides",
+    "Warning": "other warnings",
+    "Query time": "another order of magnitude of time",
+}
 
 
 def _faults(query_class: QueryClassReport, query: SubmittedQuery | None, *, values: bool) -> Iterator[str]:
@@ -253,10 +271,21 @@ def _run(
     def arguments(paths: Mapping[str, str]) -> list[str]:
         return [
             # An empty list of configuration files must come first, so that no user's file changes anything.
-            "--config", "", "--no-version-check", "--read-only", "--no-create-upgrade-table",
-            "--upgrade-table", _UPGRADE_TABLE, "--set-vars", ",".join(_SESSION), "--run-time", f"{seconds:.0f}s",
-            f"F={paths['source.cnf']},A=utf8", f"F={paths['candidate.cnf']},A=utf8", paths["queries.log"],
-        ]  # fmt: skip
+            "--config",
+            "",
+            "--no-version-check",
+            "--read-only",
+            "--no-create-upgrade-table",
+            "--upgrade-table",
+            _UPGRADE_TABLE,
+            "--set-vars",
+            ",".join(_SESSION),
+            "--run-time",
+            f"{seconds:.0f}s",
+            f"F={paths['source.cnf']},A=utf8",
+            f"F={paths['candidate.cnf']},A=utf8",
+            paths["queries.log"],
+        ]
 
     return tool.run(arguments, files, timeout_s=seconds + GRACE_S, accounts=accounts)
 

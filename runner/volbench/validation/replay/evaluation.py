@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 
-from volbench.base.text import counted, duration, percent
-from volbench.engine.connection import Account
-from volbench.records.validation.plan import ReplayPlan
-from volbench.records.validation.result import CheckRow, ReplayClass, Replayed
+from volbench.core.base.text import counted, duration, percent
+from volbench.core.records.validation.plan import ReplayPlan
+from volbench.core.records.validation.result import CheckRow, ReplayClass, Replayed
+from volbench.machine.engine.connection import Account
+from volbench.measure.workload.replay.schedule import Schedule, schedule
+from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
+from volbench.measure.workload.replay.slowlog import slow_log
 from volbench.validation.verdict import decide_check
-from volbench.workload.replay.schedule import Schedule, schedule
-from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
-from volbench.workload.replay.slowlog import slow_log
 
 LATE_S = 0.005
 """A free connection that sent a statement later than this was late because of the client."""
@@ -46,9 +46,13 @@ def replay(
     """Replay the plan's log on a server. Raises UsageError for a log that is unreadable or has nothing to send."""
     with slow_log(Path(plan.slow_log)) as log:
         scheduled = schedule(
-            log, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
+            log,
+            schemas=schemas,
+            writes=writes,
+            speed=plan.speed,
+            seconds=plan.seconds,
             connections_max=plan.connections,
-        )  # fmt: skip
+        )
         scheduled = replace(scheduled, skipped={**log.skipped, **scheduled.skipped})
     shares, machine = send_with_cpu_watch(account, scheduled, writes=writes, progress=progress)
     return summarise(scheduled, shares, plan, writes=writes, machine=machine)
@@ -272,12 +276,18 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> 
     if slower and not limit.beyond_stretch(logged, service_without_client):
         slower = ""
     return ReplayClass(
-        fingerprint=fingerprint, statements=len(executions), errors=len(executions) - len(succeeded),
-        logged_ms_p50=_rank(logged, 0.5) or 0.0, logged_ms_p95=_rank(logged, 0.95) or 0.0,
-        service_ms_p50=_rank(service, 0.5), service_ms_p95=_rank(service, 0.95),
-        response_ms_p50=_rank(response, 0.5), response_ms_p95=_rank(response, 0.95),
-        slower=slower, undecided="" if slower else slower_as_measured,
-    )  # fmt: skip
+        fingerprint=fingerprint,
+        statements=len(executions),
+        errors=len(executions) - len(succeeded),
+        logged_ms_p50=_rank(logged, 0.5) or 0.0,
+        logged_ms_p95=_rank(logged, 0.95) or 0.0,
+        service_ms_p50=_rank(service, 0.5),
+        service_ms_p95=_rank(service, 0.95),
+        response_ms_p50=_rank(response, 0.5),
+        response_ms_p95=_rank(response, 0.95),
+        slower=slower,
+        undecided="" if slower else slower_as_measured,
+    )
 
 
 def _client_s(execution: Execution) -> float:
@@ -298,10 +308,9 @@ class _Limit:
         self, logged: Sequence[float], service: Sequence[float], response: Sequence[float]
     ) -> str:
         """Return how a class is slower since its statements were sent, else since they were due; else empty."""
-        return (
-            self._describe("", logged, service, ALLOWANCE_MS)
-            or self._describe(" from when they were due", logged, response, QUEUED_ALLOWANCE_MS)
-        )  # fmt: skip
+        return self._describe("", logged, service, ALLOWANCE_MS) or self._describe(
+            " from when they were due", logged, response, QUEUED_ALLOWANCE_MS
+        )
 
     def beyond_stretch(self, logged: Sequence[float], service: Sequence[float]) -> bool:
         """Return whether a class that seems slower is slower whatever other work on the candidate's machine did.

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import mysql.connector
 
-from volbench.engine.connection import Account, as_text, rows
 from volbench.errors import UsageError
-from volbench.sample.device.diskstats import DiskStats
-from volbench.sample.interface import Unavailable
-from volbench.sample.parsers.diskstats import SECTOR_BYTES
-from volbench.sample.parsers.innodb import STATUS_QUERY, parse_status
-from volbench.volume.facts.discovery import discover
+from volbench.machine.engine.connection import Account, as_text, rows
+from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.sample.device.diskstats import DiskStats
+from volbench.measure.sample.interface import Unavailable
+from volbench.measure.sample.parsers.diskstats import SECTOR_BYTES
+from volbench.measure.sample.parsers.innodb import STATUS_QUERY, parse_status
 
 _STATUS_BOUND_S = 5.0
 
@@ -77,25 +77,32 @@ def _disk_of(data_dir: str) -> str:
     facts = discover(Path(data_dir))
     if facts.disk is None:
         raise UsageError(
-            "no block device is behind the candidate's data directory", where="burst.data_dir",
+            "no block device is behind the candidate's data directory",
+            where="burst.data_dir",
             evidence=f"{data_dir} is on {facts.filesystem}",
             next_step="omit data_dir to use InnoDB's own counters",
-        )  # fmt: skip
+        )
     return facts.disk
 
 
 def _of_device(device: DiskStats, status: Mapping[str, float]) -> Count:
     counters = {name: value for (name, _), value in device.read().items()}
     return Count(
-        t_s=time.monotonic(), reads=counters["reads"], writes=counters["writes"],
-        read_bytes=counters["read_sectors"] * SECTOR_BYTES, written_bytes=counters["write_sectors"] * SECTOR_BYTES,
+        t_s=time.monotonic(),
+        reads=counters["reads"],
+        writes=counters["writes"],
+        read_bytes=counters["read_sectors"] * SECTOR_BYTES,
+        written_bytes=counters["write_sectors"] * SECTOR_BYTES,
         dirty_pages=status["innodb_buffer_pool_pages_dirty"],
-    )  # fmt: skip
+    )
 
 
 def _of_server(status: Mapping[str, float]) -> Count:
     return Count(
-        t_s=time.monotonic(), reads=status["innodb_data_reads"], writes=status["innodb_data_writes"],
-        read_bytes=status["innodb_data_read"], written_bytes=status["innodb_data_written"],
+        t_s=time.monotonic(),
+        reads=status["innodb_data_reads"],
+        writes=status["innodb_data_writes"],
+        read_bytes=status["innodb_data_read"],
+        written_bytes=status["innodb_data_written"],
         dirty_pages=status["innodb_buffer_pool_pages_dirty"],
-    )  # fmt: skip
+    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from volbench.engine.answers import reads_answers
 from volbench.errors import Refused
+from volbench.machine.engine.answers import reads_answers
 from volbench.validation.source.server import PRIVILEGES, Rows
 
 PRIVILEGED = frozenset({"FILE", "SUPER", "SYSTEM_VARIABLES_ADMIN"})
@@ -56,11 +56,12 @@ def refuse_privileged(
     reader = "'volbench'@" + account.rpartition("@")[2]
     lines = [f"CREATE USER {reader} IDENTIFIED BY '...';", *(f"{grant} TO {reader};" for grant in grants)]
     raise Refused(
-        f"the account {account} may do more than read: {', '.join(privileges)}", where=where,
+        f"the account {account} may do more than read: {', '.join(privileges)}",
+        where=where,
         evidence="with FILE a query writes files of the server, with SUPER or SYSTEM_VARIABLES_ADMIN it changes "
         "variables, in a session that only reads too",
         next_step="give volbench an account of its own:\n    " + "\n    ".join(lines) + f"\n  or insist: {option}",
-    )  # fmt: skip
+    )
 
 
 @reads_answers("its account")

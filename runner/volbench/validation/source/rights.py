@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from volbench.engine.answers import reads_answers
 from volbench.errors import EnvironmentLacks
+from volbench.machine.engine.answers import reads_answers
 from volbench.validation.source.server import SqlReader
 
 GRANTS = "SHOW GRANTS"
@@ -54,9 +54,11 @@ def check_rights(server: SqlReader, schemas: Sequence[str], *, side: str, user: 
     for schema, rights in missing.items():
         if "SELECT" in rights:
             raise EnvironmentLacks(
-                f"{user} may not SELECT in {schema}", where=side, evidence="SHOW GRANTS has no such right",
+                f"{user} may not SELECT in {schema}",
+                where=side,
+                evidence="SHOW GRANTS has no such right",
                 next_step=f"GRANT {', '.join(REQUIRED_RIGHTS)} ON `{schema}`.* TO this user",
-            )  # fmt: skip
+            )
     return [
         f"{user} on the {side} has no {', '.join(rights)} on {schema}: objects that need it are not visible"
         for schema, rights in missing.items()

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
-from volbench.engine.answers import reads_answers, whole
-from volbench.engine.connection import Account, connection
-from volbench.engine.tls import tls_failure
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.core.sql.guard import refuse_writes
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.sql.fingerprint import fingerprint
-from volbench.sql.guard import refuse_writes
+from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.connection import Account, connection
+from volbench.machine.engine.tls import tls_failure
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums work in chunks to stay far below."""
@@ -131,9 +131,11 @@ def read_only(
         if unencrypted is not None:
             raise unencrypted from error
         raise EnvironmentLacks(
-            "cannot connect to the server", where=f"reading {address}", evidence=account.without_user(str(error)),
+            "cannot connect to the server",
+            where=f"reading {address}",
+            evidence=account.without_user(str(error)),
             next_step="check host, port or socket, the user and its password, and that they are not swapped",
-        ) from error  # fmt: skip
+        ) from error
     try:
         source = ReadOnlyServer(opened, address)
         for statement in SESSION:

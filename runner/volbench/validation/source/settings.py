@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from volbench.base.text import counted
-from volbench.engine.answers import reads_answers
+from volbench.core.base.text import counted
+from volbench.core.records.validation.result import CheckRow
 from volbench.errors import StepFailed
-from volbench.records.validation.result import CheckRow
+from volbench.machine.engine.answers import reads_answers
 from volbench.validation.source.server import SqlReader
 from volbench.validation.verdict import decide_check
 

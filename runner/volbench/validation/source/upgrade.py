@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from volbench.base import programs
-from volbench.base.text import counted
-from volbench.engine.connection import Account
-from volbench.records.parse import parse_json
-from volbench.records.validation.result import CheckRow, ServerSide
+from volbench.core.base import programs
+from volbench.core.base.parse import parse_json
+from volbench.core.base.text import counted
+from volbench.core.records.validation.result import CheckRow, ServerSide
+from volbench.machine.engine.connection import Account
 from volbench.validation.verdict import decide_check, undecided
 
 BOUND_S = 1800.0
@@ -33,10 +33,15 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
     with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
         try:
             completed = programs.run(
-                _argv(tool, account, candidate.version), input=f"{account.secret}\n", capture_output=True,
-                text=True, errors="replace", timeout=BOUND_S, check=False,
+                _argv(tool, account, candidate.version),
+                input=f"{account.secret}\n",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=BOUND_S,
+                check=False,
                 env=programs.environment(MYSQLSH_USER_CONFIG_HOME=home),
-            )  # fmt: skip
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return _undecided("mysqlsh did not finish", str(error)[:200])
     report = parse_report(completed.stdout)
@@ -97,9 +102,17 @@ def _argv(tool: str, account: Account, version: str) -> list[str]:
     release = re.match(r"\d+\.\d+\.\d+", version)
     target = [f"--target-version={release[0]}"] if release else []
     return [
-        tool, "--mysql", f"--user={account.user}", *server, "--passwords-from-stdin", "--",
-        "util", "check-for-server-upgrade", "--output-format=JSON", *target,
-    ]  # fmt: skip
+        tool,
+        "--mysql",
+        f"--user={account.user}",
+        *server,
+        "--passwords-from-stdin",
+        "--",
+        "util",
+        "check-for-server-upgrade",
+        "--output-format=JSON",
+        *target,
+    ]
 
 
 def parse_report(printed: str) -> dict[str, Any] | None:

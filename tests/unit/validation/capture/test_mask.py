@@ -12,7 +12,7 @@ from slow_log_writer import Shop, read_slow_log, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.sql.fingerprint import fingerprint
+from volbench.core.sql.fingerprint import fingerprint
 from volbench.validation.capture.mask import masked, masked_sql
 
 KEY = b"k" * 32
@@ -54,13 +54,17 @@ def test_numbers_keep_their_number_of_digits(number: int, key: bytes) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT 'a # b', 'secret'", "SELECT 'a -- b', 'secret'", "SELECT '/*', 'secret', '*/'",
-        "SELECT \"a # 'secret\"",
-        "SELECT 1 FROM t WHERE x = 'secret that was cut", "SELECT 'it''s secret'", "SELECT 'a\\'secret'",
+        "SELECT 'a # b', 'secret'",
+        "SELECT 'a -- b', 'secret'",
+        "SELECT '/*', 'secret', '*/'",
+        'SELECT "a # \'secret"',
+        "SELECT 1 FROM t WHERE x = 'secret that was cut",
+        "SELECT 'it''s secret'",
+        "SELECT 'a\\'secret'",
         "/* secret",
         "SELECT `a'b`, 'secret'",
     ],
-)  # fmt: skip
+)
 def test_what_looks_like_a_comment_in_a_literal_hides_nothing(sql: str) -> None:
     assert "secret" not in (masked_sql(sql, KEY) or "")
     assert "secret" not in str(masked_sql(sql, KEY, sql_mode=""))
@@ -127,10 +131,14 @@ def test_every_form_of_a_literal_keeps_its_form(sql: str, expected: str) -> None
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT /*!99999 secret */ 1", "SELECT /*!50000 1", "SELECT 1 */ 2", "SELECT $$ secret $$",
-        "SELECT $tag$ secret $tag$", "SELECT /*!50000 /*!50000 1 */ */",
+        "SELECT /*!99999 secret */ 1",
+        "SELECT /*!50000 1",
+        "SELECT 1 */ 2",
+        "SELECT $$ secret $$",
+        "SELECT $tag$ secret $tag$",
+        "SELECT /*!50000 /*!50000 1 */ */",
     ],
-)  # fmt: skip
+)
 def test_what_other_versions_read_differently_is_left_out(sql: str) -> None:
     assert masked_sql(sql, KEY) is None
 

@@ -54,8 +54,9 @@ def test_an_account_that_reaches_the_schemas_has_to_exist_and_its_rights_are_not
 
 def test_the_check_within_mariadb_s_json_is_none_where_the_other_side_has_the_type() -> None:
     source: Inventory = {
-        "check": {"shop.t.JSON_VALID(`j`)": {"enforced": "YES"}}, "column": {"shop.t.j": {"type": "longtext"}},
-    }  # fmt: skip
+        "check": {"shop.t.JSON_VALID(`j`)": {"enforced": "YES"}},
+        "column": {"shop.t.j": {"type": "longtext"}},
+    }
     as_json: Inventory = {"check": {}, "column": {"shop.t.j": {"type": "json"}}}
     as_text: Inventory = {"check": {}, "column": {"shop.t.j": {"type": "longtext"}}}
     assert said(source, as_json) == ["column shop.t.j: another type ('longtext' became 'json')"]

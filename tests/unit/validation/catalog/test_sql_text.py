@@ -65,9 +65,18 @@ def test_every_other_value_name_or_operation_makes_another_text(text: str) -> No
     """Each literal, name and operator is replaced in turn; names of what nobody refers to are names too."""
     base, tried = normal_query(text), 0
     swaps = {
-        " and ": " or ", " or ": " and ", " > ": " >= ", " <> ": " = ", "left join": "join", " desc": "",
-        "sum(": "avg(", " + ": " - ", " * ": " / ", "exists": "not exists", " limit 10": " limit 11",
-    }  # fmt: skip
+        " and ": " or ",
+        " or ": " and ",
+        " > ": " >= ",
+        " <> ": " = ",
+        "left join": "join",
+        " desc": "",
+        "sum(": "avg(",
+        " + ": " - ",
+        " * ": " / ",
+        "exists": "not exists",
+        " limit 10": " limit 11",
+    }
     for found in re.finditer(r"'[^']*'|(?<![\w`])\d+\b|`[^`]*`|" + "|".join(map(re.escape, swaps)), text):
         part = found[0]
         other = swaps.get(part) or ("'zz'" if part[0] == "'" else "`zz`" if part[0] == "`" else "77")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.plan import BurstPlan
+from volbench.core.records.validation.result import CheckRow, Replayed
+from volbench.core.suite.validation import check_validation_plan
 from volbench.errors import UsageError
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.plan import BurstPlan
-from volbench.records.validation.result import CheckRow, Replayed
-from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
 from volbench.validation.replay.io_meter import Count
 
@@ -25,10 +25,14 @@ def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.
         total += rate * interval_s
         found.append(
             Count(
-                t_s=100 + number * interval_s, reads=total / 2, writes=total / 2, read_bytes=total / 2 * PAGE,
-                written_bytes=total / 2 * PAGE, dirty_pages=dirty * number / len(per_s),
+                t_s=100 + number * interval_s,
+                reads=total / 2,
+                writes=total / 2,
+                read_bytes=total / 2 * PAGE,
+                written_bytes=total / 2 * PAGE,
+                dirty_pages=dirty * number / len(per_s),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -36,11 +40,24 @@ def replayed(
     *, log_s: float = 60.0, duration_s: float = 60.0, excluded: dict[str, int] | None = None, sent: int = 6000
 ) -> Replayed:
     return Replayed(
-        statements=6000, sent=sent, excluded=excluded or {}, log_s=log_s, speed=1, planned_s=log_s,
+        statements=6000,
+        sent=sent,
+        excluded=excluded or {},
+        log_s=log_s,
+        speed=1,
+        planned_s=log_s,
         duration_s=duration_s,
-        peak_per_s=100, connections=4, shared_connections=0, second_resolution=False, writes=True, late=0,
-        late_share=0, client_cpu_share=0.1, errors={}, classes=(),
-    )  # fmt: skip
+        peak_per_s=100,
+        connections=4,
+        shared_connections=0,
+        second_resolution=False,
+        writes=True,
+        late=0,
+        late_share=0,
+        client_cpu_share=0.1,
+        errors={},
+        classes=(),
+    )
 
 
 def judged(volume: str, measured: Sequence[Count], found: Replayed, *, duration: str = "24h") -> CheckRow:
@@ -65,9 +82,13 @@ def test_the_runway_is_the_credits_over_what_the_need_exceeds_the_baseline_by() 
 
 @pytest.mark.parametrize(
     ("volume", "decision"),
-    [("ebs-gp3", "go"), ("ebs-gp2?size=200GiB", "go"), ("ebs-gp2?size=50GiB&credits=10%", "no-go"),
-     ("ebs-io2?iops=400", "no-go")],
-)  # fmt: skip
+    [
+        ("ebs-gp3", "go"),
+        ("ebs-gp2?size=200GiB", "go"),
+        ("ebs-gp2?size=50GiB&credits=10%", "no-go"),
+        ("ebs-io2?iops=400", "no-go"),
+    ],
+)
 def test_a_volume_without_credits_or_with_enough_of_them_holds_and_a_low_limit_does_not(
     volume: str, decision: Decision
 ) -> None:

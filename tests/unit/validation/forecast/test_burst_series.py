@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.plan import BurstPlan
+from volbench.core.records.validation.result import BurstOutlook, CheckRow
+from volbench.core.suite.validation import check_validation_plan
 from volbench.errors import UsageError
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.plan import BurstPlan
-from volbench.records.validation.result import BurstOutlook, CheckRow
-from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import IoDemand
 from volbench.validation.forecast.burst_series import forecast_series
 
@@ -69,9 +69,13 @@ def test_what_is_taken_in_a_day_and_not_earned_at_night_ends_days_later(tmp_path
 
 @pytest.mark.parametrize(
     ("volume", "times", "decision"),
-    [("ebs-gp3", 1, "go"), ("ebs-gp3", 7, "no-go"), ("ebs-io2?iops=400", 1, "no-go"),
-     ("ebs-io2?iops=500", 1, "go")],
-)  # fmt: skip
+    [
+        ("ebs-gp3", 1, "go"),
+        ("ebs-gp3", 7, "no-go"),
+        ("ebs-io2?iops=400", 1, "no-go"),
+        ("ebs-io2?iops=500", 1, "go"),
+    ],
+)
 def test_a_limit_that_is_too_low_at_any_time_is_no_go(
     tmp_path: Path, volume: str, times: float, decision: Decision
 ) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from slow_log_writer import Shop, slow_log
 
-from volbench.records.goals.capacity import CapacityPlan, CapacityRow
-from volbench.records.goals.gate import Decision
-from volbench.suite.validation import check_validation_plan
+from volbench.core.records.goals.capacity import CapacityPlan, CapacityRow
+from volbench.core.records.goals.gate import Decision
+from volbench.core.suite.validation import check_validation_plan
 from volbench.validation.forecast.capacity import BusiestSecond, busiest_second, capacity_check
 
 PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
@@ -17,10 +17,17 @@ PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
 
 def row(low: float = 100, high: float | None = 200, cells: int = 6, each: float | None = 20) -> CapacityRow:
     return CapacityRow(
-        volume="gp3", load="test=oltp_read_write", run_id="r", cells=cells, sustained_per_s=low, low_per_s=low,
-        high_per_s=high, confidence=0.97, queries_per_transaction=each,
+        volume="gp3",
+        load="test=oltp_read_write",
+        run_id="r",
+        cells=cells,
+        sustained_per_s=low,
+        low_per_s=low,
+        high_per_s=high,
+        confidence=0.97,
+        queries_per_transaction=each,
         limited_by=("storage.iops_limit, confidence 90%",),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.capture import Capture
+from volbench.core.records.validation.plan import GrowthPlan
+from volbench.core.records.validation.result import CheckRow, GrowthOutlook
+from volbench.core.suite.validation import check_validation_plan
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.capture import Capture
-from volbench.records.validation.plan import GrowthPlan
-from volbench.records.validation.result import CheckRow, GrowthOutlook
-from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.growth import forecast_growth, volume_bytes
 
 GIB = 2**30
@@ -23,10 +23,18 @@ def captures(directory: Path, sizes: list[float], *, binlog: int | None = 10 * G
     names = []
     for day, gib in enumerate(sizes):
         taken = Capture(
-            flavor="mysql", version="8.4.0", started_at=f"2026-11-{1 + day:02}T12:00:00Z", seconds=60,
-            statements_per_s=1, threads_running_max=1, unclassified=0, masked=True, classes=(),
-            files={"shop/orders": round(gib * GIB), "shop/old": GIB}, binlog_bytes=binlog,
-        )  # fmt: skip
+            flavor="mysql",
+            version="8.4.0",
+            started_at=f"2026-11-{1 + day:02}T12:00:00Z",
+            seconds=60,
+            statements_per_s=1,
+            threads_running_max=1,
+            unclassified=0,
+            masked=True,
+            classes=(),
+            files={"shop/orders": round(gib * GIB), "shop/old": GIB},
+            binlog_bytes=binlog,
+        )
         (directory / f"{day}.json").write_text(taken.model_dump_json(by_alias=True))
         names.append(str(directory / f"{day}.json"))
     return tuple(names)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from synthetic_run import build_run, two_volumes
 
-from volbench.records.cell import StepResult
-from volbench.records.goals.gate import Decision
-from volbench.records.metrics import metric
-from volbench.records.validation.plan import MovePlan
+from volbench.core.records.cell import StepResult
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.metrics import metric
+from volbench.core.records.validation.plan import MovePlan
 from volbench.validation.forecast.move import RunCells, _prediction, estimates, move_check, pairs_of
 
 GIB = 1 << 30

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.core.sql.guard import Allowed, Answer, judge
+from volbench.core.sql.library import ShapeNumbers, as_bytes
 from volbench.errors import UsageError
-from volbench.sql.fingerprint import fingerprint
-from volbench.sql.guard import Allowed, Answer, judge
-from volbench.sql.library import ShapeNumbers, as_bytes
+from volbench.measure.workload.replay.slowlog import slow_log
+from volbench.measure.workload.replay.slowlog_entries import PlainRun, divide_segments
+from volbench.measure.workload.replay.slowlog_parts import part_offsets
 from volbench.validation.queries import classes as module
 from volbench.validation.queries.classes import LogClasses, classes_of_log, query_classes
-from volbench.workload.replay.slowlog import slow_log
-from volbench.workload.replay.slowlog_entries import PlainRun, divide_segments
-from volbench.workload.replay.slowlog_parts import part_offsets
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 RECORDED = sorted(FIXTURES.glob("slowlog/*/slow.log"))
@@ -36,7 +36,7 @@ BANNER = "mysqld, Version: 8.4.3 (x). started with:\nTcp port: 0  Unix socket: /
 @pytest.fixture
 def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are read in threads: starting processes takes longer than reading a short log."""
-    monkeypatch.setattr(module, "log_workers", lambda processes, _: ThreadPoolExecutor(processes))
+    monkeypatch.setattr(module, "log_workers", lambda processes, *_: ThreadPoolExecutor(processes))
 
 
 def in_order(path: Path) -> LogClasses | str:
@@ -129,7 +129,7 @@ FORGED = entry("DROP TABLE orders", use="mysql")
         entry("SELECT 8").replace("# Query", "# Schema: crm  Last_errno: 0  Killed: 0\n# Query"),
         entry("SELECT 9").replace("0.250000", "٣.250000").replace("1795263240", "99999999999999"),
     ],
-)  # fmt: skip
+)
 def test_what_looks_like_an_entry_or_needs_earlier_ones_is_read_as_in_order(hostile: str, tmp_path: Path) -> None:
     path = tmp_path / "slow.log"
     plain = entry("SELECT a FROM t WHERE id = 5") + entry("SELECT a FROM t WHERE id IN (6, 7)", second=1)

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.core.sql.guard import refuse_writes
 from volbench.errors import Refused, StepFailed
-from volbench.sql.fingerprint import fingerprint
-from volbench.sql.guard import refuse_writes
+from volbench.measure.workload.replay.logged_statement import LoggedStatement
 from volbench.validation.queries.classes import query_classes
 from volbench.validation.queries.comparison import QueryComparison, compare_queries, plan_text, rounds_for
 from volbench.validation.source.server import Rows
-from volbench.workload.replay.logged_statement import LoggedStatement
 
 Answer = Callable[[], Rows]
 
@@ -156,9 +156,12 @@ def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
         skipped=left_out,
     )
     assert left_out == {
-        "that do more than read": 3, "of other schemas": 1, "without a schema": 1,
-        "with an unknown schema": 1, "that are no UTF-8": 1,
-    }  # fmt: skip
+        "that do more than read": 3,
+        "of other schemas": 1,
+        "without a schema": 1,
+        "with an unknown schema": 1,
+        "that are no UTF-8": 1,
+    }
     assert [(one.fingerprint, one.count) for one in classes] == [
         ("select * from t where id in (?+)", 2),
         ("select * from t where id = ?", 2),
@@ -180,12 +183,23 @@ def test_a_fingerprint_has_no_values(sql: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["DELETE FROM t", "SELECT 1; DELETE FROM t", "SET GLOBAL a = 1", "/*!50000 DELETE */ FROM t", "CALL p()",
-     "SELECT * FROM t LOCK IN SHARE MODE", "EXPLAIN DELETE FROM t", "EXPLAIN ANALYZE SELECT 1",
-     "LOCK TABLES t READ", "SELECT /*!50000 1 INTO @x */", "FLUSH TABLES",
-     "WITH x AS (SELECT 1) DELETE FROM t", "WITH x AS (SELECT 1) UPDATE t SET a = 1",
-     "SET SESSION x = 1; DROP TABLE t"],
-)  # fmt: skip
+    [
+        "DELETE FROM t",
+        "SELECT 1; DELETE FROM t",
+        "SET GLOBAL a = 1",
+        "/*!50000 DELETE */ FROM t",
+        "CALL p()",
+        "SELECT * FROM t LOCK IN SHARE MODE",
+        "EXPLAIN DELETE FROM t",
+        "EXPLAIN ANALYZE SELECT 1",
+        "LOCK TABLES t READ",
+        "SELECT /*!50000 1 INTO @x */",
+        "FLUSH TABLES",
+        "WITH x AS (SELECT 1) DELETE FROM t",
+        "WITH x AS (SELECT 1) UPDATE t SET a = 1",
+        "SET SESSION x = 1; DROP TABLE t",
+    ],
+)
 def test_only_reading_statements_are_sent_to_a_source(sql: str) -> None:
     with pytest.raises(Refused):
         refuse_writes(sql)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
+from volbench.measure.workload.replay.slowlog_parts import part_offsets
 from volbench.validation.queries import classes, log_workers
-from volbench.workload.replay.slowlog_parts import part_offsets
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 RECORDED = sorted(FIXTURES.glob("slowlog/*/slow.log"))

@@ -27,8 +27,15 @@ def part(kind: str, said: str, sql: str) -> str:
 
 
 def stats(**counts: int) -> str:
-    known = {"failed_queries": 0, "not_select": 0, "queries_no_diffs": 0, "queries_read": 1,
-             "queries_with_diffs": 0, "queries_with_errors": 0, **counts}  # fmt: skip
+    known = {
+        "failed_queries": 0,
+        "not_select": 0,
+        "queries_no_diffs": 0,
+        "queries_read": 1,
+        "queries_with_diffs": 0,
+        "queries_with_errors": 0,
+        **counts,
+    }
     bar = "#" + "-" * 71
     return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(f"{name:<20}  {count}\n" for name, count in known.items())
 
@@ -95,8 +102,9 @@ def test_warnings_and_times_are_told_only_and_errors_of_both_prove_nothing() -> 
     )
     row = row_of(printed + stats(queries_with_diffs=1), 4, asked(OPEN))
     assert (row.decision, row.details[0]) == (
-        "undecided", "an error on both sides: the shape: On both hosts: no such table",
-    )  # fmt: skip
+        "undecided",
+        "an error on both sides: the shape: On both hosts: no such table",
+    )
     assert row.details[1] == (
         "note: other warnings: the shape: Code: 1292 Level: Warning Message: Truncated vs. No warning 1292"
     )

@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 from slow_log_writer import read_slow_log
 
 from volbench.errors import UsageError
+from volbench.measure.workload.replay import slowlog_entries
+from volbench.measure.workload.replay.logged_statement import (
+    ADMINISTRATOR,
+    CUT,
+    TOO_LONG,
+    WITHOUT_TIME,
+    LoggedStatement,
+)
+from volbench.measure.workload.replay.slowlog import SlowLog, slow_log
 from volbench.validation.capture.mask import masked
-from volbench.workload.replay import slowlog_entries
-from volbench.workload.replay.logged_statement import ADMINISTRATOR, CUT, TOO_LONG, WITHOUT_TIME, LoggedStatement
-from volbench.workload.replay.slowlog import SlowLog, slow_log
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
@@ -221,9 +227,16 @@ def test_what_is_cut_off_is_counted_wherever_that_is() -> None:
     """The disk was full; two files were joined; the server went down and left zeros."""
     cut = mysql_entry("SELECT 'a", end="")
     log, found = read(
-        mysql_entry("SELECT 1") + cut + mysql_entry("SELECT 2", second=1) + cut + BANNER
-        + mysql_entry("SELECT 3", second=2) + "\0\0\0\0" + mysql_entry("SELECT 4", second=3) + cut[:-20]
-    )  # fmt: skip
+        mysql_entry("SELECT 1")
+        + cut
+        + mysql_entry("SELECT 2", second=1)
+        + cut
+        + BANNER
+        + mysql_entry("SELECT 3", second=2)
+        + "\0\0\0\0"
+        + mysql_entry("SELECT 4", second=3)
+        + cut[:-20]
+    )
     assert [one.sql for one in found] == ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"]
     assert log.skipped == {CUT: 3}
 

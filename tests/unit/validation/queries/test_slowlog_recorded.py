@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from slow_log_truth import SCHEMAS, Truth, paired, read_truth
 
-from volbench.sql.fingerprint import fingerprint
+from volbench.core.sql.fingerprint import fingerprint
+from volbench.measure.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
+from volbench.measure.workload.replay.schedule import schedule
+from volbench.measure.workload.replay.slowlog import SlowLog, slow_log
 from volbench.validation.queries.classes import query_classes
-from volbench.workload.replay.logged_statement import ADMINISTRATOR, LoggedStatement
-from volbench.workload.replay.schedule import schedule
-from volbench.workload.replay.slowlog import SlowLog, slow_log
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from volbench.records.goals.gate import Decision
-from volbench.records.validation.plan import ReplayPlan
-from volbench.records.validation.result import CheckRow, Replayed
+from volbench.core.records.goals.gate import Decision
+from volbench.core.records.validation.plan import ReplayPlan
+from volbench.core.records.validation.result import CheckRow, Replayed
+from volbench.machine.host.task_account import CpuShare, TaskTimes
+from volbench.measure.workload.replay.schedule import Schedule, ScheduledStatement
+from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 from volbench.validation.replay.evaluation import bounds, replay_check, summarise
-from volbench.volume.task_account import CpuShare, TaskTimes
-from volbench.workload.replay.schedule import Schedule, ScheduledStatement
-from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 
 PLAN = ReplayPlan(slow_log="slow.log")
 
@@ -44,10 +44,14 @@ def outcome(
         took = 0.01 * draw.lognormvariate(0, 0.3) * ratio + added_s
         answers.append(
             Execution(
-                statement=due, free_s=due.at_s + queued_s, started_s=began, ended_s=began + took,
-                error=error if number < errors else 0, cpu_wait_s=held_s,
+                statement=due,
+                free_s=due.at_s + queued_s,
+                started_s=began,
+                ended_s=began + took,
+                error=error if number < errors else 0,
+                cpu_wait_s=held_s,
             )
-        )  # fmt: skip
+        )
     schedule = Schedule(
         connections=(tuple(answer.statement for answer in answers),),
         fingerprints=("select ?",),

@@ -8,15 +8,22 @@ from hypothesis import strategies as some
 from slow_log_writer import Shop, read_slow_log, slow_log
 
 from volbench.errors import UsageError
-from volbench.workload.replay.logged_statement import LoggedStatement
-from volbench.workload.replay.schedule import Schedule, schedule
+from volbench.measure.workload.replay.logged_statement import LoggedStatement
+from volbench.measure.workload.replay.schedule import Schedule, schedule
 
 
 def logged(sql: str, at_s: float = 0.5, *, connection: int = 1, query_s: float = 0.01) -> LoggedStatement:
     return LoggedStatement(
-        at_s=at_s, connection=connection, user="app", schema="shop", query_s=query_s, lock_s=0, rows_sent=0,
-        rows_examined=0, sql=sql,
-    )  # fmt: skip
+        at_s=at_s,
+        connection=connection,
+        user="app",
+        schema="shop",
+        query_s=query_s,
+        lock_s=0,
+        rows_sent=0,
+        rows_examined=0,
+        sql=sql,
+    )
 
 
 def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, connections: int = 128) -> Schedule:
@@ -28,14 +35,28 @@ def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, 
 @pytest.mark.parametrize(
     "sql",
     [
-        "SET GLOBAL read_only = 0", "SET PERSIST max_connections = 1", "SET @a = 1, GLOBAL read_only = 0",
-        "SET @@global.read_only = 0", "GRANT ALL ON *.* TO x", "DROP TABLE orders", "DROP DATABASE shop",
-        "SELECT 1 INTO OUTFILE '/tmp/x'", "SHUTDOWN", "LOAD DATA INFILE 'x' INTO TABLE t",
-        "FLUSH TABLES", "PURGE BINARY LOGS TO 'x'", "DO 1; DROP TABLE orders", "KILL 1",
-        "CREATE USER x", "SELECT 'a #'; DROP TABLE orders", "SELECT '/*'; DROP TABLE orders; SELECT '*/'",
-        "SET PASSWORD = 'x'", "ALTER TABLE orders ENGINE = MyISAM", "XA START 'x'",
+        "SET GLOBAL read_only = 0",
+        "SET PERSIST max_connections = 1",
+        "SET @a = 1, GLOBAL read_only = 0",
+        "SET @@global.read_only = 0",
+        "GRANT ALL ON *.* TO x",
+        "DROP TABLE orders",
+        "DROP DATABASE shop",
+        "SELECT 1 INTO OUTFILE '/tmp/x'",
+        "SHUTDOWN",
+        "LOAD DATA INFILE 'x' INTO TABLE t",
+        "FLUSH TABLES",
+        "PURGE BINARY LOGS TO 'x'",
+        "DO 1; DROP TABLE orders",
+        "KILL 1",
+        "CREATE USER x",
+        "SELECT 'a #'; DROP TABLE orders",
+        "SELECT '/*'; DROP TABLE orders; SELECT '*/'",
+        "SET PASSWORD = 'x'",
+        "ALTER TABLE orders ENGINE = MyISAM",
+        "XA START 'x'",
     ],
-)  # fmt: skip
+)
 def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> None:
     found = due(logged("SELECT 1"), logged(sql), writes=True)
     assert [one.sql for lane in found.connections for one in lane] == ["SELECT 1"]

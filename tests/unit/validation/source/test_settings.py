@@ -11,14 +11,21 @@ from volbench.validation.source.server import Rows
 from volbench.validation.source.settings import settings_check
 
 SOURCE = {
-    "sql_mode": "STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION", "max_connections": "500",
-    "sync_binlog": "1", "query_cache_size": "1048576", "aria_sort": "1", "collation_server": "utf8_general_ci",
+    "sql_mode": "STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
+    "max_connections": "500",
+    "sync_binlog": "1",
+    "query_cache_size": "1048576",
+    "aria_sort": "1",
+    "collation_server": "utf8_general_ci",
     "autocommit": "ON",
-}  # fmt: skip
+}
 SAME = {
-    "sql_mode": "NO_ENGINE_SUBSTITUTION,STRICT_TRANS_TABLES", "max_connections": "500", "sync_binlog": "1",
-    "collation_server": "utf8mb3_general_ci", "autocommit": "1",
-}  # fmt: skip
+    "sql_mode": "NO_ENGINE_SUBSTITUTION,STRICT_TRANS_TABLES",
+    "max_connections": "500",
+    "sync_binlog": "1",
+    "collation_server": "utf8mb3_general_ci",
+    "autocommit": "1",
+}
 
 
 def test_what_versions_only_write_differently_is_equal() -> None:
@@ -66,10 +73,12 @@ READER = "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO `r
         # As MySQL 9.7 and MariaDB 10.11 show a role that is active, and one that is not.
         (["GRANT ALL PRIVILEGES ON `shop`.* TO `r`@`%`", "GRANT `readers`@`%` TO `r`@`%`"], {}),
         (["GRANT `readers` TO `r`@`%`", READER.replace("reader", "readers")], {}),
-        (["GRANT `readers` TO `r`@`%`", "GRANT USAGE ON *.* TO `r`@`%`"],
-         {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
+        (
+            ["GRANT `readers` TO `r`@`%`", "GRANT USAGE ON *.* TO `r`@`%`"],
+            {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_rights_are_read_from_grants(grants: list[str], missing: dict[str, str]) -> None:
     found = missing_rights(grants, ["shop"])
     assert {name: ",".join(rights) for name, rights in found.items()} == missing

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from volbench.engine.connection import Account
-from volbench.records.validation.result import ServerSide
+from volbench.core.records.validation.result import ServerSide
+from volbench.machine.engine.connection import Account
 from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
@@ -26,17 +26,21 @@ REPORT: dict[str, Any] = {
     "checksPerformed": [
         {"id": "oldTemporalCheck", "title": "Usage of old temporal type", "status": "OK", "detectedProblems": []},
         {
-            "id": "reservedKeywordsCheck", "title": "Names that are reserved words", "status": "OK",
+            "id": "reservedKeywordsCheck",
+            "title": "Names that are reserved words",
+            "status": "OK",
             "description": "Objects have names of reserved words.",
             "detectedProblems": [{"level": "Warning", "dbObject": "shop.manual", "description": "Column name"}],
         },
         {
-            "id": "authMethodUsage", "title": "Removed authentication methods", "status": "OK",
+            "id": "authMethodUsage",
+            "title": "Removed authentication methods",
+            "status": "OK",
             "detectedProblems": [{"level": "Error", "dbObject": "app@%", "description": "mysql_native_password"}],
         },
     ],
     "manualChecks": [{"id": "defaultAuthenticationPlugin", "title": "New default authentication plugin"}],
-}  # fmt: skip
+}
 
 
 def stand_in(directory: Path, printed: str, *, code: int = 0, said: str = "") -> None:

@@ -1,0 +1,1 @@
+"""Commands about Kubernetes: manifests, and runs whose orchestrator is in the cluster."""

@@ -1,0 +1,243 @@
+"""`volbench k8s`: a run's manifests, runs in the cluster alone, and what runs have left there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import walk_tree
+
+from volbench.cli import console, options
+from volbench.cli.cluster import k8s_runner
+from volbench.core.base.text import size
+from volbench.core.base.units import MIB
+from volbench.core.records.base import parse_duration_s
+from volbench.core.records.run import PlannedCell, RunRecord, VolumeSpec
+from volbench.errors import UsageError
+from volbench.machine.engine.supervisor import supervisor_script
+from volbench.machine.placement.docker.image_names import tools_image
+from volbench.machine.placement.interface import Job, JobKind
+from volbench.machine.placement.kubernetes.node_blocks import lane_of_block
+from volbench.machine.placement.kubernetes.options import read_options
+from volbench.machine.placement.workspace import Workspace, default_cache
+from volbench.machine.volume.interface import OpenVolume
+from volbench.measure.execute.cell_spec import cell_spec
+from volbench.measure.execute.templates import template_cells
+from volbench.measure.execute.volumes import volume_key
+from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.results.store.run_directory import new_run_id
+
+if TYPE_CHECKING:
+    from volbench.core.records.snapshots import SnapshotTimes
+    from volbench.machine.placement.kubernetes.leftovers import RunObjects
+
+app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
+k8s_runner.add_commands(app)
+TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
+
+
+@app.callback()
+def _group() -> None:
+    """Runs on Kubernetes: manifests, runs without this machine, leftovers."""
+
+
+@app.command("render")
+def render(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006
+    target_option: options.TargetOptions = [],  # noqa: B006
+    tools: options.Tools = "",
+    everything: options.Everything = False,
+) -> None:
+    """Print the manifests of a run: owner, claims, each volume's preparation and first cell. Contacts no cluster.
+
+    The template's key, which the preparation makes, is a placeholder.
+    """
+    request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
+    namespace = read_options(planned.run.target_options).namespace
+    printer = YAML()
+    printer.default_flow_style = False
+    printer.width = 1000
+    for manifest in manifests_of(planned.run, everything=everything):
+        if namespace:
+            manifest["metadata"]["namespace"] = namespace
+        walk_tree(manifest)  # long texts as blocks
+        sys.stdout.write("---\n")
+        printer.dump(manifest, sys.stdout)
+
+
+Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: the current one.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
+
+
+@app.command("list")
+def list_runs(namespace: Namespace = "", context: Context = "", json: options.Json = False) -> None:
+    """List runs that have jobs, pods, config maps or claims in a namespace; claims cost while they are there."""
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes.leftovers import runs_in  # noqa: PLC0415 - brings the client
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        runs = runs_in(cluster)
+        if json:
+            console.show_json([asdict(run) for run in runs])
+            return
+        for run in runs:
+            console.out.print(_described(run), markup=False)
+        if not runs:
+            console.say(f"no run has objects in namespace {cluster.namespace}")
+
+
+@app.command("clean")
+def clean(
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID...", help="As `volbench k8s list` prints them.")],
+    namespace: Namespace = "",
+    context: Context = "",
+    force: Annotated[bool, typer.Option("--force", help="Also runs with active pods; their results go.")] = False,
+) -> None:
+    """Delete what runs have in a namespace: jobs, pods, config maps, and claims with their data."""
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes.leftovers import delete_runs  # noqa: PLC0415 - brings the client
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        for run in delete_runs(cluster, run_ids, force=force):
+            console.say(f"deleted: {_described(run)}")
+
+
+@app.command("snapshot")
+def snapshot(
+    claim: Annotated[
+        str, typer.Argument(metavar="CLAIM", help="A snapshot is taken of its volume; a server may run.")
+    ],
+    namespace: Namespace = "",
+    context: Context = "",
+    snapshot_class: Annotated[str, typer.Option(help="VolumeSnapshotClass; default: that of the driver.")] = "",
+    storage_class: Annotated[str, typer.Option(help="Of the restored claim; default: that of CLAIM.")] = "",
+    tools: options.Tools = "",
+    user: Annotated[int, typer.Option(help="User id that may read the files; 999 is the official images'.")] = 999,
+    timeout: Annotated[str, typer.Option(help="Of each of snapshot, restore and reading.")] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave all of it for a day.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Back up a claim by the snapshot API, restore it to a new claim and read that; remove all of it again.
+
+    The data is as after a power cut: a server that starts on it recovers first.
+    """
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
+    from volbench.machine.placement.kubernetes.snapshots.measure import measure_snapshot  # noqa: PLC0415
+    from volbench.machine.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
+
+    timeout_s = parse_duration_option(timeout, "--timeout")
+    image, run_id = tools or tools_image(), new_run_id("snapshot")
+    chosen = read_options({"user": user})
+    plan = SnapshotPlan(
+        run_id=run_id,
+        claim=claim,
+        snapshot_class=snapshot_class,
+        storage_class=storage_class,
+        image=image,
+        options=chosen,
+    )
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
+        try:
+            times = measure_snapshot(
+                cluster, plan, owner.references, timeout_s=timeout_s, keep=keep, say=console.say
+            )
+        finally:
+            if not keep:
+                owner.end(objects_stay=False)
+    if json:
+        console.show_json(times.model_dump())
+        return
+    for line in _snapshot_lines(times):
+        console.out.print(line, markup=False)
+
+
+def parse_duration_option(text: str, option: str) -> float:
+    """Return the seconds of an option such as `1h`. Raise UsageError."""
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(str(error), where=option) from error
+
+
+def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
+    moment = "" if times.cut_s is None else f"; its data is of {times.cut_s:.0f} s after the request"
+    yield f"snapshot of claim {times.claim}: ready to be restored after {times.ready_s:.0f} s{moment}"
+    restored = times.restored
+    if restored is None:
+        return
+    yield f"restored: a pod with the new volume runs after {restored.restore_s:.0f} s"
+    for noun, seconds in (("first", restored.first_read_s), ("second", restored.second_read_s)):
+        rate = restored.bytes / MIB / max(seconds, 1e-9)
+        files = f"{restored.files} files ({size(restored.bytes)})"
+        yield f"{noun} read of its {files}: {seconds:.1f} s, {rate:.0f} MiB/s"
+    if restored.unreadable:
+        yield f"{restored.unreadable} files could not be read: --user names a user that may"
+
+
+def _described(run: RunObjects) -> str:
+    claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
+    active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
+    expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
+    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}{expires}"
+
+
+def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
+    """Yield the run's objects in the order of their creation; without `everything` one cell of each volume."""
+    from volbench.machine.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.machine.volume.kinds.run_owner import owner_manifest  # noqa: PLC0415
+
+    tools = str(run.target_options.get("tools", "")) or tools_image()
+    yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
+    specs = {spec.name: spec for spec in run.volumes}
+    keys = {cell.cell_id: _volume_key(run, cell, specs[cell.volume]) for cell in run.cells}
+    for name, _, lane in (key.partition("@") for key in dict.fromkeys(keys.values())):
+        if specs[name].kind == "storage-class":
+            yield claim_manifest(specs[name], run.run_id, lane=lane)
+    for template in template_cells(run, on_volumes=True, key_of=lambda cell: keys[cell.cell_id]):
+        yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare")
+    rendered_volumes: set[str] = set()
+    for cell in run.cells:
+        if everything or keys[cell.cell_id] not in rendered_volumes:
+            yield from _cell_manifests(run, cell, specs, keys[cell.cell_id], "run")
+        rendered_volumes.add(keys[cell.cell_id])
+
+
+def _volume_key(run: RunRecord, cell: PlannedCell, spec: VolumeSpec) -> str:
+    """Return the key of the cell's volume: its name, and its node's lane if the run makes one for each node."""
+    nodes = read_options(run.target_options).nodes if spec.kind == "storage-class" else 1
+    blocks = len({planned.block for planned in run.cells})
+    return volume_key(cell.volume, lane_of_block(cell.block, blocks=blocks, nodes=nodes))
+
+
+def _cell_manifests(
+    run: RunRecord, planned: PlannedCell, specs: Mapping[str, VolumeSpec], key: str, kind: JobKind
+) -> Iterator[dict[str, Any]]:
+    from volbench.machine.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes import target as kubernetes  # noqa: PLC0415
+    from volbench.machine.volume.kinds.claim import claim_name  # noqa: PLC0415
+
+    name, _, lane = key.partition("@")
+    spec = specs[name]
+    workspace = Workspace(run_id=run.run_id, cache=default_cache())
+    directories = kubernetes.pod_paths(workspace.volume_folder)
+    template_key = "" if kind == "prepare" else TEMPLATE_KEY
+    cell = cell_spec(run, planned, paths=directories, template_key=template_key)
+    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id, lane))
+    job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
+    choices = read_options(run.target_options, spec.variant_of or spec.name)
+    tools = str(run.target_options.get("tools", "")) or tools_image()
+    exclusive_nodes = choices.parallel > 1 and not choices.share_nodes
+    objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=exclusive_nodes)
+    yield kubernetes_manifests.config_map(objects)
+    yield kubernetes_manifests.job(objects)

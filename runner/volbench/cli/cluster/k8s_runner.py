@@ -1,0 +1,146 @@
+"""`volbench k8s submit|logs|fetch`: runs whose orchestrator is a Job of the cluster, so that the laptop may go."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from volbench.cli import console, options
+from volbench.cli.runs.plan import show_plan
+from volbench.cli.runs.run import begin_run, resume_run
+from volbench.errors import EXIT_NO_GO, UsageError
+from volbench.machine.placement.docker.image_names import tools_image
+from volbench.machine.placement.kubernetes.options import parse_options
+from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.price import check_cost, price_run
+from volbench.results.credits.prices import load_prices
+from volbench.results.store.bucket import Bucket
+from volbench.results.store.run_directory import RunDirectory, find_runs
+
+Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: the current one.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="As `volbench k8s submit` prints it.")]
+_OF_THE_SUBMISSION = ("context", "namespace")
+"""Target options that say where the Job goes; its cells go to its own namespace."""
+
+
+def submit(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006
+    tools: options.Tools = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
+    yes: options.Yes = False,
+    results_to: options.ResultsTo = "",
+    cost_max: options.CostMax = None,
+    resume: Annotated[str, typer.Option("--resume", metavar="RUN_ID", help="Continue this run of the claim.")] = "",
+    results_size: Annotated[str, typer.Option(help="Size of the claim for results, if there is none yet.")] = "5Gi",
+    results_class: Annotated[str, typer.Option(help="Its storage class; default: the cluster's default.")] = "",
+) -> None:
+    """Start a run whose orchestrator is a Job in the cluster; k8s/base must be applied there."""
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
+    from volbench.machine.volume.kinds.claim import object_name  # noqa: PLC0415
+
+    chosen = parse_options(target_option)
+    request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
+    show_plan(planned)
+    if cost_max is not None:
+        check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
+    if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
+        raise typer.Exit(EXIT_NO_GO)
+    arguments = [f"--volume={text}" for text in volume] + [f"--set={text}" for text in settings]
+    arguments += [
+        f"--target-option={key}={value}" for key, value in chosen.items() if key not in _OF_THE_SUBMISSION
+    ]
+    context, namespace = (str(chosen.get(key, "")) for key in _OF_THE_SUBMISSION)
+    submission = remote.Submission(
+        name=object_name("volbench", planned.run.suite.name[:20], secrets.token_hex(3)),
+        suite=suite.read_text(),
+        image=tools or tools_image(),
+        options=tuple(arguments),
+        resume=resume,
+        results_to=results_to,
+        results_size=results_size,
+        results_class=results_class,
+        pull_secret=str(chosen.get("pull_secret", "")),
+    )
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        name = remote.submit(cluster, submission)
+        where = f"-n {cluster.namespace} {name}"
+    console.say(f"submitted job {name}; this machine may be switched off")
+    console.say(f"follow it with: volbench k8s logs {where}")
+    console.say(f"copy the results with: volbench k8s fetch {where}")
+
+
+def logs(name: JobName, namespace: Namespace = "", context: Context = "") -> None:
+    """Follow the log of a submitted run from its start to its end; the exit code is the run's."""
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        code = remote.follow(cluster, name, write=console.out.file.write, say=console.say)
+    raise typer.Exit(code)
+
+
+def fetch(
+    name: JobName, namespace: Namespace = "", context: Context = "", out: options.Results = Path("results")
+) -> None:
+    """Copy the results of a submitted run to this machine, each file verified by its checksum."""
+    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        runs = remote.fetch(cluster, name, out)
+    for run in runs:
+        console.say(f"results: {run}")
+    if not runs:
+        console.say(f"job {name} has no results yet")
+
+
+def in_cluster(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006
+    target_option: options.TargetOptions = [],  # noqa: B006
+    results: Annotated[Path, typer.Option(help="Where the claim for results is mounted.")] = Path("/results"),
+    job_uid: Annotated[str, typer.Option(envvar="VOLBENCH_JOB_UID", help="Its pods continue one run.")] = "",
+    resume: Annotated[str, typer.Option(envvar="VOLBENCH_RESUME", help="Run to continue; none: a new run.")] = "",
+    results_to: options.ResultsTo = "",
+) -> None:
+    """Run as the pod of the runner's Job: continue the Job's run if an earlier pod began one, else begin one.
+
+    A run without a verdict is done all the same: the Job succeeds.
+    """
+    directory = results / job_uid
+    if resume:
+        paths = [run.path for parent in (results, *results.glob("*/")) for run in find_runs(parent)]
+        path = next((path for path in paths if path.name == resume), None)
+        if path is None:
+            raise UsageError(
+                f"the results have no run {resume}",
+                where="VOLBENCH_RESUME",
+                evidence=f"runs there: {', '.join(sorted(path.name for path in paths)) or 'none'}",
+            )
+    else:
+        path = next((run.path for run in reversed(find_runs(directory))), None)
+    bucket = Bucket(results_to) if results_to else None
+    if path is not None:
+        resume_run(RunDirectory.open(path), bucket=bucket)
+        return
+    request = TargetRequest(target="kubernetes", options=target_option)
+    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
+    show_plan(planned)
+    begin_run(planned, directory, bucket=bucket)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to `volbench k8s`."""
+    for command in (submit, logs, fetch):
+        app.command(command.__name__)(command)
+    app.command("in-cluster", hidden=True)(in_cluster)

@@ -1,0 +1,1 @@
+"""What both halves share: files' records, suites, plans, profiles, and the means of every layer."""

@@ -1,0 +1,63 @@
+"""Rows of causes: findings with their evidence, moments, and metrics that move with latency."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from volbench.core.records.base import Record
+
+
+class EvidenceRow(Record):
+    """One checkable fact behind a finding."""
+
+    metric: str
+    value: float | str | None
+    unit: str = ""
+    text: str
+
+
+class FindingRow(Record):
+    """A named cause. `share` is the part of latency it explains, where that can be said."""
+
+    cause: str
+    volume: str
+    step: str
+    cell_ids: tuple[str, ...] = Field(description="Cells that show it; window and evidence are the first one's.")
+    window_s: tuple[float, float] | None = None
+    share: float | None = None
+    confidence: float | None = None
+    evidence: tuple[EvidenceRow, ...] = ()
+    advice: str = ""
+    valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")
+
+
+class MomentRow(Record):
+    """A moment of one cell that a finding speaks of, or in which a dump or restore beside the load began."""
+
+    cell_id: str
+    volume: str
+    step: str
+    t_s: float = Field(description="Seconds since the cell's zero.")
+    end_s: float | None = Field(default=None, description="When it was over; None: not known.")
+    cause: str = Field(default="", description="Of the finding; empty: what the run itself began.")
+    text: str
+
+
+class AssociationRow(Record):
+    """A metric that moves with p95 over a step's valid cells. It supports a finding and never makes one."""
+
+    volume: str
+    step: str
+    cell_id: str = Field(description="The cell that shows it best.")
+    source: str
+    metric: str
+    entity: str = ""
+    rho: float = Field(description="Rank correlation of differences from interval to interval.")
+    lag_s: float = Field(description="By how much the metric leads.")
+    samples: int
+    effective_samples: float
+    q_value: float = Field(description="Corrected for all metrics and lags that were tried.")
+    cells: int = Field(default=1, description="Whose pairs are pooled, ranks within each cell.")
+    cpu_rho: float | None = Field(
+        default=None, description="The same of the host's CPU use, for comparison; null: not sampled."
+    )

@@ -1,0 +1,141 @@
+"""run.json and journal.jsonl: a run's request, plan and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from volbench.core.records.base import FileName, Fraction, Moment, Plain, Record, Scalar
+from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.facts import HostFacts
+from volbench.core.records.forecast import ForecastSpec
+from volbench.core.records.goals.pricing import PricingSpec
+from volbench.core.records.steps import Step
+from volbench.core.records.sweep import SweepSpec
+
+RUN_SCHEMA = 2
+
+
+TargetName = Literal["local", "docker", "kubernetes", "attach"]
+
+
+class VolumeSpec(Record):
+    """A volume as the user named it: `name=kind:place?option=value,...`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$")
+    kind: Literal["path", "docker-volume", "nfs", "emulated", "pvc", "storage-class"]
+    location: str
+    options: dict[str, str] = Field(default_factory=dict)
+    text: str = Field(description="The SPEC as given.")
+    variant_of: str = Field(
+        default="", description="In a sweep of volume options: the volume that this one is, but for those options."
+    )
+
+
+CELLS_UNTIL_DECIDED = (4, 8)
+"""Fewest and most cells of each volume of a run that goes on until it is decided."""
+
+
+class ComparisonSpec(Record):
+    """How volumes are compared."""
+
+    margin: Fraction = Field(default=0.05, gt=0, lt=1, description="Smaller differences do not matter in practice.")
+    confidence: Fraction = Field(default=0.95, gt=0.5, lt=1)
+    metrics: tuple[str, ...] | None = Field(default=None, description="Primary metrics; absent: the step's own.")
+    until: Literal["all_cells", "decided"] = Field(
+        default="all_cells",
+        description="`decided`: look at the cells after each block from 4 against 4 on, and stop when every pair of"
+        " volumes has a verdict; at most `repeats` cells (8 or fewer) of each volume. `confidence` is not used.",
+    )
+
+
+class ResolvedSuite(Record):
+    """A suite with every default filled in and every --set applied: what the run did."""
+
+    name: str
+    description: str = ""
+    underpowered: bool = Field(
+        default=False,
+        description="Too few or too short cells for a firm verdict, on purpose.",
+    )
+    server: ServerSpec
+    dataset: DatasetSpec
+    steps: tuple[Step, ...]
+    repeats: int = Field(ge=1, le=1000)
+    replacements: Fraction = Field(default=0.5, description="Of the planned cells, at most so many again.")
+    seed: int
+    sampling: SamplingSpec
+    limits: ValidityLimits
+    comparison: ComparisonSpec
+    scale: str = Field(default="full", description="Size of the suite that was run; `full`: unscaled.")
+    sweep: SweepSpec | None = None
+    forecast: ForecastSpec | None = None
+    pricing: PricingSpec | None = None
+
+
+class PlannedCell(Record):
+    """One cell in its place in the order."""
+
+    cell_id: FileName
+    volume: str
+    block: int
+    repeat: int
+    parameters: dict[str, Scalar] = Field(default_factory=dict, description="Its combination of a sweep's factors.")
+    seed: int
+
+
+class RunRecord(Record):
+    """run.json, written before the first cell."""
+
+    schema_: int = Field(default=RUN_SCHEMA, alias="schema")
+    run_id: FileName
+    started_at: Moment
+    volbench_version: str
+    command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
+    target: TargetName
+    target_options: dict[str, Scalar] = Field(default_factory=dict)
+    suite: ResolvedSuite
+    suite_source: str = Field(description="The suite file as it was read.")
+    volumes: tuple[VolumeSpec, ...]
+    cells: tuple[PlannedCell, ...]
+    host: HostFacts
+
+
+class JournalEvent(Record):
+    """One line of journal.jsonl: appended and fsynced before the next thing is done."""
+
+    at: Moment
+    event: Literal[
+        "run_started",
+        "template_ready",
+        "cell_started",
+        "cell_finished",
+        "cell_failed",
+        "cell_abandoned",
+        "run_interrupted",
+        "run_resumed",
+        "run_decided",
+        "run_finished",
+        "cell_replaced",
+        "volume_unavailable",
+    ]
+    cell_id: FileName | Literal[""] = ""
+    attempt: int = 0
+    details: dict[str, Plain] = Field(default_factory=dict)
+
+
+def is_over_budget(events: Iterable[JournalEvent]) -> bool:
+    """Whether a run was stopped by its time budget, and not by a decision."""
+    return any(event.event == "run_decided" and event.details.get("over_budget") is True for event in events)
+
+
+def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
+    """The ids of planned cells that a run did not need, since it was decided without them."""
+    return frozenset(
+        str(cell_id)
+        for event in events
+        if event.event == "run_decided"
+        for cell_id in event.details.get("skipped", ())
+    )

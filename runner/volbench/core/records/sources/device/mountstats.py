@@ -1,0 +1,39 @@
+"""Source `mountstats`."""
+
+from __future__ import annotations
+
+from volbench.core.records.sources.info import METADATA, TRAFFIC, SourceInfo, metric_table
+
+_METRICS = metric_table(
+    "",
+    {
+        **TRAFFIC,
+        "commits_per_s": ("1/s", "COMMIT operations"),
+        **{
+            f"{prefix}_{kind}_ms": ("ms", f"mean time of {operation}, {text}; absent without one")
+            for prefix, operation in (
+                ("r", "READ"),
+                ("w", "WRITE"),
+                ("commit", "COMMIT"),
+                ("open", "OPEN"),
+                ("close", "CLOSE"),
+                ("getattr", "GETATTR"),
+                ("lookup", "LOOKUP"),
+            )
+            for kind, text in (("await", "with the client's queue"), ("rtt", "network and server alone"))
+        },
+        **METADATA,
+        "retransmissions_per_s": ("1/s", "requests sent again"),
+        "errors_per_s": ("1/s", "operations that ended with an error (statvers 1.1)"),
+        "transport_in_flight": ("1", "mean number of requests on the wire when one was sent"),
+        "transport_backlog": ("1", "mean number of requests waiting for a slot when one was sent"),
+    },
+)
+SOURCE = SourceInfo(
+    name="mountstats",
+    role="device",
+    text="The NFS client. Mounts of one server may share connections, so transport counters may include other "
+    "mounts.",
+    metrics=_METRICS,
+    view="files",
+)

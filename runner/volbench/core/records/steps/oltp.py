@@ -1,0 +1,208 @@
+"""The step `oltp`: sysbench's transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator
+
+from volbench.core.records.base import Scalar, Seconds
+from volbench.core.records.metric import ERRORS, LATENCIES, QUERIES, Metric
+from volbench.core.records.steps.alter import AlterStep
+from volbench.core.records.steps.base import StepBase, StepCost, Threads
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.kind import StepKind
+from volbench.core.records.steps.purge import PurgeStep
+from volbench.core.records.steps.snapshot import SnapshotStep
+
+SysbenchTest = Literal[
+    "oltp_read_write",
+    "oltp_read_only",
+    "oltp_write_only",
+    "oltp_point_select",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "select_random_points",
+    "select_random_ranges",
+]
+OwnTest = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000), Field(examples=["path/to/own.lua"])
+]
+
+
+def _concurrent_kind(value: Any) -> str:
+    """Return the kind of a step in `concurrent`, which is a dump if it does not say."""
+    return str(value.get("kind", "dump") if isinstance(value, dict) else getattr(value, "kind", "dump"))
+
+
+ConcurrentStep = Annotated[
+    Annotated[DumpStep, Tag("dump")]
+    | Annotated[AlterStep, Tag("alter")]
+    | Annotated[PurgeStep, Tag("purge")]
+    | Annotated[SnapshotStep, Tag("snapshot")],
+    Discriminator(_concurrent_kind),
+]
+READ_ONLY_TESTS = frozenset(
+    {
+        "oltp_read_only",
+        "oltp_point_select",
+        "select_random_points",
+        "select_random_ranges",
+    }
+)
+ASSUMED_BINLOG_BYTES = 2 * 2**10
+"""Binary log of one transaction: oltp_read_write logs 6 images of a row of about 190 bytes, and headers."""
+RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
+
+
+class OltpStep(StepBase):
+    """sysbench OLTP, closed loop, or open loop when `rate` is given."""
+
+    kind: Literal["oltp"] = "oltp"
+    test: SysbenchTest | OwnTest = Field(
+        default="oltp_read_write",
+        description="A Lua test that sysbench brings, or the path of your own `.lua` script.",
+    )
+    threads: Threads = Field(
+        default=(8,), description="Client threads; a list runs the step once for each, in this order."
+    )
+    rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="Transactions per second offered (open loop, Poisson); absent: closed loop.",
+    )
+    rand_type: RandType = Field(default="uniform", description="sysbench --rand-type, always passed.")
+    warmup_s: Seconds = Field(default=10.0, alias="warmup", ge=0, description="Run before measuring, discarded.")
+    duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
+    options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
+    concurrent: tuple[ConcurrentStep, ...] = Field(
+        default=(),
+        description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
+        "deletion of old rows (`purge`), a `snapshot` of the volume.",
+    )
+
+    @field_validator("concurrent")
+    @classmethod
+    def _a_snapshot_is_restored_alone(cls, steps: tuple[ConcurrentStep, ...]) -> tuple[ConcurrentStep, ...]:
+        if any(isinstance(step, SnapshotStep) and step.restore for step in steps):
+            raise ValueError(
+                "a concurrent snapshot needs `restore: false`: what a load loses to a backup is not what it loses"
+                " to reads of a restored volume; restore in a `snapshot` step of its own"
+            )
+        return steps
+
+    @property
+    def script(self) -> str:
+        """The path of the user's own script; empty for a test that sysbench brings."""
+        return self.test if self.test.endswith(".lua") else ""
+
+    def cost(self, data_bytes: int) -> StepCost:
+        """Return the estimate: a concurrent step that outlasts the load is waited for.
+
+        The binary log is that of a load with a rate; how much a closed loop writes depends on the volume.
+        """
+        costs = [(step.start_after_s, step.cost(data_bytes)) for step in self.concurrent]
+        concurrent_s = max((start_s + cost.measured_s + cost.unmeasured_s for start_s, cost in costs), default=0.0)
+        writes = self.rate is not None and self.test not in READ_ONLY_TESTS
+        transactions = (self.rate or 0.0) * (self.warmup_s + self.duration_s) if writes else 0.0
+        return StepCost(
+            measured_s=self.duration_s,
+            unmeasured_s=self.warmup_s + max(0.0, concurrent_s - self.duration_s),
+            kept_bytes=sum(cost.kept_bytes for _, cost in costs),
+            binlog_bytes=round(transactions) * ASSUMED_BINLOG_BYTES,
+        )
+
+    def temporary_bytes(self) -> int:
+        """Return the largest temporary use by concurrent steps, all of them together."""
+        return sum(step.temporary_bytes() for step in self.concurrent)
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return the parameters as shown in results, sysbench's other options among them."""
+        parameters: dict[str, Scalar] = {
+            "test": self.test,
+            "threads": self.threads[0],
+            "rand_type": self.rand_type,
+        }
+        if self.rate is not None:
+            parameters["rate"] = self.rate
+        parameters.update(self.options)
+        if self.concurrent:
+            parameters["concurrent"] = "+".join(step.tool for step in self.concurrent)
+        return parameters
+
+
+_STATEMENT = "of statements, as the server saw them"
+KIND = StepKind(
+    model=OltpStep,
+    metrics=(
+        Metric(
+            "tps",
+            "1/s",
+            "higher",
+            "transactions/s",
+            "sysbench transactions finished per second of the measured window",
+            "window",
+        ),
+        QUERIES,
+        ERRORS,
+        Metric("stalled_s", "s", "lower", "stalled time", "seconds of the window in which no transaction finished"),
+        Metric(
+            "stall_s_max",
+            "s",
+            "lower",
+            "longest stall",
+            "longest time without a finished transaction, in whole seconds, while a concurrent step ran",
+        ),
+        Metric(
+            "transactions_lost",
+            "1",
+            "lower",
+            "transactions lost",
+            "transactions that the load would have finished at the rate it had alone, less those it did finish",
+        ),
+        *LATENCIES,
+        Metric("statement_latency_ms_p50", "ms", "lower", "median statement", f"median {_STATEMENT}"),
+        Metric("statement_latency_ms_p95", "ms", "lower", "p95 statement", f"95th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_p99", "ms", "lower", "p99 statement", f"99th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_p999", "ms", "lower", "p99.9 statement", f"99.9th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_max", "ms", "lower", "slowest statement", f"maximum {_STATEMENT}"),
+        Metric("statement_latency_ms_mean", "ms", "lower", "mean statement", f"mean {_STATEMENT}"),
+        Metric(
+            "rate_achieved_ratio",
+            "1",
+            "higher",
+            "rate achieved",
+            "finished against offered transactions of an open loop",
+        ),
+    ),
+    primary=("tps", "latency_ms_p95", "latency_ms_p99"),
+    explained="whole",
+    transactions=True,
+    stream_parameters=("threads",),
+    expanded="threads",
+    choices={
+        "test": {
+            "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
+            "oltp_read_only": "the reads of `oltp_read_write`",
+            "oltp_write_only": "the writes of `oltp_read_write`",
+            "oltp_point_select": "one row by its key, no transaction",
+            "oltp_insert": "one row",
+            "oltp_delete": "one row by its key",
+            "oltp_update_index": "an indexed column of one row",
+            "oltp_update_non_index": "another column of one row",
+            "select_random_points": "some rows by keys at random",
+            "select_random_ranges": "some ranges of rows at random",
+        }
+    },
+)
+
+
+def all_steps(steps: Iterable[StepBase]) -> Iterator[StepBase]:
+    """Yield steps, and after a load those that run concurrently with it."""
+    for step in steps:
+        yield step
+        if isinstance(step, OltpStep):
+            yield from step.concurrent

@@ -1,0 +1,72 @@
+"""Files of the user that a suite names: their absolute paths, and whether they can be read."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from volbench.core.records.steps import Step
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.suite.model import SuiteFile
+
+KeyPath = tuple[str | int, ...]
+_CLONE = "git clone https://github.com/Percona-Lab/sysbench-tpcc"
+
+
+def with_absolute_paths(suite: SuiteFile, directory: Path) -> SuiteFile:
+    """Return the suite with absolute paths of the user's files, since a cell's agent works elsewhere.
+
+    A relative path counts from the working directory, as those of the command line do; if there is no such file,
+    from the suite's `directory`.
+    """
+    dataset = suite.dataset
+    absolute: dict[str, Any] = {
+        name: _absolute(text, directory) for name in ("path", "option_file") if (text := getattr(dataset, name))
+    }
+    steps = tuple(
+        step.model_copy(update={key: _absolute(getattr(step, key), directory)})
+        if (key := _file_key(step))
+        else step
+        for step in suite.steps
+    )
+    return suite.model_copy(update={"dataset": dataset.model_copy(update=absolute), "steps": steps})
+
+
+def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the key and the fault of each file that does not exist."""
+    for key, path in _named_files(suite):
+        if not path.exists():
+            hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in str(path) else ""
+            yield key, f"there is no file {path}{hint}"
+
+
+def unreadable_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+    """Yield the key and the path of each file that only its owner and group can read, as a slow log of MySQL."""
+    for key, path in _named_files(suite):
+        if path.exists() and not path.stat().st_mode & stat.S_IROTH:
+            yield key, path
+
+
+def _named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+    if suite.dataset.path and not suite.dataset.url:  # what is downloaded comes when the run begins
+        yield ("dataset", "path"), Path(suite.dataset.path)
+    for number, step in enumerate(suite.steps):
+        if name := _file_key(step):
+            yield ("steps", number, name), Path(getattr(step, name))
+
+
+def _file_key(step: Step) -> str:
+    """Return the key of a step that names a file of the user; empty for others."""
+    if isinstance(step, ReplayStep):
+        return "log"
+    return "test" if isinstance(step, OltpStep) and step.script else ""
+
+
+def _absolute(text: str, directory: Path) -> str:
+    path = Path(text).expanduser()
+    if not path.is_absolute() and not path.exists() and (directory / path).exists():
+        path = directory / path
+    return str(path.absolute())

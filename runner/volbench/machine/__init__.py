@@ -1,0 +1,1 @@
+"""The machine and its servers: host, cluster, volumes, places for agents, MySQL."""

@@ -1,0 +1,331 @@
+"""A connection to one namespace of a Kubernetes cluster: the official client, with volbench's errors and retries.
+
+Objects are plain dictionaries, as in manifests and `kubectl -o json`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from websocket import WebSocketBadStatusException, WebSocketException
+
+from volbench.core.base.parse import parse_json
+from volbench.errors import EnvironmentLacks, StepFailed
+
+_log = logging.getLogger(__name__)
+REQUEST_TIMEOUT_S = 30
+_CHUNK_BYTES = 4096
+UNREACHABLE_S_MAX = 180.0
+"""How long the API server may be unreachable before a run ends and has to be resumed; agents keep running."""
+_UNREACHABLE_POLL_S = 1.0
+_BUSY = {
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+}
+RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
+
+
+class NotFound(StepFailed):
+    """The object does not exist."""
+
+
+class Cluster:
+    """One namespace, as one user.
+
+    Args:
+        context: of the kubeconfig; empty: the current one, or the service account of the pod that this runs in.
+        namespace: empty: the context's, or that pod's.
+
+    Raises EnvironmentLacks without a configuration.
+    """
+
+    def __init__(self, *, context: str = "", namespace: str = "") -> None:
+        self._configuration = client.Configuration()
+        self.namespace = namespace or _load(self._configuration, context) or "default"
+        if namespace:
+            _load(self._configuration, context)
+        self._configuration.retries = False  # `with_retries` decides on retries
+        self.api = client.ApiClient(self._configuration)
+        self._gave_up_error: EnvironmentLacks | None = None
+
+    def close(self) -> None:
+        """Close idle connections; later requests open new ones."""
+        self.api.rest_client.pool_manager.clear()
+
+    def ask(self, method: str, path: str, body: Any = None, *, doing: str, **query: Any) -> Any:
+        """Send a request, with retries while the API server is unreachable, and return the answer's object.
+
+        Args:
+            path: below /api/v1/namespaces/NAMESPACE, or a whole path when it begins with /.
+
+        Raises EnvironmentLacks, StepFailed; NotFound for a missing object.
+        """
+        return self.with_retries(lambda: self._request(method, path, body, query), doing=doing)
+
+    def apply_once(self, path: str, manifest: dict[str, Any], *, doing: str) -> None:
+        """Create an object; leave an existing one of that name as it is."""
+
+        def create() -> None:
+            try:
+                self._request("POST", path, manifest, {})
+            except ApiException as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+
+        self.with_retries(create, doing=doing)
+
+    def delete(self, path: str, *, doing: str, grace_s: int | None = None) -> None:
+        """Delete an object and, in the background, what it owns; a missing object is no error."""
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        try:
+            self.ask("DELETE", path, options, doing=doing)
+        except NotFound:
+            return
+
+    def ask_if_allowed(self, path: str, *, doing: str) -> Any:
+        """Return an object; None if it does not exist or this user has no right to read it."""
+        try:
+            return self.ask("GET", path, doing=doing)
+        except NotFound:
+            return None
+        except EnvironmentLacks as error:
+            if error.cause != "no_permission":
+                raise
+            return None
+
+    def text(self, path: str, *, doing: str, **query: Any) -> str:
+        """Return an answer that is text, such as a log."""
+        return str(
+            self.with_retries(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
+        )
+
+    def stream_text(
+        self, path: str, *, doing: str, read_timeout_s: float | None = None, **query: Any
+    ) -> Iterator[str]:
+        """Yield an answer that is text as it comes, such as a log that is followed; ends with the connection.
+
+        Args:
+            read_timeout_s: a connection without a byte for so long is ended; None: never.
+        """
+        answer = self.with_retries(lambda: self._send("GET", path, None, query, read_timeout_s), doing=doing)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        try:
+            while chunk := answer.read1(_CHUNK_BYTES):
+                yield decoder.decode(chunk)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            _log.info("%s: the connection ended: %s", doing, error)
+        finally:
+            answer.release_conn()
+
+    def server_time(self, *, doing: str) -> datetime:
+        """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""
+        answer = self.with_retries(lambda: self._send("GET", "/version", None, {}), doing=doing)
+        return parsedate_to_datetime(answer.headers["Date"])
+
+    def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
+        """Send a request, with retries while the API server is unreachable or busy, for at most UNREACHABLE_S_MAX.
+
+        After that no further request is sent: a late cleanup must not remove an agent that still runs.
+        Raises EnvironmentLacks, StepFailed, NotFound.
+        """
+        until_s = time.monotonic() + UNREACHABLE_S_MAX
+        while self._gave_up_error is None:
+            try:
+                with cluster_errors(doing):
+                    return request()
+            except EnvironmentLacks as error:
+                if error.cause != "api_server_away":
+                    raise
+                _log.info("%s: the API server is unreachable, retrying: %s", doing, error.evidence)
+                if time.monotonic() > until_s:
+                    self._gave_up_error = error
+            time.sleep(_UNREACHABLE_POLL_S)
+        raise self._gave_up_error
+
+    def fresh_client(self) -> client.ApiClient:
+        """Return a new client, for uses that cannot share one (exec over a web socket)."""
+        return client.ApiClient(self._configuration)
+
+    def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
+        return parse_json(self._raw(method, path, body, query))
+
+    def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
+        data: bytes = self._send(method, path, body, query).data
+        return data
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: dict[str, Any],
+        read_timeout_s: float | None = REQUEST_TIMEOUT_S,
+    ) -> Any:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        return self.api.call_api(
+            self.object_path(path),
+            method,
+            query_params=list(query.items()),
+            body=body,
+            header_params={"Accept": "application/json, */*", "Content-Type": kind},
+            auth_settings=["BearerToken"],
+            response_type="object",
+            _preload_content=False,
+            _return_http_data_only=True,
+            _request_timeout=(REQUEST_TIMEOUT_S, read_timeout_s),
+        )
+
+    def object_path(self, path: str) -> str:
+        """Return the full path of an object of the namespace."""
+        return path if path.startswith("/") else f"/api/v1/namespaces/{self.namespace}/{path}"
+
+    def jobs(self, name: str = "") -> str:
+        """Return the path of the namespace's jobs, or of one."""
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs" + (f"/{name}" if name else "")
+
+
+@contextmanager
+def cluster_errors(doing: str) -> Iterator[None]:
+    """Convert the client's errors. Raise EnvironmentLacks, StepFailed, NotFound."""
+    try:
+        yield
+    except ApiException as error:
+        if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
+            raise error.__context__ from None  # the client catches what interrupts the handshake of an exec
+        raise _refusal(_answer_to_exec(error), doing) from error
+    except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
+        raise _unreachable(doing, f"{type(error).__name__}: {error}") from error
+
+
+def _answer_to_exec(error: ApiException) -> ApiException:
+    """Return the error with the answer that refused an exec: the client drops it and says status 0.
+
+    The API server answers 404 for a pod that is gone. The kubelet answers 404 too, or 500 where the container has
+    ended (`container not found`). Other answers of 500 tell of a node that does not answer: status 0 stays.
+    """
+    refused = error.__context__
+    if error.status or not isinstance(refused, WebSocketBadStatusException):
+        return error
+    body = bytes(refused.resp_body or b"")
+    status = HTTPStatus.NOT_FOUND if b"container not found" in body else refused.status_code
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error
+    answer = ApiException(status=status, reason=error.reason)
+    answer.body = body
+    return answer
+
+
+def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
+    message = _message(error)
+    if error.status in _BUSY or not error.status:
+        return _unreachable(doing, f"{error.status}: {message}")
+    if error.status == HTTPStatus.NOT_FOUND:
+        return NotFound("the cluster does not have this object", where=doing, evidence=message)
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return EnvironmentLacks(
+            "the cluster does not know this user",
+            where=doing,
+            evidence=message,
+            cause="no_permission",
+            next_step="renew the kubeconfig, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
+        )
+    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in message:
+        return quota_exceeded(doing, message)
+    if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in message:
+        return EnvironmentLacks(
+            "the cluster denied the request (RBAC)",
+            where=doing,
+            evidence=message,
+            next_step=RULES,
+            cause="no_permission",
+        )
+    return StepFailed(
+        "the cluster refused the request",
+        where=doing,
+        evidence=f"{error.status}: {message}",
+        cause="cluster_refused",
+    )
+
+
+def quota_exceeded(doing: str, message: str) -> EnvironmentLacks:
+    """Return the failure for a namespace whose quota is used up."""
+    return EnvironmentLacks(
+        "the namespace's quota is used up",
+        where=doing,
+        evidence=message,
+        cause="quota",
+        next_step="see `kubectl describe resourcequota`; raise the quota, or request less with --target-option",
+    )
+
+
+def _unreachable(doing: str, evidence: str) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the cluster's API server does not answer",
+        where=doing,
+        evidence=evidence[:300],
+        cause="api_server_away",
+        next_step="agents keep running; when the server is back, `volbench resume` collects their results",
+    )
+
+
+def _message(error: ApiException) -> str:
+    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
+    try:
+        return str(parse_json(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body[:300] or str(error.reason)
+
+
+def _load(configuration: client.Configuration, context: str) -> str:
+    """Fill the configuration and return its namespace, empty if it names none."""
+    try:
+        # The client reads KUBECONFIG once, when it is imported; use the current value.
+        config_file = os.environ.get("KUBECONFIG") or None
+        config.load_kube_config(
+            config_file=config_file, context=context or None, client_configuration=configuration
+        )
+        chosen = config.list_kube_config_contexts(config_file=config_file)
+    except ConfigException as missing:
+        if context:
+            raise EnvironmentLacks(
+                f"the kubeconfig has no context {context!r}",
+                where="kubernetes target",
+                evidence=str(missing),
+                next_step="`kubectl config get-contexts` lists them",
+            ) from missing
+        return _load_of_pod(configuration, missing)
+    contexts, current = chosen
+    chosen_context = next((entry for entry in contexts if entry["name"] == context), current)
+    return str(chosen_context["context"].get("namespace", ""))
+
+
+def _load_of_pod(configuration: client.Configuration, missing: ConfigException) -> str:
+    """Load the service account of the pod that this process runs in."""
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+        with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace", encoding="ascii") as file:  # noqa: PTH123 - a fixed place
+            return file.read().strip()
+    except (ConfigException, OSError) as error:
+        raise EnvironmentLacks(
+            "there is no Kubernetes configuration",
+            where="kubernetes target",
+            evidence=f"{missing}; {error}",
+            next_step="point KUBECONFIG at a cluster, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
+        ) from error

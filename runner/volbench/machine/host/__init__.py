@@ -1,0 +1,1 @@
+"""The host: facts, tasks, block devices."""

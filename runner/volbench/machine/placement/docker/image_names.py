@@ -1,0 +1,123 @@
+"""Names of images: the tools image of exactly this code, and flavor and version of server images.
+
+Standard library only: the set-up builds the images under these names before any dependency is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from volbench import __version__
+from volbench.machine.placement import capabilities
+
+TOOLS_REPOSITORY = "volbench/tools"
+SERVER_ALIAS = f"volbench/server:{__version__}"
+"""Second name of the server image that the set-up chose, for compose files."""
+TOOLS_INPUTS = (".dockerignore", "docker/tools", "requirements.lock", "runner/volbench", "suites")
+SERVER_REPOSITORIES = {
+    "mysql": "mysql",
+    "volbench/mysql": "mysql",
+    "percona/percona-server": "mysql",
+    "mariadb": "mariadb",
+    "volbench/mariadb": "mariadb",
+}
+HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerImage:
+    """A database server's image: flavor `mysql` or `mariadb`, version from the tag."""
+
+    name: str
+    flavor: str
+    version: tuple[int, ...]
+
+
+def checkout_root() -> Path | None:
+    """Return the checkout's directory that this code runs from; None for an installed package."""
+    root = Path(__file__).resolve().parents[5]
+    return root if (root / "docker" / "tools" / "Dockerfile").is_file() else None
+
+
+def content_hash(root: Path, inputs: Sequence[str], *extra: str) -> str:
+    """Return 12 hex digits of the SHA-256 over names and bytes of files below `inputs`, and `extra` strings."""
+    digest = hashlib.sha256()
+    for file in sorted(_files(root, inputs)):
+        digest.update(f"{file.relative_to(root)}\0{file.stat().st_size}\0".encode())
+        digest.update(file.read_bytes())
+    for text in extra:
+        digest.update(f"\0{text}".encode())
+    return digest.hexdigest()[:HASH_DIGITS]
+
+
+def _files(root: Path, inputs: Sequence[str]) -> Iterable[Path]:
+    for name in inputs:
+        path = root / name
+        if path.is_file():
+            yield path
+        for below in path.rglob("*"):
+            if below.is_file() and "__pycache__" not in below.parts:
+                yield below
+
+
+def tools_image() -> str:
+    """Return the tools image of this code: by content in a checkout, by version elsewhere.
+
+    `VOLBENCH_TOOLS_IMAGE` overrides it, for a private registry.
+    """
+    return os.environ.get("VOLBENCH_TOOLS_IMAGE") or _own_tools_image()
+
+
+@cache
+def _own_tools_image() -> str:
+    """Compute the name once: edits of the code during a run must not change the image of later cells."""
+    root = checkout_root()
+    return f"{TOOLS_REPOSITORY}:{content_hash(root, TOOLS_INPUTS) if root else __version__}"
+
+
+def parse_server_image(name: str) -> ServerImage | None:
+    """Parse `volbench/mysql:9.7` into flavor and version; None for other images."""
+    repository, _, tag = name.rpartition(":")
+    flavor = SERVER_REPOSITORIES.get(repository)
+    number = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})*(?![0-9])", tag)
+    if flavor is None or number is None:
+        return None
+    return ServerImage(
+        name=name, flavor=flavor, version=tuple(int(number_text) for number_text in number[0].split("."))
+    )
+
+
+def pick_server_image(names: Iterable[str], flavor: str, version: str | None = None) -> ServerImage | None:
+    """Return the newest image of a flavor among `names`; `version` such as `8.4` limits it to that series."""
+    series = tuple(int(number_text) for number_text in version.split(".")) if version else ()
+    images = (image for image in map(parse_server_image, names) if image is not None)
+    fitting = [i for i in images if i.flavor == flavor and i.version[: len(series)] == series]
+    return max(fitting, key=lambda image: (image.version, image.name), default=None)
+
+
+def local_images() -> tuple[str, ...]:
+    """Return names `repository:tag` of every image in the local engine; empty if no engine answers."""
+    answer = capabilities.ask(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"])
+    return tuple(answer.output.split()) if answer.code == 0 else ()
+
+
+def images_ready() -> capabilities.Means:
+    """Test for engine, tools image of this code and at least one MySQL server image, as one prerequisite."""
+    engine = capabilities.docker_engine()
+    if not engine.present:
+        return engine
+    tools = capabilities.docker_image(tools_image())
+    server = pick_server_image(local_images(), "mysql")
+    if not tools.present or server is None:
+        lack = "a MySQL server image" if tools.present else tools.name
+        evidence = f"{engine.evidence}, without {lack}"
+        return capabilities.Means(name="docker", present=False, evidence=evidence, mend="make images")
+    return capabilities.Means(
+        name="docker", present=True, evidence=f"{engine.evidence}, {server.name}, {tools.name}"
+    )

@@ -1,0 +1,94 @@
+"""The interface of targets: a target launches a cell's agent and server, and finds both again after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from volbench.core.records.cell import CellPlaces, CellSpec
+from volbench.core.records.run import PlannedCell
+from volbench.errors import VolbenchError
+from volbench.machine.volume.interface import OpenVolume
+
+JobKind = Literal["run", "prepare"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One agent to place: `cell run` on a volume, or `cell prepare` of the dataset's template.
+
+    `out` is the cell's directory in the run's, with a cell.json in which `places` is set.
+    `supervisor_script` goes into the control directory of a server in a container.
+    """
+
+    kind: JobKind
+    cell: CellSpec
+    out: Path
+    supervisor_script: bytes
+    volume: OpenVolume | None = None
+
+    @property
+    def paths(self) -> CellPlaces | None:
+        """The agent's paths; None for an attached server."""
+        return self.cell.places
+
+
+class Placement(Protocol):
+    """An agent that this process or an earlier one launched."""
+
+    def running(self) -> bool:
+        """Return whether the agent still runs."""
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the agent may have ended, at most so long."""
+
+    def interrupt(self) -> None:
+        """Ask the agent to stop early with its results so far; return at once."""
+
+    def kill(self) -> None:
+        """Kill agent and server, whatever their state."""
+
+    def evidence(self) -> str:
+        """Return exit code and last log lines, for a message."""
+
+    def termination_cause(self) -> VolbenchError | None:
+        """Return why the agent ended, if the target knows: an eviction, a lost node. None: unknown."""
+
+    def remove(self) -> None:
+        """Remove what the placement left: processes, containers, control and scratch directories, data.
+
+        Safe to call twice, and after the agent's own cleanup.
+        """
+
+
+class Target(Protocol):
+    """An environment in which cells run."""
+
+    name: str
+    template_on_volume: bool
+    """Each volume has a template of its own; otherwise the machine's cache has one for all."""
+
+    parallel: int
+    """Cells that may run at once, each on a volume of its own; with lanes, lanes."""
+
+    def lane_of(self, cell: PlannedCell) -> str:
+        """Return the lane of a planned cell, empty for none: volumes that the run makes are one lane's alone."""
+
+    def check(self) -> None:
+        """Raise EnvironmentLacks, with the command for a fix, if cells cannot run here."""
+
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
+        """Return the paths for the cell's agent."""
+
+    def launch(self, job: Job) -> Placement:
+        """Create the job's directories and start its agent."""
+
+    def find(self, job: Job) -> Placement:
+        """Return the job's placement, of a running or ended agent."""
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        """Remove the run's directory from a volume."""
+
+    def clean_up(self) -> None:
+        """Remove everything else of this run on the machine."""

@@ -1,0 +1,111 @@
+"""What runs have in a namespace, by their labels, and its deletion. Claims that `pvc:` names have no label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volbench.errors import Refused, UsageError
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.placement.kubernetes.pods import is_over
+from volbench.machine.volume.kinds.claim import LABEL_RUN
+from volbench.machine.volume.kinds.run_owner import OWNER, expires_at, owner_name
+
+Object = dict[str, Any]
+_MANAGED = f"app.kubernetes.io/managed-by=volbench,{LABEL_RUN}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunObjects:
+    """One run's objects in the namespace.
+
+    Args:
+        created_at: of the oldest object, as the API server writes it.
+        active_pods: pods that run, or keep results that nobody has collected.
+        claims: names of claims with their sizes, each of which is a volume that costs.
+        expires_at: when the cluster deletes all of it unless the run is resumed; empty: never, nothing owns it.
+    """
+
+    run_id: str
+    created_at: str
+    jobs: tuple[str, ...] = ()
+    config_maps: tuple[str, ...] = ()
+    active_pods: tuple[str, ...] = ()
+    claims: tuple[tuple[str, str], ...] = ()
+    expires_at: str = ""
+
+
+def runs_in(cluster: Cluster) -> list[RunObjects]:
+    """Return the runs that have objects in the namespace, the oldest first. Raise EnvironmentLacks."""
+    kinds = {
+        kind: cluster.ask("GET", path, doing=f"listing {kind} of runs", labelSelector=_MANAGED)["items"]
+        for kind, path in (
+            ("jobs", cluster.jobs()),
+            ("configmaps", "configmaps"),
+            ("pods", "pods"),
+            ("claims", "persistentvolumeclaims"),
+        )
+    }
+    run_ids = {one["metadata"]["labels"][LABEL_RUN] for items in kinds.values() for one in items}
+    return sorted((_run(run_id, kinds) for run_id in run_ids), key=lambda run: (run.created_at, run.run_id))
+
+
+def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False) -> list[RunObjects]:
+    """Delete jobs, pods, config maps and claims of these runs, with the claims' data; return what was deleted.
+
+    Raises UsageError for a run without objects, Refused for one with active pods unless `force`; then nothing was
+    deleted.
+    """
+    present = {run.run_id: run for run in runs_in(cluster)}
+    for run_id in run_ids:
+        if run_id not in present:
+            raise UsageError(
+                f"run {run_id} has no objects in namespace {cluster.namespace}",
+                where="volbench k8s clean",
+                evidence=f"runs there: {', '.join(present) or 'none'}",
+            )
+        if present[run_id].active_pods and not force:
+            raise Refused(
+                f"pods of run {run_id} are active: they run, or keep results that nobody has collected",
+                where=f"namespace {cluster.namespace}",
+                evidence=", ".join(present[run_id].active_pods),
+                next_step="`volbench resume` collects the results; --force deletes them",
+            )
+    chosen = [present[run_id] for run_id in dict.fromkeys(run_ids)]
+    for run in chosen:
+        doing = f"deleting the objects of run {run.run_id}"
+        for name in run.jobs:
+            cluster.delete(cluster.jobs(name), doing=doing)
+        for name in run.active_pods:
+            cluster.delete(f"pods/{name}", doing=doing)
+        for name in run.config_maps:
+            cluster.delete(f"configmaps/{name}", doing=doing)
+        for name, _ in run.claims:
+            cluster.delete(f"persistentvolumeclaims/{name}", doing=doing)
+        cluster.delete(cluster.jobs(owner_name(run.run_id)), doing=doing)
+    return chosen
+
+
+def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
+    items = {
+        kind: [one for one in objects if one["metadata"]["labels"][LABEL_RUN] == run_id]
+        for kind, objects in kinds.items()
+    }
+    owners = [one for one in items["jobs"] if _is_owner(one)]
+    created = [str(one["metadata"].get("creationTimestamp", "")) for objects in items.values() for one in objects]
+    return RunObjects(
+        run_id=run_id,
+        created_at=min(created),
+        jobs=tuple(one["metadata"]["name"] for one in items["jobs"] if not _is_owner(one)),
+        config_maps=tuple(one["metadata"]["name"] for one in items["configmaps"]),
+        active_pods=tuple(one["metadata"]["name"] for one in items["pods"] if not is_over(one)),
+        claims=tuple(
+            (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
+        ),
+        expires_at=next(map(expires_at, owners), ""),
+    )
+
+
+def _is_owner(job: Object) -> bool:
+    return bool(job["metadata"]["labels"].get("app.kubernetes.io/component") == OWNER)

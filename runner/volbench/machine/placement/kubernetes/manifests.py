@@ -1,0 +1,388 @@
+"""The objects of a cell as plain manifests: pure functions, which `volbench k8s render` uses too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from volbench import __version__
+from volbench.core.records.cell import CellPlaces
+from volbench.machine.placement.interface import JobKind
+from volbench.machine.placement.kubernetes.options import KubernetesOptions, labels_of, tolerations_of
+from volbench.machine.placement.kubernetes.requests import AGENT_REQUESTS
+from volbench.machine.volume import node_helper
+from volbench.machine.volume.facts import ebs_csi
+from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+LABEL_ATTEMPT = "volbench.org/attempt"
+SERVER, AGENT, KEEPER = "server", "agent", "results"
+"""The containers: the server under its supervisor, the agent, and the keeper of the results."""
+VOLUME_ROOT = "/volbench/volume"
+CONTROL = "/volbench/control"
+SCRATCH = "/volbench/scratch"
+OUT = "/volbench/out"
+TMP = "/tmp"  # noqa: S108 - inside a container, of its own
+INPUT = "/volbench/given"
+EMULATOR = "/volbench/emulator"
+AGENT_PID = f"{CONTROL}/agent.pid"
+SERVER_PID = f"{CONTROL}/container.pid"
+"""Process ids of the containers' first processes, in the pod's one process namespace."""
+_SHELL_PID = "$$$$"
+"""`$$` of the shell: in a manifest's command each `$$` stands for one `$`."""
+NODE_HELPER = "/volbench/node"
+"""The directory for the socket of the node's privileged helper, if there is one."""
+_EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
+GRACE_S = 5
+NO_DISRUPTION = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations that keep autoscalers from ending a pod to save a node."""
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
+"""Of containers that only copy or erase files."""
+NODE_LOST_S = 300
+_SPARE_S = 3600
+_CELL_CHARACTERS = 36
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellObjects:
+    """The data for the manifests of one cell's attempt.
+
+    Args:
+        near: name of the run's node, on which its cells are compared.
+        pinned: the cell must run on that node; else the node is preferred.
+        avoided: names of nodes that measure other blocks of the run.
+        apart: concurrent pods of this run must not share a node.
+        server_requests: what the server's container requests where no option says so.
+        emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
+    """
+
+    run_id: str
+    cell_id: str
+    attempt: int
+    kind: JobKind
+    cell_json: str
+    supervisor: str
+    claim: str
+    server_image: str
+    tools_image: str
+    paths: CellPlaces
+    deadline_s: float
+    options: KubernetesOptions
+    near: str = ""
+    pinned: bool = False
+    avoided: tuple[str, ...] = ()
+    apart: bool = False
+    emulator_claim: str = ""
+    server_requests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the job and its config map."""
+        return cell_name(self.run_id, self.cell_id, self.attempt)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """On every object of the cell."""
+        return {**labels_of_cell(self.run_id, self.cell_id), LABEL_ATTEMPT: str(self.attempt)}
+
+
+def cell_name(run_id: str, cell_id: str, attempt: int) -> str:
+    """`volbench-<run>-<cell>-<attempt>`, at most 63 characters; a cell whose name must be changed gets a hash."""
+    name = object_name(cell_id[:_CELL_CHARACTERS])
+    if name != cell_id:
+        name = f"{name}-{hashlib.sha256(cell_id.encode()).hexdigest()[:4]}"
+    return object_name("volbench", run_id.rsplit("-", 1)[-1], name, str(attempt))
+
+
+def labels_of_run(run_id: str) -> dict[str, str]:
+    """Return the labels of a run's objects, by which they are found and removed."""
+    return {
+        **MANAGED_BY,
+        "app.kubernetes.io/name": "volbench",
+        "app.kubernetes.io/instance": run_id.rsplit("-", 1)[-1],
+        "app.kubernetes.io/version": __version__,
+        LABEL_RUN: run_id,
+    }
+
+
+def labels_of_cell(run_id: str, cell_id: str) -> dict[str, str]:
+    """Return the labels of the run and the cell."""
+    return {**labels_of_run(run_id), "app.kubernetes.io/component": "cell", LABEL_CELL: cell_id}
+
+
+def config_map(cell: CellObjects) -> dict[str, Any]:
+    """Return the pod's input: cell.json and the supervisor, without a password."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": cell.name, "labels": cell.labels},
+        "immutable": True,
+        "data": {"cell.json": cell.cell_json, "supervisor.sh": cell.supervisor},
+    }
+
+
+def job(cell: CellObjects) -> dict[str, Any]:
+    """Return a job of one pod, never restarted or replaced: every attempt has a job of its own."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": cell.name,
+            "labels": {**labels_of(cell.options.labels), **cell.labels, **_queue(cell.options)},
+        },
+        "spec": {
+            **({"suspend": True} if cell.options.queue else {}),
+            "backoffLimit": 0,
+            "completions": 1,
+            "parallelism": 1,
+            "podReplacementPolicy": "Failed",
+            "activeDeadlineSeconds": int(cell.deadline_s + cell.options.ttl_s) + _SPARE_S,
+            "ttlSecondsAfterFinished": int(cell.options.ttl_s),
+            "template": {
+                "metadata": {
+                    "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell.options)},
+                    "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
+                },
+                "spec": pod(cell),
+            },
+        },
+    }
+
+
+def pod(cell: CellObjects) -> dict[str, Any]:
+    """Return the pod, which meets the `restricted` Pod Security standard."""
+    return {
+        **pod_basics(cell.options),
+        "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
+        "affinity": _affinity(cell),
+        "initContainers": [_server(cell)],
+        "containers": [_agent(cell), _keeper(cell)],
+        "volumes": [
+            {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
+            {"name": "given", "configMap": {"name": cell.name}},
+            *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
+            *({"name": name, "emptyDir": {}} for name in (*_EMPTY, node_helper.DIRECTORY)),
+        ],
+    }
+
+
+def pod_basics(options: KubernetesOptions) -> dict[str, Any]:
+    """Return the common parts of all pods: no permissions, no restarts, and the selected nodes."""
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "dnsPolicy": "ClusterFirst" if options.ebs_csi else "Default",  # only the driver needs name resolution
+        "terminationGracePeriodSeconds": GRACE_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": options.user,
+            "runAsGroup": options.user,
+            "fsGroup": options.user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [*tolerations_of(options.tolerations), *_unreachable_tolerations()],
+    }
+    selector = labels_of(options.selector)
+    if options.node:
+        selector["kubernetes.io/hostname"] = options.node
+    if selector:
+        spec["nodeSelector"] = selector
+    if options.pull_secret:
+        spec["imagePullSecrets"] = [{"name": options.pull_secret}]
+    if options.runtime_class:
+        spec["runtimeClassName"] = options.runtime_class
+    if options.priority_class:
+        spec["priorityClassName"] = options.priority_class
+    return spec
+
+
+def eraser(
+    *,
+    run_id: str,
+    volume: str,
+    claim: str,
+    tools_image: str,
+    directories: tuple[str, ...],
+    options: KubernetesOptions,
+) -> dict[str, Any]:
+    """Return a job that removes volbench's directories from a claim; it refuses directories without the marker."""
+    labels = {**labels_of_run(run_id), "app.kubernetes.io/component": "eraser"}
+    script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
+    container = {
+        **container_basics(options, "eraser", tools_image, ["sh", "-c", script]),
+        "resources": _SMALL,
+        "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
+    }
+    spec = {
+        **pod_basics(options),
+        "containers": [container],
+        "volumes": [
+            {"name": "volume", "persistentVolumeClaim": {"claimName": claim}},
+            {"name": "tmp", "emptyDir": {}},
+        ],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": object_name("volbench", run_id.rsplit("-", 1)[-1], "erase", volume), "labels": labels},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+
+
+def _unreachable_tolerations() -> list[dict[str, Any]]:
+    """Return tolerations that keep pods on a node that is unreachable for a while."""
+    return [
+        {
+            "key": f"node.kubernetes.io/{taint}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": NODE_LOST_S,
+        }
+        for taint in ("not-ready", "unreachable")
+    ]
+
+
+def _affinity(cell: CellObjects) -> dict[str, Any]:
+    affinity: dict[str, Any] = {}
+    if cell.near and not cell.options.node:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [cell.near]}]}
+        affinity["nodeAffinity"] = (
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            if cell.pinned
+            else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+        )
+    elif cell.avoided:
+        others = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in cell.avoided]
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": others}]}
+        }
+    affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(cell)]}
+    return affinity
+
+
+def _apart(cell: CellObjects) -> dict[str, Any]:
+    """Return the term that keeps other cells off the node: those of other runs, or all in a parallel run.
+
+    The scheduler keeps it, so that a run whose orchestrator is away is not disturbed either.
+    """
+    labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+    selector: dict[str, Any] = {"matchLabels": labels}
+    if not cell.apart:
+        selector["matchExpressions"] = [{"key": LABEL_RUN, "operator": "NotIn", "values": [cell.run_id]}]
+    return {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+
+
+def _server(cell: CellObjects) -> dict[str, Any]:
+    """Return the server as a sidecar, which starts before the agent and ends after it."""
+    script = f"echo {_SHELL_PID} >{SERVER_PID} && exec sh {INPUT}/supervisor.sh {CONTROL}"
+    return {
+        **container_basics(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
+        "restartPolicy": "Always",
+        "resources": _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests),
+        "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
+    }
+
+
+def _agent(cell: CellObjects) -> dict[str, Any]:
+    script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {INPUT}/cell.json --out {OUT}"
+    container = container_basics(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
+    return {
+        **container,
+        "env": [
+            *container["env"],
+            {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
+            *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
+        ],
+        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS),
+        "volumeMounts": [
+            *_shared(cell),
+            _mount("given", INPUT, read_only=True),
+            _mount("scratch", SCRATCH),
+            _mount("out", OUT),
+            _mount("tmp-agent", TMP),
+            _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
+            *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
+        ],
+    }
+
+
+def _emulator_volume(claim: str) -> dict[str, Any]:
+    """Return a read-only volume: its socket still works, and the kubelet does not change its owner."""
+    return {"name": "emulator", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+
+
+def _keeper(cell: CellObjects) -> dict[str, Any]:
+    """Return the container that logs the agent's progress and keeps the results after the agent's end."""
+    # Without inotify, tail looks for a replaced file after five readings of the old one, which takes seconds.
+    polling = ["--sleep-interval=0.5", "--max-unchanged-stats=1"]
+    follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", *polling, f"{OUT}/progress.json"]
+    return {
+        **container_basics(
+            cell.options,
+            KEEPER,
+            cell.tools_image,
+            ["timeout", str(int(cell.deadline_s + cell.options.ttl_s)), *follow],
+        ),
+        "resources": _SMALL,
+        "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
+    }
+
+
+def container_basics(options: KubernetesOptions, name: str, image: str, command: list[str]) -> dict[str, Any]:
+    """Return the common parts of all containers: no privileges, a root file system that is read-only."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": pull_policy_of(image, options.pull_policy),
+        "command": command,
+        "workingDir": "/",
+        "env": [
+            {"name": "HOME", "value": TMP},
+            {"name": "PYTHONUNBUFFERED", "value": "1"},
+            {"name": "VOLBENCH_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _queue(options: KubernetesOptions) -> dict[str, str]:
+    """Return Kueue's label of a job; Kueue ends the job's suspension when its queue has room."""
+    return {QUEUE_NAME: options.queue} if options.queue else {}
+
+
+def _network(options: KubernetesOptions) -> dict[str, str]:
+    """Return the label that takes a cell out of the NetworkPolicy of k8s/base, which lets cells speak to nobody."""
+    return {"volbench.org/network": "ebs-csi"} if options.ebs_csi else {}
+
+
+def pull_policy_of(image: str, policy: str) -> str:
+    """Return `Never` for a volbench image without a registry's host: Docker Hub's name may be anybody's."""
+    return "Never" if image.startswith("volbench/") else policy
+
+
+def _shared(cell: CellObjects) -> list[dict[str, Any]]:
+    return [_mount("volume", VOLUME_ROOT), _mount("control", cell.paths.control_dir)]
+
+
+def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
+    mount: dict[str, Any] = {"name": name, "mountPath": path}
+    return {**mount, "readOnly": True} if read_only else mount
+
+
+def _resources(cpu: str, memory: str, requests: Mapping[str, str]) -> dict[str, Any]:
+    """Return requests equal to limits for set amounts; else requests alone: the pod may use the whole node."""
+    amounts = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
+    limits = {"limits": amounts} if amounts else {}
+    return {"requests": {**requests, **amounts}, **limits}

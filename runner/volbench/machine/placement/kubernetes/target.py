@@ -1,0 +1,387 @@
+"""The kubernetes target: each attempt at a cell is a Job whose pod has the server as a sidecar of the agent.
+
+Both share the claim's volume, the control directory and one process namespace. The pod keeps the results until they
+are collected, so that orchestrator and API server need not run all the time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any
+
+from volbench.core.records.cell import CellPlaces, ServerSpec
+from volbench.core.records.own_files import snapshot_steps
+from volbench.core.records.run import PlannedCell
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.machine.cluster.client import RULES, Cluster
+from volbench.machine.placement.docker import image_names
+from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
+from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.kubernetes import manifests
+from volbench.machine.placement.kubernetes.node_blocks import (
+    lane_of_block,
+    measured_by_number,
+    node_of_block,
+    refuse_bound_volume,
+)
+from volbench.machine.placement.kubernetes.options import KubernetesOptions
+from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
+from volbench.machine.placement.kubernetes.requests import server_requests
+from volbench.machine.placement.kubernetes.rights import missing_rights
+from volbench.machine.placement.kubernetes.run_watch import RunWatch
+from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
+from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
+from volbench.machine.placement.kubernetes.snapshots.measure import require_snapshots
+from volbench.machine.placement.kubernetes.snapshots.requests import RequestedSnapshots
+from volbench.machine.placement.workspace import Workspace
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET
+from volbench.machine.volume.interface import OpenVolume
+from volbench.machine.volume.kinds.claim import LABEL_LANE, LABEL_RUN
+from volbench.machine.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
+from volbench.machine.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
+
+_FARGATE = "fargate-scheduler"
+"""Scheduler of pods that each get a node of their own: a second pod cannot run there."""
+_COMPONENT = "app.kubernetes.io/component"
+_POLL_S = 0.5
+_Pool = tuple[str, str, str, int]
+"""The options that decide which nodes cells may run on, and the number of the run's node."""
+
+
+def _pool(options: KubernetesOptions, number: int = 0) -> _Pool:
+    return options.selector, options.tolerations, options.runtime_class, number
+
+
+class KubernetesTarget:
+    """Jobs in one namespace of a cluster."""
+
+    name = "kubernetes"
+    template_on_volume = True
+    with_snapshots = False
+    """Steps of the run take snapshots of volumes."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        cluster: Cluster,
+        options: KubernetesOptions,
+        owner: RunOwner,
+        tools: str = "",
+        measured_nodes: Mapping[str, str] | None = None,
+        volume_options: Mapping[str, KubernetesOptions] | None = None,
+        blocks: int = 1,
+        measured_blocks: Mapping[int, str] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            owner: owns all objects of the run, and is extended while the run goes on.
+            tools: name of the tools image; empty: that of this code, which the nodes must have or be able to pull.
+            measured_nodes: volume -> name of the node that earlier cells of the run measured it on.
+            volume_options: of volumes whose cells run elsewhere than those of others.
+            blocks: of the run, which are spread over `nodes` of the options.
+            measured_blocks: block -> name of the node that earlier cells of the run measured it on.
+        """
+        self._workspace = workspace
+        self._cluster = cluster
+        self._options = options
+        self._owner = owner
+        self.parallel = options.parallel
+        self._watch = RunWatch(cluster, workspace.run_id)
+        self._tools = tools or image_names.tools_image()
+        self._measured_nodes = dict(measured_nodes or {})
+        self._volume_options = dict(volume_options or {})
+        self._blocks = blocks
+        self._measured_numbers = measured_by_number(measured_blocks or {}, blocks=blocks, nodes=options.nodes)
+        self._node_names: dict[_Pool, str] = {}
+        self._nodes: dict[str, dict[str, Any] | None] = {}
+
+    def check(self) -> None:
+        """Check that the cluster answers and grants the permissions that a run needs."""
+        self._cluster.ask("GET", "/version", doing="reading the cluster's version")
+        missing = missing_rights(self._cluster)
+        if missing:
+            raise EnvironmentLacks(
+                f"permissions are missing in namespace {self._cluster.namespace}",
+                where="kubernetes target",
+                evidence=", ".join(missing),
+                next_step=RULES,
+                cause="no_permission",
+            )
+        if self.with_snapshots:
+            require_snapshots(self._cluster)
+
+    def lane_of(self, cell: PlannedCell) -> str:
+        """Return the lane of the cell's node, of a run on several."""
+        return lane_of_block(cell.block, blocks=self._blocks, nodes=self._options.nodes)
+
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        """Return paths inside the pod; the dataset's template is on the volume itself."""
+        paths = pod_paths(self._workspace.volume_folder)
+        if volume is None or volume.emulator_claim is None:
+            return paths
+        return paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
+
+    def launch(self, job: Job) -> Placement:
+        """Create the attempt's config map and job, unless they exist."""
+        options = self._options_of(job.volume)
+        apart = options.parallel > 1 and not options.share_nodes
+        near = "" if apart and options.nodes == 1 else self._node_of_pool(job)
+        if options.nodes > 1:
+            self._refuse_bound(job, near)
+        pinned = bool(near) and options.pin_node and self._fits(job, near)
+        cell = replace(
+            objects_of(job, options=options, tools=self._tools, near=near, pinned=pinned, apart=apart),
+            avoided=self._other_nodes(self._pool_of(job)) if options.nodes > 1 and not near else (),
+        )
+        doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
+        self._owner.extend()
+        references = self._owner.references()
+        self._cluster.apply_once("configmaps", owned(manifests.config_map(cell), references), doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), owned(manifests.job(cell), references), doing=doing)
+        return self.find(job)
+
+    def find(self, job: Job) -> Placement:
+        """Return the attempt's job and pod."""
+        options = self._options_of(job.volume)
+        note = partial(self._note_node, self._pool_of(job))
+        snapshots = self._requested_snapshots(job, options)
+        return KubernetesPlacement(
+            self._cluster,
+            job,
+            options,
+            on_node=note,
+            on_poll=self._owner.extend,
+            watch=self._watch,
+            on_request=snapshots.follow,
+            on_end=snapshots.end,
+        )
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        """Erase the run's directories on a claim that stays."""
+        if volume.spec.kind == "pvc" and volume.claim is not None and not self._options.keep:
+            self._erase(volume, volume.claim)
+
+    def clean_up(self) -> None:
+        """Remove every object with the run's label except claims, and wait until no pod is left.
+
+        The owner of claims that stay for `resume` stays with them for `ttl`.
+        """
+        self._watch.close()
+        if self._options.keep:
+            self._owner.end(objects_stay=True)
+            return
+        selector = f"{LABEL_RUN}={self._workspace.run_id}"
+        doing = "removing the run's objects"
+        for path in (self._cluster.jobs(), "configmaps"):
+            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=f"{selector},{NOT_OWNER}")[
+                "items"
+            ]:
+                self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
+        claims = self._cluster.ask("GET", "persistentvolumeclaims", doing=doing, labelSelector=selector)["items"]
+        claims = [claim["metadata"] for claim in claims if "deletionTimestamp" not in claim["metadata"]]
+        restored = [claim for claim in claims if claim["labels"].get(_COMPONENT) == SNAPSHOT]
+        for claim in restored:  # of a snapshot whose orchestrator was killed
+            self._cluster.delete(f"persistentvolumeclaims/{claim['name']}", doing=doing)
+        self._owner.end(objects_stay=len(claims) > len(restored))
+        until_s = time.monotonic() + self._options.start_timeout_s
+        while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
+            if time.monotonic() > until_s:
+                names = ", ".join(pod["metadata"]["name"] for pod in pods)
+                raise StepFailed("pods do not end", where=doing, evidence=names, cause="node_lost")
+            time.sleep(_POLL_S)
+
+    def _requested_snapshots(self, job: Job, options: KubernetesOptions) -> RequestedSnapshots:
+        cell = job.cell
+        data_dir = cell.places.data_dir if cell.places else manifests.VOLUME_ROOT
+        plan = SnapshotPlan(
+            run_id=self._workspace.run_id,
+            claim=(job.volume and job.volume.claim) or "",
+            image=self._tools,
+            options=options,
+            request=manifests.cell_name(cell.run_id, cell.cell_id, cell.attempt),
+            directory=str(PurePosixPath(data_dir).relative_to(manifests.VOLUME_ROOT)),
+        )
+        count = len(snapshot_steps(cell.steps)) if job.kind == "run" else 0
+        return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
+
+    def _options_of(self, volume: OpenVolume | None) -> KubernetesOptions:
+        """Return the options of the volume's cells; a variant of a volume has that volume's."""
+        if volume is None:
+            return self._options
+        return self._volume_options.get(volume.spec.variant_of or volume.name, self._options)
+
+    def _node_of_pool(self, job: Job) -> str:
+        """Return the node on which the run measures the volumes that may use the same nodes.
+
+        That of earlier cells, of the first pod, or of the first claim. A node of earlier cells that is gone or
+        cordoned is given up: the report says that nodes differ.
+        """
+        options = self._options_of(job.volume)
+        pool = self._pool_of(job)
+        if options.node:
+            return ""
+        if options.nodes > 1:
+            return self._node_of_number(pool, job)
+        for volume, node_name in list(self._measured_nodes.items()):
+            if _pool(self._volume_options.get(volume, self._options)) == pool:
+                del self._measured_nodes[volume]
+                if pool not in self._node_names and self._is_usable(node_name):
+                    self._node_names[pool] = node_name
+        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
+            self._node_names[pool] = node_name
+        return self._node_names.get(pool, "")
+
+    def _pool_of(self, job: Job) -> _Pool:
+        options = self._options_of(job.volume)
+        number = node_of_block(job.cell.block, blocks=self._blocks, nodes=options.nodes)
+        return _pool(options, number)
+
+    def _node_of_number(self, pool: _Pool, job: Job) -> str:
+        """Return the name of the node of that number, of a run on several; empty: the scheduler chooses it now."""
+        measured = self._measured_numbers.pop(pool[-1], "")
+        if measured and pool not in self._node_names and self._is_usable(measured):
+            self._node_names[pool] = measured
+        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
+            self._node_names[pool] = node_name
+        return self._node_names.get(pool, "")
+
+    def _other_nodes(self, pool: _Pool) -> tuple[str, ...]:
+        """Return the nodes of the run's other numbers, those of earlier cells included."""
+        node_names, measured = self._node_names.copy(), self._measured_numbers.copy()  # other lanes add to them
+        names = [name for other, name in node_names.items() if other != pool]
+        return tuple(dict.fromkeys([*names, *measured.values()]))
+
+    def _refuse_bound(self, job: Job, node_name: str) -> None:
+        """Raise EnvironmentLacks for the user's claim that cannot be on several nodes, or not on this block's."""
+        if job.volume is None or job.volume.claim is None or job.volume.spec.kind != "pvc":
+            return
+        doing = f"looking where claim {job.volume.claim} can be used"
+        claim = self._cluster.ask("GET", f"persistentvolumeclaims/{job.volume.claim}", doing=doing)
+        volume = persistent_volume(self._cluster, claim)
+        node = self._node(node_name, doing=doing) if node_name else None
+        refuse_bound_volume(job.volume.name, claim, volume, node=node, nodes=self._options.nodes)
+
+    def _node(self, name: str, *, doing: str) -> dict[str, Any] | None:
+        if self._nodes.get(name) is None:
+            self._nodes[name] = self._cluster.ask_if_allowed(f"/api/v1/nodes/{name}", doing=doing)
+        return self._nodes[name]
+
+    def _is_usable(self, node_name: str) -> bool:
+        node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
+        return node is not None and not node["spec"].get("unschedulable")
+
+    def _node_of_claims(self, job: Job) -> str:
+        """Return the node that a claim of the run was bound for; only of those that must share the cell's node."""
+        selector = f"{LABEL_RUN}={self._workspace.run_id}"
+        selector += f",{_COMPONENT}!={SNAPSHOT}"  # a restored claim is where its reader was
+        claims = self._cluster.ask(
+            "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
+        )["items"]
+        if self._volume_options:
+            own = job.volume.claim if job.volume else None
+            claims = [claim for claim in claims if claim["metadata"]["name"] == own]
+        if self._options.nodes > 1:
+            lane = lane_of_block(job.cell.block, blocks=self._blocks, nodes=self._options.nodes)
+            claims = [claim for claim in claims if claim["metadata"]["labels"].get(LABEL_LANE) == lane]
+        nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
+        return next(filter(None, nodes), "")
+
+    def _note_node(self, pool: _Pool, pod: dict[str, Any]) -> None:
+        """Make the first pod's node that of its pool, unless a node runs one pod only."""
+        if pod["spec"].get("schedulerName") != _FARGATE:
+            self._node_names.setdefault(pool, pod["spec"]["nodeName"])
+
+    def _fits(self, job: Job, node_name: str) -> bool:
+        """Return whether the claim's own topology certainly allows the node."""
+        if job.volume is None or job.volume.claim is None:
+            return False
+        doing = f"looking where claim {job.volume.claim} can be used"
+        claim = self._cluster.ask("GET", f"persistentvolumeclaims/{job.volume.claim}", doing=doing)
+        class_name = claim["spec"].get("storageClassName")
+        storage_class = class_name and self._cluster.ask_if_allowed(
+            f"/apis/storage.k8s.io/v1/storageclasses/{class_name}", doing=doing
+        )
+        volume = persistent_volume(self._cluster, claim)
+        return fits_node(claim, volume, self._node(node_name, doing=doing), node_name, storage_class)
+
+    def _erase(self, volume: OpenVolume, claim: str) -> None:
+        """Run a job on the claim that removes volbench's directories, and nothing without the marker."""
+        paths = pod_paths(self._workspace.volume_folder)
+        eraser = manifests.eraser(
+            run_id=self._workspace.run_id,
+            volume=volume.name,
+            claim=claim,
+            tools_image=self._tools,
+            directories=(paths.volume_dir, paths.template_dir),
+            options=self._options_of(volume),
+        )
+        name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
+        self._cluster.apply_once(self._cluster.jobs(), owned(eraser, self._owner.references()), doing=doing)
+        until_s = time.monotonic() + self._options.start_timeout_s
+        status: dict[str, Any] = {}
+        while not (status.get("succeeded") or status.get("failed")):
+            status = self._cluster.ask("GET", self._cluster.jobs(name), doing=doing)["status"]
+            if status.get("failed") or time.monotonic() > until_s:
+                raise StepFailed(
+                    "the run's directories were not erased",
+                    where=f"claim {claim}",
+                    evidence=str(status),
+                    next_step=f"remove {paths.volume_dir} and {paths.template_dir} by hand",
+                )
+            time.sleep(_POLL_S)
+        self._cluster.delete(self._cluster.jobs(name), doing=doing)
+
+
+def pod_paths(folder: str) -> CellPlaces:
+    """Return the paths in the pod, with the run's directory on the volume."""
+    directory = PurePosixPath(manifests.VOLUME_ROOT) / folder
+    return CellPlaces(
+        volume_dir=str(directory),
+        data_dir=str(directory / "data"),
+        control_dir=manifests.CONTROL,
+        template_dir=f"{directory}-templates",
+        scratch_dir=manifests.SCRATCH,
+        supervisor="waiting",
+        snapshots=True,
+    )
+
+
+def objects_of(
+    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", pinned: bool = False, apart: bool = False
+) -> manifests.CellObjects:
+    """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
+    if job.volume is None or job.volume.claim is None or job.cell.places is None:
+        raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
+    return manifests.CellObjects(
+        run_id=job.cell.run_id,
+        cell_id=job.cell.cell_id,
+        attempt=job.cell.attempt,
+        kind=job.kind,
+        cell_json=job.cell.model_dump_json(indent=1, by_alias=True),
+        supervisor=job.supervisor_script.decode(),
+        claim=job.volume.claim,
+        server_image=server_image(job.cell.server),
+        tools_image=tools,
+        paths=job.cell.places,
+        deadline_s=job.cell.deadline_s,
+        options=options,
+        near=near,
+        pinned=pinned,
+        apart=apart,
+        emulator_claim=job.volume.emulator_claim or "",
+        server_requests=server_requests(job.cell),
+    )
+
+
+def server_image(server: ServerSpec) -> str:
+    """Return the suite's image, else the official one of its flavor and version."""
+    if server.image:
+        return server.image
+    repository, version = OFFICIAL_IMAGES["mysql" if server.flavor == "any" else server.flavor]
+    return f"{repository}:{server.version or version}"

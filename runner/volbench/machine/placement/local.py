@@ -1,0 +1,245 @@
+"""The local target: agent and server are child processes on this machine.
+
+If the volume's option `control` names the control directory of another supervised server (a container of
+docker/compose.yaml), cells use that server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.core.base import ownership, programs, safe_files
+from volbench.core.base.python import python_command
+from volbench.core.records.cell import CellPlaces
+from volbench.core.records.own_files import dump_directories
+from volbench.core.records.run import PlannedCell
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
+from volbench.machine.placement.workspace import Workspace
+from volbench.machine.volume.interface import OpenVolume
+
+AGENT_PID_FILE = "agent.pid"
+AGENT_LOG = "agent.log"
+_GATE = 'read -r _ && exec "$@" </dev/null'
+"""The agent starts after its pid file is written; if the orchestrator dies before that, the agent never starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPlacement:
+    """An agent process in a session of its own, so that it survives the orchestrator."""
+
+    out: Path
+    paths: CellPlaces | None
+    label: str
+    control_dir: Path
+    dump_directories: tuple[Path, ...] = ()
+
+    def running(self) -> bool:
+        """Return whether the agent process runs."""
+        return self._agent() is not None
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the agent process ends, at most so long."""
+        agent = self._agent()
+        if agent is not None:
+            agent.wait(seconds)
+
+    def interrupt(self) -> None:
+        """SIGTERM to the agent."""
+        agent = self._agent()
+        if agent is not None:
+            agent.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the agent and all its descendants; a shared supervisor only kills its server."""
+        if self.paths is not None and self.paths.supervisor == "shared":
+            _send_to_supervisor(Path(self.paths.control_dir), "kill")
+        agent = self._agent()
+        if agent is not None:
+            agent.signal(signal.SIGKILL)
+        if not kill_labelled(self.label):
+            raise StepFailed(
+                "processes of the cell do not end after SIGKILL",
+                where=f"cell {self.label}",
+                evidence="a process that waits for a hanging volume cannot be killed",
+                next_step="look for state D in `ps -eo pid,stat,args`, then repair or unmount (-f) the volume",
+            )
+
+    def _agent(self) -> KnownProcess | None:
+        """The process of the pid file while it runs, if it is of this cell: the run may come from somebody else."""
+        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
+        return agent if agent is not None and agent.has_label(self.label) else None
+
+    def evidence(self) -> str:
+        """Return the agent's last log lines."""
+        return log_tail(self.out / AGENT_LOG)
+
+    def termination_cause(self) -> VolbenchError | None:
+        """Return None: unknown; the evidence has the states."""
+        return None
+
+    def remove(self) -> None:
+        """End running processes, then remove the cell's directories on the volume and on this machine."""
+        self.kill()
+        if self.paths is not None and ownership.is_owned(Path(self.paths.volume_dir)):
+            ownership.erase_contents(Path(self.paths.volume_dir))
+        for directory in (*_own_directories(self.paths, self.control_dir), *self.dump_directories):
+            if directory.exists():
+                ownership.remove(directory)
+
+
+class LocalTarget:
+    """Child processes; the server is the mysqld or mariadbd of this machine."""
+
+    name = "local"
+    template_on_volume = False
+    parallel = 1
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._agents: list[subprocess.Popen[bytes]] = []
+
+    def check(self) -> None:
+        """Do nothing: the agent checks the server and the steps itself."""
+
+    def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
+        """Return nothing: this machine runs one cell at a time."""
+        return ""
+
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
+        """Return host paths, since the agent runs on the host."""
+        workspace = self._workspace
+        volume_dir = (
+            workspace.scratch_dir(cell_id) if volume is None else host_directory(volume) / workspace.volume_folder
+        )
+        shared = volume.spec.options.get("control") if volume else None
+        return CellPlaces(
+            volume_dir=str(volume_dir),
+            data_dir=str(volume_dir / "data"),
+            control_dir=shared or str(workspace.control_dir(cell_id)),
+            supervisor="shared" if shared else "launch",
+            emulator_socket=str(volume.emulator_socket or "") if volume else "",
+            template_dir=str(workspace.templates),
+            scratch_dir=str(workspace.scratch_dir(cell_id)),
+        )
+
+    def launch(self, job: Job) -> Placement:
+        """Start the agent as a child process in its own session."""
+        paths = job.paths
+        control_dir = self._workspace.control_dir(job.cell.cell_id)
+        for directory in _own_directories(paths, control_dir):
+            self._workspace.claim(directory)
+        for directory in dump_directories(job.cell):
+            ownership.claim(directory, purpose="dump", run_id=job.cell.run_id)
+        if paths is not None:
+            self._workspace.claim(Path(paths.volume_dir))
+            Path(paths.template_dir).mkdir(parents=True, exist_ok=True)
+        private = {} if paths is not None else {"TMPDIR": str(control_dir)}  # for option files
+        self._agents = [agent for agent in self._agents if agent.poll() is None]
+        self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **private}))
+        return self.find(job)
+
+    def find(self, job: Job) -> Placement:
+        """Return the placement of the pid files in the cell's directories."""
+        control_dir = self._workspace.control_dir(job.cell.cell_id)
+        return LocalPlacement(
+            out=job.out,
+            paths=job.paths,
+            label=_label(job),
+            control_dir=control_dir,
+            dump_directories=tuple(dump_directories(job.cell)),
+        )
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        """Remove the run's directory from a volume. Its shared supervisor goes on: who started it ends it.
+
+        Ended here, it would be the first container of a compose project to exit, and `up --exit-code-from runner`
+        would stop the runner before its verdict.
+        """
+        directory = host_directory(volume) / self._workspace.volume_folder
+        if directory.exists():
+            ownership.remove(directory)
+
+    def clean_up(self) -> None:
+        """End running processes of the run; remove control and scratch directories."""
+        kill_labelled(f"{self._workspace.run_id}/")
+        self._agents = [agent for agent in self._agents if agent.poll() is None]
+        for directory in self._workspace.leftovers():
+            ownership.remove(directory)
+
+
+def _label(job: Job) -> str:
+    return f"{job.cell.run_id}/{job.cell.cell_id}"
+
+
+def _own_directories(paths: CellPlaces | None, control_dir: Path) -> list[Path]:
+    """Return control and scratch directory, without a shared control directory."""
+    if paths is None:
+        return [control_dir]
+    names = [paths.scratch_dir] if paths.supervisor == "shared" else [paths.control_dir, paths.scratch_dir]
+    return [Path(name) for name in names]
+
+
+def _send_to_supervisor(control: Path, command: str) -> None:
+    """Write a command to a supervisor's FIFO, if a supervisor reads it."""
+    try:
+        descriptor = safe_files.open_pipe(control / "command")
+    except OSError:
+        return  # no supervisor
+    try:
+        os.write(descriptor, f"{command}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def host_directory(volume: OpenVolume) -> Path:
+    """Return the volume's directory on this machine. Raise EnvironmentLacks if it has none."""
+    if volume.host_path is None:
+        raise EnvironmentLacks(
+            f"volume {volume.name} has no directory on this machine",
+            where=f"volume {volume.spec.text}",
+            next_step="use --target docker for docker-volume volumes, or give a path: volume",
+        )
+    return volume.host_path
+
+
+def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start `volbench cell run|prepare` for the job, detached; pid file and log are in its directory."""
+    cell_file = str(job.out / "cell.json")
+    command = python_command("-m", "volbench", "cell", job.kind, cell_file, "--out", str(job.out))
+    with (job.out / AGENT_LOG).open("ab") as log:
+        process = programs.Popen(
+            ["sh", "-c", _GATE, "sh", *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env=programs.python_environment({"PYTHONUNBUFFERED": "1", **variables}),
+        )
+    agent = KnownProcess.of(process.pid)
+    if agent is not None:
+        agent.write(job.out / AGENT_PID_FILE)
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    with suppress(BrokenPipeError), process.stdin as gate:  # the agent may have been killed already
+        gate.write(b"go\n")
+    return process
+
+
+_LOG_END_BYTES = 16384
+
+
+def log_tail(path: Path, *, lines: int = 12) -> str:
+    """Return the last lines of a log file; empty without one."""
+    try:
+        text = safe_files.read_end(path, bytes_max=_LOG_END_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,74 @@
+"""`path:/mnt/x`: a directory of this machine, which may contain other files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from volbench.core.base.ownership import refuse_data_directory
+from volbench.errors import EnvironmentLacks
+from volbench.machine.volume.emulated.control import CONTROL_SOCKET
+from volbench.machine.volume.emulated.status import emulated_behind
+from volbench.machine.volume.facts.discovery import discover
+from volbench.machine.volume.interface import OpenVolume, VolumeBase
+
+
+class PathVolume(VolumeBase):
+    """An existing directory. Opening it checks and writes nothing; a run makes one directory of its own there."""
+
+    def open(self) -> OpenVolume:
+        """Check the directory. Raise EnvironmentLacks if missing or not writable, Refused for a server's own."""
+        path = Path(self.spec.location)
+        check_directory(path, where=f"volume {self.spec.name}={self.spec.text}")
+        facts = discover(path)
+        emulated = emulated_behind(facts.mount_point)
+        if emulated is None:
+            return OpenVolume(name=self.spec.name, spec=self.spec, host_path=path, facts=facts)
+        directory, emulated_facts = (
+            emulated  # also made by `volume emulate`: labelled as emulated, with its counters
+        )
+        return OpenVolume(
+            name=self.spec.name,
+            spec=self.spec,
+            host_path=path,
+            facts=facts.model_copy(update=emulated_facts),
+            emulator_socket=directory / CONTROL_SOCKET,
+        )
+
+
+def check_directory(path: Path, *, where: str) -> None:
+    """Check that `path` is a directory in which this user may create one, and not a server's data directory.
+
+    Raises EnvironmentLacks, Refused.
+    """
+    if not path.is_dir():
+        missing = not os.path.lexists(path)
+        raise EnvironmentLacks(
+            f"{path} does not exist" if missing else f"{path} is not a directory",
+            where=where,
+            evidence="" if missing else "the path is a file or a dangling link",
+            next_step=f"mount the volume there, or `mkdir -p {path}`" if missing else "name a directory",
+            cause="volume_gone",
+        )
+    if _read_only(path):
+        raise EnvironmentLacks(
+            f"{path} is on a read-only mount",
+            where=where,
+            evidence="statvfs: ST_RDONLY",
+            next_step=f"mount -o remount,rw {path}; if the kernel made it read-only, dmesg has the reason",
+            cause="volume_read_only",
+        )
+    if not os.access(path, os.W_OK | os.X_OK):
+        status = path.stat()
+        raise EnvironmentLacks(
+            f"this user may not write to {path}",
+            where=where,
+            evidence=f"mode {status.st_mode & 0o7777:04o}, owner {status.st_uid}, this user {os.geteuid()}",
+            next_step=f"chown {os.geteuid()} {path}, or run as another user",
+            cause="volume_denied",
+        )
+    refuse_data_directory(path)
+
+
+def _read_only(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)

@@ -1,0 +1,165 @@
+"""Kinds of trouble with a volume: cause, message, next step and exit code.
+
+The same trouble has the same cause and exit code, whether a copy, the watch, a failed write or the server's log
+shows it. If the user has to provide something (space, a writable mount, a permission), the exit code is 3; if the
+volume goes away or fails, it is a failure of the step, exit code 5.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
+
+_FULL_BELOW_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TroubleKind:
+    """One kind of trouble.
+
+    Args:
+        errors: error numbers that mean this trouble in every call.
+        errors_on_volume: error numbers that mean it only in a call on the volume.
+        log: the pattern of a server's log; None: the log does not identify it.
+    """
+
+    cause: str
+    what: str
+    next_step: str
+    error_class: type[VolbenchError]
+    errors: frozenset[int]
+    errors_on_volume: frozenset[int] = frozenset()
+    log: re.Pattern[str] | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that met the trouble."""
+        return self.error_class.exit_code
+
+
+KINDS = (
+    TroubleKind(
+        cause="volume_full",
+        what="the volume is full",
+        next_step="free space on the volume, raise its quota, or make the suite's dataset smaller "
+        "(--set dataset.rows=...), then `volbench resume`",
+        error_class=EnvironmentLacks,
+        errors=frozenset({errno.ENOSPC, errno.EDQUOT}),
+        log=re.compile(
+            r"no space left on device|errno:? 28\b|error number 28\b|disk is full|disk full|out of disk space",
+            re.IGNORECASE,
+        ),
+    ),
+    TroubleKind(
+        cause="volume_read_only",
+        what="the volume is read-only",
+        next_step="look for the reason in the kernel's log (dmesg), mount the volume writable, then "
+        "`volbench resume`",
+        error_class=EnvironmentLacks,
+        errors=frozenset({errno.EROFS}),
+        log=re.compile(r"read-only file system|errno:? 30\b|error number 30\b", re.IGNORECASE),
+    ),
+    TroubleKind(
+        cause="volume_gone",
+        what="the volume is gone, or fails",
+        next_step="see the kernel's log (dmesg), attach and mount the volume again, then `volbench resume`",
+        error_class=StepFailed,
+        errors=frozenset(
+            {
+                errno.EIO,
+                errno.ENODEV,
+                errno.ENXIO,
+                errno.ENOTCONN,
+                errno.ESTALE,
+                errno.ESHUTDOWN,
+                errno.ENOMEDIUM,
+            }
+        ),
+        errors_on_volume=frozenset({errno.ENOENT}),
+        log=re.compile(
+            r"input/output error|errno:? 5\b|error number 5\b|stale (nfs )?file handle|errno:? 116\b"
+            r"|transport endpoint is not connected|errno:? 107\b|no such device|errno:? 19\b",
+            re.IGNORECASE,
+        ),
+    ),
+    TroubleKind(
+        cause="volume_denied",
+        what="this user may not write to the volume",
+        next_step="give this user write permission",
+        error_class=EnvironmentLacks,
+        errors=frozenset(),
+        errors_on_volume=frozenset({errno.EACCES, errno.EPERM}),
+    ),
+)
+CAUSES = frozenset(kind.cause for kind in KINDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeTrouble:
+    """A cause with its evidence."""
+
+    cause: str
+    evidence: str
+
+
+def kind_of(cause: str) -> TroubleKind | None:
+    """Return the kind of trouble with a cause; None for other causes."""
+    return next((kind for kind in KINDS if kind.cause == cause), None)
+
+
+def cause_of(error: OSError, *, on_volume: bool = False) -> str:
+    """Return the cause that an error number means; empty for others.
+
+    Args:
+        on_volume: the call was on the volume, so that a missing file means a missing volume.
+    """
+    number = error.errno or 0
+    for kind in KINDS:
+        if number in kind.errors or (on_volume and number in kind.errors_on_volume):
+            return kind.cause
+    return ""
+
+
+def exit_code_of(cause: str) -> int:
+    """Return the exit code for a cause; 5 for other causes."""
+    kind = kind_of(cause)
+    return EXIT_STEP_FAILED if kind is None else kind.exit_code
+
+
+def trouble_error(trouble: VolumeTrouble, *, where: str, also: str = "") -> VolbenchError:
+    """Return the trouble as a failure; `also` is earlier evidence."""
+    evidence = "; ".join(text for text in (also, trouble.evidence) if text)
+    kind = kind_of(trouble.cause)
+    if kind is None:
+        return StepFailed(
+            "the volume failed", where, evidence, "look for errors of the device in dmesg", trouble.cause
+        )
+    return kind.error_class(kind.what, where, evidence, kind.next_step, trouble.cause)
+
+
+def volume_failure(error: OSError, *, phase: str) -> VolbenchError:
+    """Return an OSError of a call on a volume as a failure; `volume_error` for unknown error numbers."""
+    error_text = f"{errno.errorcode.get(error.errno or 0, 'errno ?')}: {error.strerror or error}"
+    evidence = f"{error_text} ({error.filename})" if error.filename else error_text
+    cause = cause_of(error, on_volume=True) or "volume_error"
+    return trouble_error(VolumeTrouble(cause=cause, evidence=evidence), where=phase)
+
+
+def check_volume_state(directory: Path) -> VolumeTrouble | None:
+    """Return what is wrong with the file system of a directory; None if nothing is."""
+    try:
+        status = os.statvfs(directory)
+    except OSError as error:
+        cause = cause_of(error, on_volume=True) or "volume_gone"
+        return VolumeTrouble(cause=cause, evidence=f"{directory}: {os.strerror(error.errno or 0)}")
+    free = status.f_bavail * status.f_frsize
+    if status.f_flag & os.ST_RDONLY:
+        return VolumeTrouble(cause="volume_read_only", evidence=f"{directory} is on a read-only mount")
+    if status.f_blocks and free < _FULL_BELOW_BYTES:
+        return VolumeTrouble(cause="volume_full", evidence=f"{free} bytes are free at {directory}")
+    return None

@@ -1,0 +1,1 @@
+"""The half that measures: from a suite and volumes to a run's directory."""

@@ -1,0 +1,1 @@
+"""Samplers of control groups: CPU, I/O, the server's own group."""

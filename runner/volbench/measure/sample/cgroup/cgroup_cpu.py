@@ -1,0 +1,134 @@
+"""Source `cgroup_cpu`: CPU time of server and client by their control groups, and how often a quota held them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from volbench.core.records.series import SeriesRow
+from volbench.measure.sample.cgroup.server_group import CGROUPS, ServerGroup
+from volbench.measure.sample.change import Change, ratio
+from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.files import KernelFile
+from volbench.measure.sample.interface import Reading, Sampler, Unavailable, Values
+from volbench.measure.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
+from volbench.measure.sample.shared import Shared
+
+STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
+_US_PER_S = 1e6
+GROUP = "group"
+"""Inode of the group: counters of another group are no continuation."""
+
+
+class CgroupCpuAccount(Sampler):
+    """Reads the CPU accounts of some groups.
+
+    Args:
+        groups: who (`server`, `client`) to the files of its account, see `find_cpu_files`.
+        server: a server of this machine, whose group is looked up at each reading; where it is not the client's,
+            both have accounts, and `groups` does not count.
+        cgroups: where the hierarchies are mounted.
+    """
+
+    source: ClassVar[str] = "cgroup_cpu"
+    lane: ClassVar[str] = "cgroups"
+
+    def __init__(
+        self,
+        groups: Mapping[str, tuple[str, ...]],
+        *,
+        server: ServerGroup | None = None,
+        cgroups: Path = CGROUPS,
+    ) -> None:
+        self._groups: Mapping[str, tuple[str, ...]] = {}
+        self._files: dict[str, list[KernelFile]] = {}
+        self._server, self._cgroups = server, cgroups
+        self._open(groups)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
+        """Return the sampler."""
+        return cls(
+            {"server": config.server_cpu_files, "client": config.client_cpu_files}, server=shared.server_group
+        )
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether the server starts later, and may be moved to another group."""
+        return bool(config.server_state)
+
+    def read(self) -> Values:
+        """Microseconds used, and periods of the quota, by group."""
+        if self._server is not None:
+            self._open(self._groups_now(self._server))
+        if not self._files:
+            raise Unavailable("neither server nor client has a control group of its own here")
+        counters: Values = {
+            (name, who): value
+            for who, files in self._files.items()
+            for name, value in parse_cpu_stat(*(file.read() for file in files)).items()
+        }
+        if self._server is None:
+            return counters
+        return {**counters, **{(GROUP, who): _inode(files[0]) for who, files in self._files.items()}}
+
+    def _open(self, groups: Mapping[str, tuple[str, ...]]) -> None:
+        if groups != self._groups:
+            self.close()
+            self._groups = groups
+            self._files = {
+                who: [KernelFile(Path(path)) for path in files] for who, files in groups.items() if files
+            }
+
+    def _groups_now(self, server: ServerGroup) -> dict[str, tuple[str, ...]]:
+        """Files of server and client; none where both are in one group, whose account is of both."""
+        texts = {"server": server.text(), "client": server.own()}
+        files = {who: find_cpu_files(text, self._cgroups) for who, text in texts.items()}
+        return files if files["server"] != files["client"] else {}
+
+    def close(self) -> None:
+        """Close the files."""
+        for files in self._files.values():
+            for file in files:
+                file.close()
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """CPUs used, and the share of periods in which the quota held the group back; absent without a quota."""
+        change = Change(source=CgroupCpuAccount.source, before=before, after=after)
+        if not change.usable:
+            return
+        for who in dict.fromkeys((*change.entities("used_us"), *change.entities("periods"))):
+            if before.values.get((GROUP, who)) != after.values.get((GROUP, who)):
+                continue
+            throttled, periods = change.grown("throttled", who), change.grown("periods", who)
+            yield from change.rows(
+                (
+                    ("cpus_used", change.per_s("used_us", who, unit=_US_PER_S)),
+                    ("throttled_ratio", None if throttled is None or not periods else ratio(throttled, periods)),
+                ),
+                who,
+            )
+
+
+def _inode(file: KernelFile) -> int:
+    return file.path.parent.stat().st_ino
+
+
+def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:
+    """The files with the CPU account of a process's group; none when it is the root group or not visible.
+
+    Args:
+        proc_cgroup: the text of its /proc/PID/cgroup.
+        root: where the hierarchies are mounted; a container has the host's elsewhere.
+    """
+    paths = parse_proc_cgroup(proc_cgroup)
+    if "cpu" in paths and paths["cpu"] != "/":
+        stat = root / "cpu" / paths["cpu"].lstrip("/") / STAT
+        usage = root / "cpuacct" / paths.get("cpuacct", paths["cpu"]).lstrip("/") / USAGE
+        # A process may be in a group of `cpu` alone: the root group of `cpuacct` counts the whole machine.
+        files = (stat, usage) if usage.parent != root / "cpuacct" else (stat,)
+        return tuple(map(str, files)) if all(file.exists() for file in files) else ()
+    group = root / paths.get("", "/").lstrip("/")
+    return (str(group / STAT),) if (group / QUOTA).exists() else ()  # the root group has no quota

@@ -1,0 +1,118 @@
+"""Data and statements of the user: what a plan checks of them, and the download of a dump."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from volbench.core.base.extras import require
+from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.own_files import dump_parents, dump_steps, snapshot_steps
+from volbench.core.records.run import RunRecord, TargetName
+from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.suite.model import SuiteFile
+from volbench.core.suite.own_files import missing_files, unreadable_files
+from volbench.errors import UsageError
+from volbench.machine.placement.workspace import default_cache
+from volbench.measure.session.downloads import download, download_directory, download_path
+
+
+def with_download(suite: SuiteFile) -> SuiteFile:
+    """Return the suite with the place of a dump that is downloaded. Raise UsageError for a sweep over it."""
+    dataset = suite.dataset
+    swept = sorted(
+        {"dataset.url", "dataset.sha256", "dataset.path"} & set(suite.sweep.factors if suite.sweep else ())
+    )
+    if swept and (dataset.url or swept != ["dataset.path"]):
+        raise UsageError(
+            "a sweep cannot download",
+            where=f"sweep.factors.{swept[0]}",
+            next_step="download the dumps, and sweep over `dataset.path`",
+        )
+    if not dataset.url or dataset.path:
+        return suite
+    path = str(download_path(dataset.url, default_cache()))
+    return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": path})})
+
+
+def download_dataset(dataset: DatasetSpec, say: Callable[[str], None]) -> None:
+    """Bring a dump from its address, if it has one; `say` gets its progress. Raises what `download` raises."""
+    if not dataset.url:
+        return
+    # A dump is as secret as its server: other users cannot enter; containers have the directory in it mounted.
+    download_directory(default_cache()).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if download(dataset.url, Path(dataset.path), sha256=dataset.sha256, progress=say):
+        say(f"downloaded {dataset.url} to {dataset.path}")
+
+
+def restore_dataset(run: RunRecord, say: Callable[[str], None]) -> None:
+    """Bring the dump of an earlier run again where it is gone. Raise what `download` raises."""
+    dataset = run.suite.dataset
+    if dataset.url and not Path(dataset.path).exists():
+        download_dataset(dataset, say)
+
+
+def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for own files that are missing, and for a target that cannot use them."""
+    for key, fault in missing_files(suite):
+        raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
+    _check_readable(suite, path, target)
+    for step in suite.steps:
+        if isinstance(step, ReplayStep):
+            from volbench.measure.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
+
+            plan_replay(step, suite.dataset.schema_name)
+    if suite.dataset.is_own and target == "attach":
+        raise UsageError(
+            "an attached server takes sysbench's tables only",
+            where=f"{path}: dataset.kind",
+            next_step="choose another target for own data; volbench loads it into servers of its own",
+        )
+    _check_dump_places(suite, path, target)
+    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
+        raise UsageError(
+            "pods have no files of this machine",
+            where=f"{path}: dataset",
+            next_step="choose --target docker or local",
+        )
+
+
+def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for an own file that the containers of a run of root cannot read."""
+    if target == "docker" and os.geteuid() == 0:  # cells run as the image's mysql user then, else as this one
+        for key, file in unreadable_files(suite):
+            raise UsageError(
+                "the containers' user cannot read the file",
+                where=f"{path}: {'.'.join(map(str, key))}",
+                evidence=f"{file} has mode {file.stat().st_mode & 0o7777:04o}",
+                next_step=f"chmod o+r {file}",
+            )
+
+
+def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for a backup to a place that is missing, or that the target does not have."""
+    for step in dump_steps(suite.steps):
+        destination = step.directory or step.url
+        if destination and target not in ("local", "attach"):
+            raise UsageError(
+                f"a dump to {destination} needs cells that run on this machine itself",
+                where=f"{path}: steps",
+                next_step="choose --target local, or `to: scratch`",
+            )
+        if step.url:
+            require("boto3")
+    if target != "kubernetes" and (snapshots := snapshot_steps(suite.steps)):
+        raise UsageError(
+            "a snapshot needs volumes of a Kubernetes cluster",
+            where=f"{path}: steps",
+            evidence=f"step {snapshots[0].name or snapshots[0].kind}, target {target}",
+            next_step="choose --target kubernetes, or a `dump` in its place",
+        )
+    for directory in dump_parents(suite.steps):
+        if not directory.is_dir():
+            raise UsageError(
+                f"there is no directory {directory}",
+                where=f"{path}: steps",
+                next_step="mount the volume for the dump there",
+            )

@@ -1,0 +1,233 @@
+"""The plan of a run: a suite, volumes and a target become a run's record, with its cost; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.core.base.text import ignore_messages
+from volbench.core.plan.cost import Cost, estimate
+from volbench.core.plan.new_run import plan_run
+from volbench.core.plan.order import Treatment
+from volbench.core.plan.variants import expand_variants
+from volbench.core.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.core.records.base import Scalar, parse_duration_s
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.core.suite.load import load_suite
+from volbench.core.suite.model import SuiteFile
+from volbench.core.suite.sweep import with_parameters
+from volbench.errors import UsageError
+from volbench.machine.host.host import host_facts
+from volbench.machine.placement.attach import parse_servers, server_volumes, without_password
+from volbench.machine.placement.attach import target_options as options_of_server
+from volbench.machine.placement.kubernetes.node_blocks import check_blocks
+from volbench.machine.placement.kubernetes.options import (
+    KubernetesOptions,
+    check_volume_names,
+    parse_options,
+    read_options,
+)
+from volbench.measure.session import own_data
+from volbench.measure.session.targets import choose_target, with_flavor
+from volbench.results.store.journal import utc_now
+from volbench.results.store.run_directory import new_run_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A planned run that is not yet on disk."""
+
+    run: RunRecord
+    cost: Cost
+    attached: Mapping[str, AttachSpec]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest:
+    """Where a suite is to run, in the words of the command line.
+
+    Args:
+        target: `auto`, `local`, `docker`, `kubernetes` or `attach`.
+        options: `KEY=VALUE` each, of the target.
+        servers: DSNs of servers that run already, `NAME=DSN` where there are several.
+        option_files: of these servers' accounts.
+        tools: image with volbench and the tools; empty: that of this version.
+    """
+
+    target: str = "auto"
+    options: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    option_files: Sequence[str] = ()
+    tools: str = ""
+
+    @property
+    def name(self) -> str:
+        """The target's name; a server that runs already decides what `auto` means."""
+        return "attach" if self.servers and self.target == "auto" else self.target
+
+
+def make_plan(
+    path: Path,
+    volumes: Sequence[str],
+    request: TargetRequest,
+    *,
+    settings: Sequence[str] = (),
+    command: Sequence[str] = (),
+    say: Callable[[str], None] = ignore_messages,
+) -> Planned:
+    """Return the planned run of a suite's file on volumes. Raise UsageError, EnvironmentLacks.
+
+    Args:
+        volumes: `NAME=SPEC` each; none: those of the suite.
+        settings: `KEY=VALUE` each, as `--set` takes them.
+        command: the command line for the run's record; passwords in it are masked.
+        say: is called with what is worth knowing, such as the choice of a target.
+    """
+    more_faults = forecast_faults if volumes else suite_volume_faults
+    suite, source = load_suite(path, settings=settings, more_faults=more_faults)
+    return plan_suite(SuiteSource(suite=suite, text=source, path=path), volumes, request, command=command, say=say)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteSource:
+    """A checked suite, its text for the run's record, and what messages call it."""
+
+    suite: SuiteFile
+    text: str
+    path: Path
+
+
+def plan_suite(
+    source: SuiteSource,
+    volumes: Sequence[str],
+    request: TargetRequest,
+    *,
+    command: Sequence[str] = (),
+    say: Callable[[str], None] = ignore_messages,
+) -> Planned:
+    """Return the planned run of a suite that is loaded already; arguments and errors are those of `make_plan`."""
+    target = choose_target(request.name, say=say, tools=request.tools)
+    suite_file = own_data.with_download(source.suite)
+    own_data.check(suite_file, source.path, target)
+    attached = _attached(target, request)
+    specs = server_volumes(attached) if attached else _volumes(volumes, suite_file.volumes, target)
+    if attached and volumes:
+        raise UsageError(
+            "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
+        )
+    suite = suite_file.resolved()
+    suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
+    spreads, treatments = expand_variants(specs, suite.sweep)
+    chosen_options = _target_options(target, attached, request)
+    if target == "kubernetes":
+        check_volume_names(chosen_options, [spec.name for spec in specs])
+        _check_nodes(suite, specs, read_options(chosen_options))
+    _refuse_attached_sweep(attached, suite)
+    run = plan_run(
+        run_id=new_run_id(suite.name),
+        started_at=utc_now(),
+        suite=suite,
+        suite_source=source.text,
+        volumes=spreads,
+        treatments=treatments,
+        target=target,
+        target_options=chosen_options,
+        command=tuple(map(without_password, command)),
+        host=host_facts(),
+    )
+    return Planned(run=run, cost=_cost(suite, treatments), attached=attached)
+
+
+def until_settings(until: str | None, settings: Sequence[str]) -> list[str]:
+    """Return the values of the suite that `--until` stands for; those that `--set` gives come after and win."""
+    if until is None:
+        return list(settings)
+    repeats = [f"repeats={CELLS_UNTIL_DECIDED[1]}"] if until == "decided" else []
+    return [f"comparison.until={until}", *repeats, *settings]
+
+
+def budget_seconds(budget: str, until: str | None) -> float | None:
+    """Return the seconds of `--budget`, None without it. Raise UsageError.
+
+    Args:
+        until: `decided` or `all_cells`; None: as the suite says.
+    """
+    if not budget:
+        return None
+    if until == "all_cells":
+        raise UsageError(
+            "--budget needs --until decided: a run of all cells has one look at its data, at its end",
+            where="--budget",
+        )
+    try:
+        budget_s = parse_duration_s(budget)
+    except ValueError as error:
+        raise UsageError(str(error), where="--budget") from error
+    if budget_s <= 0:
+        raise UsageError("a budget is more than 0 s", where="--budget", evidence=budget)
+    return budget_s
+
+
+def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: KubernetesOptions) -> None:
+    """Raise UsageError for several nodes on which the run's cells cannot be spread, or not at once."""
+    shared = [spec.name for spec in specs if spec.kind == "pvc"]
+    check_blocks(blocks=suite.repeats, nodes=chosen.nodes, parallel=chosen.parallel, shared=shared)
+    if chosen.nodes > 1 and chosen.parallel > 1 and suite.comparison.until == "decided":
+        raise UsageError(
+            "a run until it is decided measures one repeat after the other, so nodes cannot run at once",
+            where="--target-option parallel",
+            next_step="leave out `parallel`, or `--until decided`",
+        )
+
+
+def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
+    """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
+    costs = [estimate(with_parameters(suite, t.parameters), volumes=1, volume=t.volume) for t in treatments]
+    return Cost(
+        cells=sum(cost.cells for cost in costs),
+        wall_s=sum(cost.wall_s for cost in costs),
+        measured_s=sum(cost.measured_s for cost in costs),
+        template_bytes=max(cost.template_bytes for cost in costs),
+        volume_bytes=max(cost.volume_bytes for cost in costs),
+    )
+
+
+def _refuse_attached_sweep(attached: Mapping[str, AttachSpec], suite: ResolvedSuite) -> None:
+    fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
+    if attached and fixed:
+        raise UsageError(
+            f"volbench does not configure an attached server: {fixed[0]} cannot be varied",
+            where="sweep",
+            next_step="vary parameters of steps only, or choose another target",
+        )
+
+
+def _attached(target: str, request: TargetRequest) -> dict[str, AttachSpec]:
+    """Return the servers to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
+    has_servers = request.servers or target == "attach"
+    attached = parse_servers(request.servers, request.option_files) if has_servers else {}
+    if attached and target != "attach":
+        raise UsageError(
+            f"the {target} target starts its own server",
+            where="--server",
+            next_step="add --target attach, or leave --server out",
+        )
+    return attached
+
+
+def _target_options(target: str, attached: Mapping[str, AttachSpec], request: TargetRequest) -> dict[str, Scalar]:
+    """Return the options of the target for run.json."""
+    if request.options and target != "kubernetes":
+        raise UsageError(
+            f"the {target} target has no such options", where="--target-option", next_step="leave it out"
+        )
+    if attached:
+        return options_of_server(attached)
+    return {**parse_options(request.options), **({"tools": request.tools} if request.tools else {})}
+
+
+def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
+    pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
+    return check_volumes(pairs, target=target)

@@ -1,0 +1,1 @@
+"""How volumes compare: which steps are valid, what disturbed them, comparisons, effects of factors."""

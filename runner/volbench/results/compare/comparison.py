@@ -1,0 +1,401 @@
+"""Comparisons of volumes, one for each step, parameters, metric and candidate.
+
+The first named volume is the baseline, every other one a candidate. A correction is over one *family*: the
+primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
+a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away. Primary
+metrics are tested in their order by the fallback procedure: the first has 60 % of alpha, the others share the rest,
+and each that decides hands its part on. So 4 against 4 runs (smallest p 2/70) can decide all three metrics of a
+step, and 5 against 5 (2/252) a later one alone. Side metrics have Holm's correction. The error of 5 % is per
+family: `comparison_summary` corrects over the families of a pair.
+
+With `sequential` the level of each comparison is that of a look at so many cells (`results/stats/sequential.py`),
+and the primary metrics are a fixed sequence: all of the level is the first one's.
+
+A *disturbed* row is invalid, but its value is known within bounds (`results/compare/disturbance.py`). A comparison
+with such rows looks twice. First at all of its rows, and asks whether a verdict holds for every choice inside the
+bounds; if it does, that is the verdict, and no cell is thrown away. Else the disturbed rows are left out, as other
+invalid ones are. The first look errs less often than a test of the undisturbed values would, since it takes the
+worst of them, and the second is that test with fewer cells; `tests/benchmarks/disturbed_verdicts.py` counts what
+both err together.
+
+The test is for two independent groups. Repeats are interleaved over volumes, which balances drift; pairing by
+repeat is not used, since at 5 repeats the smallest p of the signed-rank test is 0.0625.
+
+Nodes are blocks: where both volumes have cells on several nodes, cells are compared within each node, and the nodes
+are combined in one test (`results/stats/ranks`). Cells on a node that only one of the two volumes used are left
+out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from volbench.errors import MustNotCompare, RunUnreadable
+from volbench.results.stats.corrections import fallback, holm
+from volbench.results.stats.ranks.blocks import shared_nodes
+from volbench.results.stats.ranks.sample_size import runs_needed
+from volbench.results.stats.sequential import Level
+from volbench.results.stats.statistics import (
+    RUNS_MIN,
+    Better,
+    Names,
+    Shift,
+    Verdict,
+    bounded_shift_of,
+    judge,
+    shift_of,
+)
+
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None.
+
+    `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
+    primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
+    `is_beyond`: the value is missing because it is worse than was measured.
+    """
+
+    step: str
+    parameters: Mapping[str, Scalar]
+    metric: str
+    unit: str
+    better: Better
+    volume: str
+    cell: str
+    value: float | None
+    valid: bool = True
+    primary: bool = True
+    rank: int = 0
+    bounds: tuple[float, float] | None = None
+    node: str = ""
+    is_beyond: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Candidate against baseline: the keys of a report's comparison. `ratio` is candidate / baseline.
+
+    `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides.
+    `baseline_value` and `candidate_value` are medians of the values compared. `excluded_runs` counts rows on either
+    side that are invalid or without a value. `within_bounds` counts disturbed rows that were used on either
+    side: `ci` and `p_value` are then of the worst choice inside their bounds. `p_value` is uncorrected,
+    `p_adjusted` corrected over the family. `nodes`: within how many the cells were compared.
+    """
+
+    step: str
+    parameters: Mapping[str, Scalar]
+    metric: str
+    unit: str
+    better: Better
+    baseline: str
+    candidate: str
+    ratio: float | None
+    ci: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None
+    verdict: Verdict
+    reason: str
+    runs: tuple[int, int]
+    excluded_runs: tuple[int, int]
+    within_bounds: tuple[int, int]
+    runs_needed: int | None
+    margin: float
+    confidence: float
+    baseline_value: float | None
+    candidate_value: float | None
+    primary: bool
+    nodes: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """One volume's values of one metric, and how many rows gave none."""
+
+    values: tuple[float, ...]
+    excluded_runs: int
+    bounds: tuple[tuple[float, float], ...] = ()
+    disturbed: int = 0
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prepared:
+    """A comparison before the correction over its family; `shift` is None when values have no ratio."""
+
+    row: Row
+    candidate: str
+    sides: tuple[_Side, _Side]
+    shift: Shift | None
+    why_no_shift: str = ""
+    names: Names | None = None
+    """The node of each value of both sides, where nodes are blocks."""
+
+    @property
+    def nodes(self) -> int:
+        """Within how many the cells are compared."""
+        return len(set(self.names[0])) if self.names is not None else 1
+
+
+GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
+
+
+def compare(
+    rows: Iterable[Row],
+    volumes: Sequence[str],
+    *,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    sequential: bool = False,
+) -> list[Comparison]:
+    """All comparisons of `volumes[1:]` with `volumes[0]`, in the order in which steps and metrics first appear.
+
+    Invalid rows and rows without a value are left out and counted. A metric with a value that is zero or
+    negative has no ratio: it is inconclusive with that reason. Rows of volumes that are not named are not used.
+
+    Args:
+        rows: one value of each (cell, step, parameters, metric).
+        volumes: names, the baseline first.
+        margin: the smallest change that matters, as a fraction.
+        alpha: the family-wise error; the confidence is 1 - alpha.
+        sequential: the rows are those of a look at a run that goes on until it is decided; `alpha` is not used.
+
+    Raises RunUnreadable when a cell gives a value twice, MustNotCompare when a metric's unit or direction varies.
+    """
+    table, level = _table(rows, volumes), Level(alpha=alpha, sequential=sequential)
+    comparisons: list[Comparison] = []
+    for group in table.values():
+        for candidate in volumes[1:]:
+            judged = _judge_group(group, volumes[0], candidate, margin, level, disturbed=False)
+            if _any_disturbed(group, (volumes[0], candidate)):
+                bounded = _judge_group(group, volumes[0], candidate, margin, level, disturbed=True)
+                judged = [_of_two_looks(*looks) for looks in zip(bounded, judged, strict=True)]
+            comparisons += judged
+    return comparisons
+
+
+def _judge_group(
+    group: Mapping[str, Mapping[str, list[Row]]],
+    baseline: str,
+    candidate: str,
+    margin: float,
+    level: Level,
+    *,
+    disturbed: bool,
+) -> list[Comparison]:
+    """All metrics of a group, in its order; with the disturbed rows or without them."""
+    pairs = [_prepare(sides, baseline, candidate, level, disturbed=disturbed) for sides in group.values()]
+    primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
+    judged = [
+        *_judge_family(sorted(primary, key=lambda p: p.row.rank), baseline, margin, level),
+        *_judge_family(secondary, baseline, margin, level),
+    ]
+    return sorted(judged, key=lambda c: list(group).index(c.metric))
+
+
+def _any_disturbed(group: Mapping[str, Mapping[str, list[Row]]], volumes: Sequence[str]) -> bool:
+    return any(
+        not row.valid and row.bounds is not None
+        for sides in group.values()
+        for volume in volumes
+        for row in sides.get(volume, [])
+    )
+
+
+def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
+    """The comparison with the disturbed rows where its verdict holds within their bounds, else the one without.
+
+    Where too few rows are left without them, the one with all shows more, and says what is open.
+    """
+    used = sum(bounded.within_bounds)
+    if not used:
+        return undisturbed
+    cells = f"{used} disturbed cells" if used > 1 else "one disturbed cell"
+    if bounded.verdict != "inconclusive":
+        return replace(
+            bounded, reason=f"{bounded.reason}, whatever the disturbance of {cells} did within its bounds"
+        )
+    if min(undisturbed.runs) >= RUNS_MIN:
+        return undisturbed
+    if bounded.ratio is not None and min(bounded.runs) >= RUNS_MIN:
+        return replace(
+            bounded,
+            reason=f"the disturbance of {cells} could change the verdict: run again without it",
+            runs_needed=None,
+        )
+    return undisturbed
+
+
+def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[str, dict[str, list[Row]]]]:
+    """Rows by (step, parameters), then metric, then volume."""
+    table: dict[GroupKey, dict[str, dict[str, list[Row]]]] = {}
+    first_rows: dict[tuple[GroupKey, str], Row] = {}
+    cells: set[tuple[GroupKey, str, str]] = set()
+    for row in rows:
+        if row.volume not in volumes:
+            continue
+        key = group_key(row)
+        first = first_rows.setdefault((key, row.metric), row)
+        if (first.unit, first.better) != (row.unit, row.better):
+            raise MustNotCompare(
+                f"{row.metric} is in {first.unit} ({first.better} is better) and in {row.unit} ({row.better})",
+                where=f"step {row.step}, cell {row.cell}",
+                next_step="compare runs that the same version of volbench made",
+            )
+        if (key, row.metric, row.cell) in cells:
+            raise RunUnreadable(
+                f"cell {row.cell} gives {row.metric} twice: one cell is one value",
+                where=f"step {row.step}",
+                next_step="name each run once",
+            )
+        cells.add((key, row.metric, row.cell))
+        table.setdefault(key, {}).setdefault(row.metric, {}).setdefault(row.volume, []).append(row)
+    return table
+
+
+def _prepare(
+    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: Level, *, disturbed: bool
+) -> _Prepared:
+    first = next(rows[0] for rows in by_volume.values())
+    rows = by_volume.get(baseline, []), by_volume.get(candidate, [])
+    used = [_used(side, disturbed=disturbed) for side in rows]
+    shared = shared_nodes(*([row.node for row in side] for side in used))
+    sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
+    why_no_shift = ""
+    for name, side, side_rows in zip((baseline, candidate), sides, rows, strict=True):
+        if beyond := sum(row.valid and row.is_beyond for row in side_rows):
+            why_no_shift = why_no_shift or f"{beyond} cells of {name} have no value: worse than was measured"
+        elif not side.values:
+            why_no_shift = why_no_shift or f"no valid value of {name}"
+        elif min(side.values) <= 0:
+            why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
+    names = (sides[0].nodes, sides[1].nodes) if shared else None
+    alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
+    shift = None if why_no_shift else _shift(*sides, alpha, names)
+    return _Prepared(
+        row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift, names=names
+    )
+
+
+def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None) -> Shift:
+    if not (baseline.disturbed or candidate.disturbed):
+        return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
+    triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
+    return bounded_shift_of(*triples, alpha=alpha, nodes=nodes)
+
+
+def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
+    """Return the rows whose values are compared."""
+    return [
+        row
+        for row in rows
+        if row.value is not None
+        and math.isfinite(row.value)
+        and (row.valid or (disturbed and row.bounds is not None))
+    ]
+
+
+def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _Side:
+    """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
+    kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
+    return _Side(
+        values=tuple(value for value, _ in kept),
+        excluded_runs=len(rows) - len(kept),
+        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
+        disturbed=sum(not row.valid for _, row in kept),
+        nodes=tuple(row.node for _, row in kept),
+    )
+
+
+def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
+    """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= RUNS_MIN]
+    p_values = [p.shift.p_value for p in tested if p.shift is not None]
+    weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
+    corrected = holm(p_values) if weights is None else fallback(p_values, weights)
+    adjusted = dict(zip((p.row.metric for p in tested), corrected, strict=True))
+    parts = dict(zip(adjusted, weights or [1 / len(tested)] * len(tested), strict=True)) if tested else {}
+    comparisons = []
+    for prepared in family:
+        comparison = _undecided(prepared, baseline, margin, level)
+        if prepared.shift is not None:
+            comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
+            part = parts.get(prepared.row.metric) or 1.0
+            needed = _still_needed(comparison, prepared, weight=part)
+            comparison = replace(comparison, runs_needed=needed)
+        comparisons.append(comparison)
+    return comparisons
+
+
+def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) -> Comparison:
+    row, (n, m) = prepared.row, prepared.sides
+    alpha = level.at(min(len(n.values), len(m.values)), nodes=prepared.nodes)
+    return Comparison(
+        step=row.step,
+        parameters=dict(row.parameters),
+        metric=row.metric,
+        unit=row.unit,
+        better=row.better,
+        baseline=baseline,
+        candidate=prepared.candidate,
+        ratio=None,
+        ci=None,
+        p_value=None,
+        p_adjusted=None,
+        verdict="inconclusive",
+        reason=prepared.why_no_shift,
+        runs=(len(n.values), len(m.values)),
+        excluded_runs=(n.excluded_runs, m.excluded_runs),
+        within_bounds=(n.disturbed, m.disturbed),
+        runs_needed=None,
+        margin=margin,
+        confidence=round(1 - alpha, 12),
+        baseline_value=median(n.values) if n.values else None,
+        candidate_value=median(m.values) if m.values else None,
+        primary=row.primary,
+        nodes=prepared.nodes,
+    )
+
+
+def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> Comparison:
+    judgement = judge(
+        shift,
+        better=comparison.better,
+        margin=comparison.margin,
+        p_adjusted=1.0 if p_adjusted is None else p_adjusted,
+    )
+    return replace(
+        comparison,
+        ratio=shift.ratio,
+        ci=None if shift.low is None or shift.high is None else (shift.low, shift.high),
+        p_value=shift.p_value,
+        p_adjusted=p_adjusted,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+    )
+
+
+def _still_needed(comparison: Comparison, prepared: _Prepared, *, weight: float) -> int | None:
+    """Runs a side for a verdict: more than there are, or None when decided or when more would not help."""
+    if comparison.verdict != "inconclusive" or comparison.better == "none":
+        return None
+    alpha, (baseline, candidate) = 1 - comparison.confidence, prepared.sides
+    needed = runs_needed(
+        baseline.values,
+        candidate.values,
+        alpha=alpha,
+        margin=comparison.margin,
+        weight=weight,
+        nodes=prepared.names,
+    )
+    return None if needed is None else max(needed, min(comparison.runs) + 1)
+
+
+def group_key(of: Row | Comparison) -> GroupKey:
+    """Step and parameters, which a family of comparisons has in common."""
+    return of.step, tuple(sorted(of.parameters.items()))

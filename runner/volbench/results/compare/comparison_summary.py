@@ -1,0 +1,115 @@
+"""What the comparisons of two volumes say together: better, worse, mixed, equivalent, or not yet decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from volbench.results.compare.comparison import Comparison, GroupKey, group_key
+from volbench.results.stats.corrections import hommel
+from volbench.results.stats.ranks.sample_size import runs_for_level
+from volbench.results.stats.statistics import Verdict
+
+PairVerdict = Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive"]
+OverallVerdict = PairVerdict | Literal["single_volume"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSummary:
+    """What the comparisons of one candidate with the baseline say together.
+
+    Only primary metrics count, when there are any. One metric better and none worse is `candidate_better`; some
+    of each is `mixed`; all equivalent is `equivalent`; anything else is `inconclusive`.
+
+    A step alone may err in 5 %, and ten steps would name a winner of two equal volumes far more often. So the
+    verdict of the pair counts a step's differences only where they hold after Hommel's correction over the steps;
+    `alone` has the others. `p_value` is the smallest corrected one.
+    `low_power` says that something is open that these few runs could not have decided, whatever their values;
+    `runs_needed` is the largest number that an open comparison needs.
+    """
+
+    baseline: str
+    candidate: str
+    verdict: PairVerdict
+    better: tuple[Comparison, ...]
+    worse: tuple[Comparison, ...]
+    equivalent: tuple[Comparison, ...]
+    inconclusive: tuple[Comparison, ...]
+    alone: tuple[Comparison, ...]
+    families: int
+    p_value: float | None
+    low_power: bool
+    runs_needed: int | None
+
+    @property
+    def winner(self) -> str | None:
+        """The volume that is better, when one is."""
+        return {"candidate_better": self.candidate, "candidate_worse": self.baseline}.get(self.verdict)
+
+
+def summarise(comparisons: Iterable[Comparison]) -> list[PairSummary]:
+    """One summary for each pair of volumes, in order of appearance."""
+    pairs: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in comparisons:
+        pairs.setdefault((comparison.baseline, comparison.candidate), []).append(comparison)
+    return [_summarise_pair(*pair, of_pair) for pair, of_pair in pairs.items()]
+
+
+def overall(pairs: Sequence[PairSummary]) -> OverallVerdict:
+    """The verdict of all pairs: the one they share, else `mixed`; `single_volume` when there is no pair."""
+    verdicts = {pair.verdict for pair in pairs}
+    if not verdicts:
+        return "single_volume"
+    return verdicts.pop() if len(verdicts) == 1 else "mixed"
+
+
+def _summarise_pair(baseline: str, candidate: str, comparisons: Sequence[Comparison]) -> PairSummary:
+    counted = [c for c in comparisons if c.primary] or list(comparisons)
+    by_verdict: dict[Verdict, tuple[Comparison, ...]] = {
+        verdict: tuple(c for c in counted if c.verdict == verdict)
+        for verdict in ("better", "worse", "equivalent", "inconclusive")
+    }
+    families: dict[GroupKey, float] = {}
+    for c in counted:
+        if c.p_adjusted is not None:
+            families[group_key(c)] = min(families.get(group_key(c), 1.0), c.p_adjusted)
+    corrected = dict(zip(families, hommel(list(families.values())), strict=True))
+    alone = tuple(
+        c for name in ("better", "worse") for c in by_verdict[name] if corrected[group_key(c)] >= 1 - c.confidence
+    )
+    of_pair: dict[Verdict, tuple[Comparison, ...]] = {
+        verdict: tuple(c for c in of_verdict if c not in alone) for verdict, of_verdict in by_verdict.items()
+    }
+    needed = [c.runs_needed for c in by_verdict["inconclusive"] if c.runs_needed is not None]
+    return PairSummary(
+        baseline=baseline,
+        candidate=candidate,
+        verdict=_pair_verdict(of_pair, alone=alone),
+        better=of_pair["better"],
+        worse=of_pair["worse"],
+        equivalent=by_verdict["equivalent"],
+        inconclusive=by_verdict["inconclusive"],
+        alone=alone,
+        families=len(families),
+        p_value=min(corrected.values(), default=None),
+        low_power=any(
+            min(c.runs) < runs_for_level(level=(1 - c.confidence) / max(1, len(families)), blocks=c.nodes)
+            for c in (*by_verdict["inconclusive"], *alone)
+        ),
+        runs_needed=max(needed, default=None),
+    )
+
+
+def _pair_verdict(
+    by_verdict: Mapping[Verdict, Sequence[Comparison]], *, alone: Sequence[Comparison]
+) -> PairVerdict:
+    if by_verdict["better"] and by_verdict["worse"]:
+        return "mixed"
+    if by_verdict["better"]:
+        return "candidate_better"
+    if by_verdict["worse"]:
+        return "candidate_worse"
+    if by_verdict["equivalent"] and not by_verdict["inconclusive"] and not alone:
+        return "equivalent"
+    return "inconclusive"

@@ -1,0 +1,149 @@
+"""All that `volbench credits` answers about one volume and one load, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.core.profile.files import whole_profile
+from volbench.core.profile.limits import Limits, limits_of
+from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.results.credits.dump import Dump, DumpForecast, forecast_dump
+from volbench.results.credits.extrapolation import Ahead, ahead
+from volbench.results.credits.forecast import Forecast, forecast
+from volbench.results.credits.prices import Cost, Prices
+from volbench.results.credits.sizing import (
+    Alternative,
+    InstanceAlternative,
+    alternatives,
+    cost_of,
+    instances,
+)
+from volbench.results.credits.work import Work
+
+INSTANCE = "instance"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked.
+
+    Args:
+        profile, options: the volume, as in a SPEC.
+        work: the load, or None when only a dump is asked about.
+        start_share: how full every bucket is at first, 0..1; None: as the profile says.
+        dump, window_s: a dump, and how long it may take.
+    """
+
+    profile: str
+    options: Mapping[str, str]
+    work: Work | None
+    start_share: float | None = None
+    dump: Dump | None = None
+    window_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What comes out.
+
+    Args:
+        forecast: with gaps in which buckets earn nothing: the earlier exhaustion of the two.
+        ahead: of a history that ends with credits left: when they run out if it goes on; None where they do not.
+        with_idle_gaps: with gaps in which nothing happens; None where there is no gap.
+        dump: started when the history ends (its balance, its mean load), or at once beside a constant load.
+        cost: of the volume as it is, a month.
+        alternatives: volumes that would endure the load, cheapest first.
+        instance: the one that the volume is on, empty for none; `instance_endures`: whether its own limits serve
+            the whole load for ever, None without one.
+        instances: instances that would, where the volume's is among what holds the load back.
+    """
+
+    volume: ResolvedVolume
+    limits: Limits
+    work: Work | None
+    forecast: Forecast | None
+    ahead: Ahead | None
+    with_idle_gaps: Forecast | None
+    dump: DumpForecast | None
+    prices: Prices
+    cost: Cost | None
+    alternatives: tuple[Alternative, ...]
+    instances: tuple[InstanceAlternative, ...]
+    instance: str = ""
+    instance_endures: bool | None = None
+
+    @property
+    def endangered(self) -> bool:
+        """Whether the load is held back, by an empty bucket or by a cap."""
+        predicted = self.forecast
+        return predicted is not None and (predicted.exhausted_after_s is not None or predicted.capped_s != 0.0)
+
+
+def answer(question: Question, prices: Prices) -> Answer:
+    """Answer a question. Raises UsageError for an unknown profile or parameter."""
+    volume = resolve(question.profile, question.options)
+    limits = limits_of(volume)
+    if question.start_share is not None:
+        limits = limits.starting_at(question.start_share)
+    work = question.work
+    predicted = forecast(limits, work) if work is not None else None
+    idle = forecast(limits, work, gaps="idle") if work is not None and work.gap_s > 0 else None
+    cheaper = alternatives(question.profile, question.options, work, prices) if work is not None else []
+    instance = str(question.options.get(INSTANCE, "none"))
+    has_instance = instance != "none"
+    enduring = instances(work, prices) if work is not None and has_instance else []
+    return Answer(
+        volume=volume,
+        limits=limits,
+        work=work,
+        forecast=predicted,
+        ahead=_ahead(limits, work, predicted),
+        with_idle_gaps=idle,
+        dump=_dump(question, limits, predicted),
+        prices=prices,
+        cost=cost_of(volume, work, prices),
+        alternatives=tuple(cheaper),
+        instances=tuple(enduring),
+        instance=instance if has_instance else "",
+        instance_endures=any(candidate.instance == instance for candidate in enduring)
+        if work is not None and has_instance
+        else None,
+    )
+
+
+def has_parameter(profile: str, name: str) -> bool:
+    """Whether a profile has a parameter of this name."""
+    return name in whole_profile(profile).parameters
+
+
+def _ahead(limits: Limits, work: Work | None, predicted: Forecast | None) -> Ahead | None:
+    if work is None or predicted is None or predicted.exhausted_after_s is not None or not predicted.final_balances:
+        return None
+    return ahead(limits.holding(predicted.final_balances), work)
+
+
+def _dump(question: Question, limits: Limits, predicted: Forecast | None) -> DumpForecast | None:
+    if question.dump is None:
+        return None
+    at = limits if predicted is None or not predicted.final_balances else limits.holding(predicted.final_balances)
+    load = question.work.mean() if question.work is not None else None
+    return forecast_dump(at, question.dump, load, window_s=question.window_s)
+
+
+def difference_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:
+    """The largest difference between the forecast's balance and the vendor's, as a share; None without either.
+
+    Only points of the forecast's own time are compared; its balance is taken as straight between its points.
+    """
+    if predicted.bucket is None or not predicted.bucket.percent or len(predicted.balance) < 2:
+        return None
+    times = [point.t_s for point in predicted.balance]
+    inside = [(t_s, share) for t_s, share in observed if times[0] <= t_s <= times[-1]]
+    if not inside:
+        return None
+    shares = [point.balance / (predicted.bucket.capacity or 1.0) for point in predicted.balance]
+    modelled = np.interp([t_s for t_s, _ in inside], times, shares)
+    return float(np.max(np.abs(modelled - np.array([share for _, share in inside]))))

@@ -1,0 +1,124 @@
+"""A pool of disks behind one volume: what each disk does for the client, by the disks' own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from volbench.core.records.sources import sources_with
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.evidence.device import VIEWS
+from volbench.results.stats.grid import Floats, Grid, Mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Disks and their client over one step.
+
+    Args:
+        disks: how many there are.
+        limit_per_s: operations a second that all disks together may do, median over the time at the limit, else
+            over all of it.
+        per_write: disk operations for one write of the client: copies, times the writes of a log on each disk.
+        copied_share: of the disks' operations, those that are more than one for a write.
+        client_writes_per_s, disk_per_s: medians over the same time.
+        at_limit: when the busiest disk was at its limit, shape (buckets,).
+    """
+
+    disks: int
+    limit_per_s: float
+    per_write: float
+    copied_share: float
+    client_writes_per_s: float
+    disk_per_s: float
+    at_limit: Mask
+
+    @property
+    def writes_per_s_max(self) -> float:
+        """Writes of the client that the disks can do, without reads."""
+        return self.limit_per_s / self.per_write
+
+    @property
+    def at_limit_share(self) -> float:
+        """Share of the time in which the busiest disk was at its limit."""
+        return float(self.at_limit.mean())
+
+
+def pool_of(grid: Grid) -> Pool | None:
+    """Return the pool that a source counts disk by disk; None without one, or where its client wrote nothing."""
+    for source in sources_with("disk_writes_per_s", *VIEWS):
+        entities = grid.entities(source, "disk_writes_per_s")
+        writes, reads = grid.column(source, "writes_per_s"), grid.column(source, "reads_per_s")
+        if len(entities) > 1 and writes is not None and reads is not None:
+            return _pool(
+                _stacked(grid, source, "disk_reads_per_s", entities),
+                _stacked(grid, source, "disk_writes_per_s", entities),
+                _stacked(grid, source, "disk_limit_per_s", entities),
+                writes,
+                reads,
+            )
+    return None
+
+
+def _stacked(grid: Grid, source: str, metric: str, entities: tuple[str, ...]) -> Floats:
+    """Return a metric of all disks, shape (disks, buckets); NaN where a disk has none."""
+    columns = (grid.column(source, metric, entity) for entity in entities)
+    return np.array([np.full(len(grid), np.nan) if column is None else column for column in columns])
+
+
+def _pool(
+    reads: Floats, writes: Floats, limits: Floats, client_writes: Floats, client_reads: Floats
+) -> Pool | None:
+    rates = reads + writes
+    known = np.isfinite(rates).all(axis=0) & np.isfinite(limits).all(axis=0)
+    known &= np.isfinite(client_writes) & np.isfinite(client_reads)
+    written = float(client_writes[known].sum())
+    if not known.any() or written <= 0:
+        return None
+    busy = np.zeros(known.shape, dtype=np.bool_)
+    busy[known] = (rates[:, known] >= limit.DISK_BUSY_MIN * limits[:, known]).any(axis=0)
+    when = busy if busy.any() else known
+    on_disks = float(writes[:, known].sum())
+    return Pool(
+        disks=len(rates),
+        limit_per_s=float(np.median(limits[:, when].sum(axis=0))),
+        per_write=on_disks / written,
+        copied_share=max(0.0, on_disks - written) / float(rates[:, known].sum()),
+        client_writes_per_s=float(np.median(client_writes[when])),
+        disk_per_s=float(np.median(rates[:, when].sum(axis=0))),
+        at_limit=busy,
+    )
+
+
+def pool_difference(baseline: str, candidate: str, pools: Mapping[str, list[Pool]]) -> str | None:
+    """Return what copies and disks make of the difference between two pools; None where both are alike.
+
+    Args:
+        pools: volume -> the pool of each of its cells.
+    """
+    both = [pools.get(name, []) for name in (baseline, candidate)]
+    if not all(both):
+        return None
+    per_write = [median(pool.per_write for pool in side) for side in both]
+    disks = [round(median(pool.disks for pool in side)) for side in both]
+    limits = [median(pool.limit_per_s for pool in side) for side in both]
+    ceilings = [total / each for total, each in zip(limits, per_write, strict=True)]
+    parts = []
+    if abs(per_write[1] / per_write[0] - 1) >= limit.POOLS_ALIKE:
+        parts.append(f"{per_write[1]:.2g} instead of {per_write[0]:.2g} disk writes for a write")
+    if abs(limits[1] / limits[0] - 1) >= limit.POOLS_ALIKE:
+        parts.append(
+            f"{disks[1]} instead of {disks[0]} disks, which may do {limits[1]:,.0f} instead of {limits[0]:,.0f}"
+            " operations a second"
+        )
+    if not parts:
+        return None
+    at_limit = max(pool.at_limit_share for side in both for pool in side) >= limit.POOL_TIME_MIN
+    met = "" if at_limit else "; no disk was at its limit in this step, so this does not explain its difference"
+    return (
+        f"{candidate} against {baseline}: {' and '.join(parts)}; the disks' limits allow"
+        f" {ceilings[1]:,.0f} instead of {ceilings[0]:,.0f} writes a second{met}."
+    )

@@ -1,0 +1,397 @@
+"""One step of one cell as the rules see it: what was given, and what the detectors found in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from volbench.core.records.sources import sources_with
+from volbench.core.records.steps import step_kind
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
+from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
+from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
+from volbench.results.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly, written_copies
+from volbench.results.explain.evidence.limits import (
+    Plateau,
+    base_await_ms,
+    limits_of,
+    one_way_limits,
+    one_way_plateaus,
+    plateaus,
+)
+from volbench.results.explain.evidence.plateau_checks import Exceeded
+from volbench.results.explain.evidence.processors import CELL, SERVER, CpuAccount, cpu_account, task_use
+from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls
+from volbench.results.stats.grid import Floats, Grid, Mask, mean, median
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Something that ran beside the load, by name, and when."""
+
+    name: str
+    t0_s: float
+    t1_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is known of one step, or of what others recorded. Everything but the grids may be missing.
+
+    `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
+    t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
+    `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
+    itself counted, where its clock is another one than the host's (CloudWatch's minutes).
+    """
+
+    name: str
+    grid: Grid
+    whole: Grid
+    kind: str = "oltp"
+    disk: str | None = None
+    threads: int | None = None
+    rate: float | None = None
+    read_ahead_kib: int | None = None
+    mount_options: tuple[str, ...] = ()
+    cpus: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    client_cpu_ratio: float | None = None
+    client_cpus: float | None = None
+    beside: tuple[Beside, ...] = ()
+    clock_zero_s: float = 0.0
+    recorded: bool = False
+    volume_grid: Grid | None = None
+
+    @property
+    def of_volume(self) -> Case:
+        """The same time as the volume's own counters show it, on their clock; this case where they share one."""
+        if self.volume_grid is None:
+            return self
+        return replace(self, grid=self.volume_grid.within(*self.window_s), whole=self.volume_grid, volume_grid=None)
+
+    @cached_property
+    def device(self) -> Device | None:
+        """The volume in the window."""
+        return device_of(self.grid, self.disk)
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        """Where statement time went; None in a step that has no statements, whatever else the server did."""
+        if not step_kind(self.kind).has_statements:
+            return None
+        return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
+
+    @cached_property
+    def base_await_ms(self) -> float | None:
+        """The volume's waiting time without a queue, at any time of the cell."""
+        whole = device_of(self.whole, self.disk)
+        return None if whole is None else base_await_ms(whole)
+
+    @cached_property
+    def moving(self) -> Device | None:
+        """The volume while it moved: a stall is no level of what it gives, so its intervals are gaps.
+
+        So are those beside it, which may lie partly in it.
+        """
+        device, still = self.device, self.stalled
+        if device is None or not self.storage_stalls:
+            return device
+        bytes_ = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
+        return replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=bytes_)
+
+    @cached_property
+    def stalled(self) -> Mask:
+        """Intervals in which the volume stood still, and those beside them, shape (buckets,)."""
+        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
+        still = np.zeros(len(self.grid), dtype=np.bool_)
+        for stall in self.storage_stalls:
+            still |= (ends > stall.t0_s - width_s) & (ends <= stall.t1_s + width_s)
+        return still
+
+    @cached_property
+    def plateaus(self) -> tuple[Plateau, ...]:
+        """Levels with a queue."""
+        if self.moving is None:
+            return ()
+        return plateaus(
+            self.grid.t_s,
+            self.moving,
+            exceeded=self.exceeded,
+            base_await_ms=self.base_await_ms,
+            cpu_bound=self.cpu_bound,
+        )
+
+    @cached_property
+    def limits(self) -> tuple[Plateau, ...]:
+        """Those that are limits, of reads and writes together or of one direction."""
+        if self.moving is None:
+            return ()
+        together = limits_of(self.plateaus, self.moving.size_kib)
+        one_way = one_way_limits(
+            self.grid.t_s,
+            self.moving,
+            device_of(self.whole, self.disk),
+            together=together,
+            cpu_bound=self.cpu_bound,
+        )
+        limits = (
+            *one_way,
+            *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
+        )
+        return tuple(plateau for plateau in limits if plateau.direction == "read" or not self.flushes_all_along)
+
+    @property
+    def flushes_all_along(self) -> bool:
+        """Whether a flush of the device was under way nearly all the time, see `flushing_share`."""
+        share = None if self.device is None else flushing_share(self.grid, self.device)
+        return share is not None and share >= limit.FLUSHING_MIN
+
+    @cached_property
+    def likely_limits(self) -> tuple[Plateau, ...]:
+        """Levels that are a limit or a slow volume, and nothing decides; of one direction where both are there."""
+        if self.moving is None or self.limits:
+            return ()
+        whole = device_of(self.whole, self.disk)
+        one_way = one_way_plateaus(self.grid.t_s, self.moving, whole, cpu_bound=self.cpu_bound)
+        levels = [plateau for plateau in one_way if plateau.may_be_limit]
+        return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
+
+    @property
+    def reads_directly(self) -> bool:
+        """Whether the server's reads of data files go past the page cache."""
+        return reads_directly(self.variables, self.mount_options)
+
+    @cached_property
+    def foreign(self) -> ForeignFlow | None:
+        """I/O of the device that this server never sent; None where it is not known, or no server works."""
+        if self.device is None or not step_kind(self.kind).has_statements:
+            return None
+        copies = written_copies(self.mount_options)
+        return foreign_flow(self.grid, self.device, direct=self.reads_directly, copies=copies)
+
+    @cached_property
+    def burst(self) -> Burst | None:
+        """A burst that ended in the window; what was spent is counted from the cell's start."""
+        if self.moving is None:
+            return None
+        levels = (*(plateau for plateau in self.limits if plateau.direction is None), *self.plateaus)
+        fitted = fit_burst(self.grid.t_s, self.moving, levels, balance_percent=self.balance_percent)
+        before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
+        if fitted is None or before is None:
+            return fitted
+        return replace(fitted, spent=credits_spent(before, fitted.resource, fitted.baseline) * self.grid.width_s)
+
+    @cached_property
+    def exceeded(self) -> Exceeded:
+        """The volume's own counters of its limits."""
+        owners, resources = ("volume", "instance"), ("iops", "throughput")
+        return Exceeded(
+            **{
+                f"{owner}_{name}": self._counted(f"{owner}_exceeded_{name}")
+                for owner in owners
+                for name in resources
+            }
+        )
+
+    @cached_property
+    def balance_percent(self) -> Floats | None:
+        """The emptiest bucket of credits, as the volume or its vendor says."""
+        levels = [
+            column
+            for source in sources_with("balance_percent", *VIEWS)
+            for entity in self.grid.entities(source, "balance_percent")
+            if (column := self.grid.column(source, "balance_percent", entity)) is not None
+        ]
+        return min(levels, key=lambda column: mean(column) or 0.0) if levels else None
+
+    @cached_property
+    def client_stalls(self) -> tuple[Stall, ...]:
+        """When no transaction finished."""
+        tps = self.grid.column("client", "tps")
+        return () if tps is None else client_stalls(self.grid.t_s, self.grid.width_s, tps)
+
+    @cached_property
+    def storage_stalls(self) -> tuple[Stall, ...]:
+        """When the volume stood still with a queue."""
+        if self.device is None:
+            return ()
+        queue = self.grid.column(self.device.source, "in_flight", self.device.entity)
+        if queue is None:
+            queue = self.grid.column(self.device.source, "queue_length", self.device.entity)
+        return storage_stalls(self.grid.t_s, self.grid.width_s, self.device, queue)
+
+    @cached_property
+    def cpu_busy(self) -> float | None:
+        """Share of the host's CPU time that was used, median over the window."""
+        user, system = self.grid.column("cpu", "user_ratio"), self.grid.column("cpu", "system_ratio")
+        return None if user is None or system is None else median(user + system)
+
+    @property
+    def cpu_s_per_s(self) -> Floats | None:
+        """CPU seconds of the whole host in each second."""
+        user, system = self.at("user_ratio", "cpu"), self.at("system_ratio", "cpu")
+        return None if user is None or system is None or not self.cpus else (user + system) * self.cpus
+
+    @cached_property
+    def statement_cpu_s_per_s(self) -> Floats | None:
+        """CPU seconds of statements in each second; None where the server does not keep them."""
+        return statement_cpu(self.grid)
+
+    @property
+    def cpu_bound(self) -> bool:
+        """Whether the host's CPUs were saturated: busy, and waited for where that is known."""
+        pressure = median(self.at("cpu_some_ratio", "psi"))
+        waited = pressure is None or pressure >= limit.CPU_PRESSURE_MIN
+        return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
+
+    @cached_property
+    def cpu_account(self) -> CpuAccount | None:
+        """Who used the CPUs in the window."""
+        return cpu_account(self.grid, self.cpus)
+
+    @cached_property
+    def cpu_reach(self) -> float | None:
+        """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
+
+        All processes of the server, or else of the cell, used and waited for CPUs for so long (the kernel's
+        schedstat): its statements did so for no longer. And a thread that is ready waits while others run before
+        it: its time on a CPU, times the threads for each CPU.
+        """
+        runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
+        if budget is None:
+            return None
+        bounds = []
+        use = task_use(self.grid, SERVER) or task_use(self.grid, CELL)
+        statements = mean(budget.statement_s)
+        if use is not None and statements:
+            bounds.append(min(1.0, (mean(use.used + use.delay) or 0.0) / statements))
+        if runnable is not None and self.cpus and self.statement_cpu_s_per_s is not None:
+            bounds.append(budget.share("cpu") * max(1.0, runnable / self.cpus))
+        return min(bounds, default=None)
+
+    @cached_property
+    def cpu_cycle_share(self) -> float | None:
+        """Share of the clients' time in which the cell's processes ran or waited for a CPU; None: not known.
+
+        By Little's law for the loop: each client is at one thing at a time, itself or its session in the server, so
+        seconds on CPUs and in their queue (the kernel's schedstat) over the number of clients is that share. It
+        counts waits for a CPU that the server takes for file waits, since a read that is done waits for one.
+        """
+        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        if used is None or delayed is None or not self.threads or self.budget is None:
+            return None
+        return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
+
+    @cached_property
+    def server_throttled(self) -> float | None:
+        """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
+        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "server"))
+
+    @cached_property
+    def client_throttled(self) -> float | None:
+        """The same of the client's."""
+        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "client"))
+
+    @cached_property
+    def tps(self) -> float | None:
+        """Transactions per second over the window."""
+        return mean(self.grid.column("client", "tps"))
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for.
+
+        Arrivals are by chance (Poisson): of n that are expected, sqrt(n) more or fewer come within one deviation.
+        """
+        if self.rate is None or self.tps is None or not self.threads or self.budget is None:
+            return False
+        waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
+        expected = self.rate * self.length_s
+        least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
+        return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
+
+    @property
+    def length_s(self) -> float:
+        """Of the window."""
+        return len(self.grid) * self.grid.width_s
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """Start and end of the grid."""
+        if not len(self.grid):
+            return 0.0, 0.0
+        return float(self.grid.t_s[0]) - self.grid.width_s, float(self.grid.t_s[-1])
+
+    @property
+    def storage_share(self) -> float | None:
+        """Of statement time in files; None when it is not known, or known only as a lower bound that is low."""
+        if self.budget is None:
+            return None
+        share = self.budget.storage_share
+        return share if share >= limit.SHARE_MIN or not self.budget.notes else None
+
+    def time_share(self, window_s: tuple[float, float]) -> float:
+        """Share of all statement time that was spent in a part of the window; 1 without statement times."""
+        return self.time_share_of((self.grid.t_s > window_s[0]) & (self.grid.t_s <= window_s[1]))
+
+    def time_share_of(self, intervals: Mask) -> float:
+        """The same of some intervals."""
+        if self.budget is None:
+            return 1.0
+        seconds = np.nan_to_num(self.budget.statement_s)
+        return float(seconds[intervals].sum() / seconds.sum())
+
+    @cached_property
+    def waiting_share(self) -> float | None:
+        """Of a step that works on files itself: the time that its streams wait for the volume, by Little's law.
+
+        None for other steps, and without the volume's waiting times.
+        """
+        device = self.device
+        if step_kind(self.kind).has_statements or device is None or device.await_ms is None:
+            return None
+        under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
+        for source in sources_with("metadata_await_ms", *VIEWS):
+            rate, waited = self.at("metadata_ops_per_s", source), self.at("metadata_await_ms", source)
+            if rate is not None and waited is not None:
+                under_way = under_way + np.nan_to_num(rate * waited / 1000)
+        return min(1.0, (mean(under_way) or 0.0) / (self.threads or 1))
+
+    @cached_property
+    def unseen_share(self) -> float | None:
+        """Share of statement time that no wait shows and that all of the host's CPU time cannot be: at least that.
+
+        None without a budget or CPU times. Threads also wait for a CPU: less what that can be at most, and None
+        where CPUs are saturated and that is not known.
+        """
+        budget = self.budget
+        if budget is not None and self.cpu_reach is not None:
+            return max(0.0, budget.no_wait - self.cpu_reach)
+        if budget is None or budget.cpu_max_s is None or self.cpu_bound:
+            return None
+        both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)
+        total = float(budget.statement_s[both].sum())
+        return max(0.0, budget.no_wait - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
+
+    def at(self, metric: str, source: str = "client") -> Floats | None:
+        """A column of the window."""
+        return self.grid.column(source, metric)
+
+    def _counted(self, name: str) -> Floats | None:
+        for source in sources_with(f"{name}_ratio", *VIEWS):
+            entities = self.grid.entities(source, f"{name}_ratio")
+            columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
+            counted_columns = [column for column in columns if column is not None]
+            if counted_columns:
+                return np.asarray(np.max(counted_columns, axis=0))
+        return None
+
+
+def _at_once(plateau: Plateau, second: Plateau) -> bool:
+    """Whether two plateaus share a bucket."""
+    return min(plateau.last, second.last) > max(plateau.first, second.first)

@@ -1,0 +1,215 @@
+"""Which metrics move with latency: lagged rank correlation of differences, pooled over the cells of a step.
+
+It supports a finding and never makes one.
+
+Differences take out trends and levels that any two series of a run share; ranks take out scales and spikes; the
+effective sample size takes out that neighbouring seconds are alike (Bayley and Hammersley 1946); Bonferroni over
+the lags and Benjamini and Hochberg (1995) over the metrics take out that many were tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from volbench.results.explain.evidence.cliffs import midranks
+from volbench.results.stats.grid import Floats, Grid
+from volbench.results.store.series import SeriesKey
+
+LAGS = range(4)
+"""Intervals by which a metric may lead the latency; one that follows it is no cause."""
+SAMPLES_MIN = 20
+"""Pairs of all cells together."""
+CELL_SAMPLES_MIN = 6
+"""Pairs of one cell; fewer have no ranks worth the name."""
+INTERVALS_MAX = 3600
+"""Of a longer cell the first intervals are used: more pairs would not change what holds."""
+FALSE_DISCOVERIES = 0.05
+_PARTS_OF_LATENCY = ("query_", "statement_")
+"""Times of statements: latency by other names."""
+_SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Association:
+    """One metric against latency. `lag` is how many intervals it leads; `q_value` is corrected over all metrics.
+
+    `samples` and `effective_samples` are pairs of all cells together; `cells` is how many gave any.
+    """
+
+    key: SeriesKey
+    rho: float
+    lag: int
+    samples: int
+    effective_samples: float
+    p_value: float
+    q_value: float
+    cells: int = 1
+
+    @property
+    def holds(self) -> bool:
+        """Beyond the allowed rate of false discoveries."""
+        return self.q_value <= FALSE_DISCOVERIES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Correlation:
+    """Rank correlation of one cell's pairs: `effective` is how many independent pairs they are worth."""
+
+    rho: float
+    samples: int
+    effective: float
+
+
+CellCorrelations = Mapping[SeriesKey, Mapping[int, Correlation]]
+"""Of one cell: metric -> lag in intervals -> correlation. Lags with too few pairs are absent."""
+
+
+def associations(grids: Sequence[Grid], latency: SeriesKey) -> tuple[Association, ...]:
+    """All metrics with enough pairs over all cells, the strongest first.
+
+    Args:
+        grids: the aligned series of one step, one grid for each cell.
+        latency: the series to explain, such as client's latency_ms_p95; others of its source are other views of it.
+    """
+    return pooled([cell_correlations(grid, latency) for grid in grids])
+
+
+def cell_correlations(grid: Grid, latency: SeriesKey) -> CellCorrelations:
+    """The correlations of one cell with its latency; empty without that series."""
+    target = grid.columns.get(latency)
+    if target is None:
+        return {}
+    ranked_latency: _RankedLatency = {}
+    return {
+        key: by_lag
+        for key, column in grid.columns.items()
+        if key.source != latency.source
+        and not key.metric.startswith(_PARTS_OF_LATENCY)
+        and (by_lag := _by_lag(column[:INTERVALS_MAX], target[:INTERVALS_MAX], ranked_latency))
+    }
+
+
+def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
+    """Correlations of several cells together, the strongest first.
+
+    The cell is the block: ranks are taken within each cell, so that cells of different levels do not correlate by
+    their levels. The pooled correlation is the mean of the cells' weighted by their effective samples; each cell
+    after the first costs one of these, since each has a mean of its own.
+    """
+    strongest = {}
+    for key in dict.fromkeys(key for cell in cells for key in cell):
+        by_lag = [cell[key] for cell in cells if key in cell]
+        best = _strongest(by_lag)
+        if best is not None:
+            strongest[key] = (*best, len(by_lag))
+    q_values = benjamini_hochberg({key: p_value for key, (_, _, p_value, _) in strongest.items()})
+    rows = [
+        Association(
+            key=key,
+            rho=total.rho,
+            lag=lag,
+            samples=total.samples,
+            effective_samples=total.effective,
+            p_value=p_value,
+            q_value=q_values[key],
+            cells=count,
+        )
+        for key, (lag, total, p_value, count) in strongest.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.q_value, -abs(row.rho), row.key)))
+
+
+_RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
+"""Ranks of the latency's differences, by lag and by the pairs that are used: most metrics use the same ones."""
+
+
+def _by_lag(metric: Floats, target: Floats, ranked_latency: _RankedLatency) -> dict[int, Correlation]:
+    """Rank correlation of differences at each lag; empty for a metric that does not vary."""
+    dx, dy = np.diff(metric), np.diff(target)
+    by_lag = {}
+    for lag in LAGS:
+        x, y = (dx, dy) if lag == 0 else (dx[:-lag], dy[lag:])
+        both = np.isfinite(x) & np.isfinite(y)
+        if int(both.sum()) < CELL_SAMPLES_MIN or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
+            continue
+        used = (lag, both.tobytes())
+        if used not in ranked_latency:
+            ranked_latency[used] = CentredSeries(midranks(y[both]))
+        rx, ry = CentredSeries(midranks(x[both])), ranked_latency[used]
+        by_lag[lag] = Correlation(rho=rx.correlation(ry), samples=rx.size, effective=effective_size(rx, ry))
+    return by_lag
+
+
+def _strongest(cells: Sequence[Mapping[int, Correlation]]) -> tuple[int, Correlation, float] | None:
+    """The lag with the strongest pooled correlation, that correlation, and its p-value over all lags tried."""
+    best: tuple[int, Correlation, int] | None = None
+    tried = 0
+    for lag in LAGS:
+        known = [cell[lag] for cell in cells if lag in cell]
+        samples = sum(cell.samples for cell in known)
+        if samples < SAMPLES_MIN:
+            continue
+        tried += 1
+        weight = sum(cell.effective for cell in known)
+        rho = sum(cell.rho * cell.effective for cell in known) / weight
+        effective = weight - (len(known) - 1)
+        if best is None or abs(rho) > abs(best[1].rho):
+            best = (lag, Correlation(rho=rho, samples=samples, effective=effective), len(known))
+    if best is None:
+        return None
+    lag, total, _ = best
+    return lag, total, min(1.0, _p_value(total.rho, total.effective) * tried)
+
+
+class CentredSeries:
+    """A series of shape (samples,) less its mean."""
+
+    def __init__(self, values: Floats) -> None:
+        self._values = values - values.mean()
+        self._power = float(self._values @ self._values)
+        self.size = len(values)
+
+    def correlation(self, other: CentredSeries) -> float:
+        """Return Pearson's correlation with a series of the same length; both vary."""
+        product = float(self._values @ other._values)
+        return min(1.0, max(-1.0, product / math.sqrt(self._power * other._power)))
+
+    @cached_property
+    def autocorrelations(self) -> Floats:
+        """At lags from 1 to a fifth of the length, at most 19; zero where nothing varies."""
+        lags = range(1, max(2, min(20, self.size // 5)))
+        products = np.array([self._values[:-lag] @ self._values[lag:] for lag in lags])
+        return products / self._power if self._power > 0 else np.zeros(len(lags))
+
+
+def effective_size(x: CentredSeries, y: CentredSeries) -> float:
+    """How many independent pairs two autocorrelated series are worth for their correlation; at most their length.
+
+    Source: Bayley and Hammersley 1946, with autocorrelations up to a fifth of the length.
+    """
+    products = x.autocorrelations * y.autocorrelations
+    shared = float((1 - np.arange(1, len(products) + 1) / x.size) @ products)
+    return float(np.clip(x.size / (1 + 2 * max(0.0, shared)), 4.0, x.size))
+
+
+def benjamini_hochberg(p_values: Mapping[SeriesKey, float]) -> dict[SeriesKey, float]:
+    """q-values: the least rate of false discoveries at which each would be kept."""
+    ordered = sorted(p_values, key=lambda key: p_values[key], reverse=True)
+    q, least = {}, 1.0
+    for rank, key in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        least = min(least, p_values[key] * len(ordered) / rank)
+        q[key] = least
+    return q
+
+
+def _p_value(rho: float, size: float) -> float:
+    """Two-sided, by Fisher's z."""
+    if size <= 4 or abs(rho) >= 1:
+        return 1.0 if size <= 4 else 0.0
+    z = math.atanh(rho) * math.sqrt((size - 3) / _SPEARMAN_VARIANCE)
+    return math.erfc(abs(z) / math.sqrt(2))

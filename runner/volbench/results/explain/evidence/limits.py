@@ -1,0 +1,297 @@
+"""Plateaus: the volume gives a constant number of operations or bytes while a queue waits.
+
+A closed loop is steady by itself, so that flatness proves nothing. What tells a limit from mere latency: a longer
+queue brings nothing (elasticity), reads and writes take from each other (compensation), operations wait far longer
+than without a queue (inflation), the volume counts that its limit was exceeded, or operations come more regularly
+than any waiting could make them (regularity). One check that fails refutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.evidence.cliffs import change_points
+from volbench.results.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
+from volbench.results.explain.evidence.plateau_checks import (
+    Check,
+    Exceeded,
+    absorption_check,
+    compensation_check,
+    elasticity,
+    elasticity_check,
+    exceeded_check,
+    inflation_check,
+    may_be_sliced,
+    not_made,
+    regularity_checks,
+)
+from volbench.results.stats.grid import Floats, Mask, median, median_of_finite, quantile
+
+LARGE_KIB = 43.0
+"""Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an
+order of names and no proof: gp3 with 16,000 IOPS may have 125 MiB/s, which pages of 16 KiB meet at 8,000."""
+METERED_SAMPLES = 8
+REGULARITY_APART = 4.0
+"""Times that one of two plateaus must be more regular to be the metered one."""
+_INDEPENDENT = {
+    "exceeded": "counter",
+    "regularity": "evenness",
+    "evenness": "evenness",
+    "elasticity": "queue",
+    "absorption": "queue",
+    "compensation": "mix",
+    "inflation": "time",
+}
+"""Check -> what it is evidence of: two checks of one thing are one piece of evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau:
+    """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit.
+
+    `direction` names the operations that it is about; None: reads and writes together. `sliced`: it may come in
+    slices (`may_be_sliced`).
+    """
+
+    resource: Resource
+    level: float
+    window_s: tuple[float, float]
+    first: int
+    last: int
+    in_flight: float
+    await_ms: float | None
+    base_await_ms: float | None
+    checks: tuple[Check, ...]
+    direction: Direction | None = None
+    sliced: bool = False
+
+    @property
+    def unit(self) -> str:
+        """Of the level."""
+        return "1/s" if self.resource == "iops" else "MiB/s"
+
+    @property
+    def is_limit(self) -> bool:
+        """A counter that says so, a meter's regularity, or two independent pieces of evidence; nothing against it.
+
+        Regularity needs METERED_SAMPLES by itself: fewer are even by chance. Streams of a constant latency are as
+        regular, which no storage is; where their queue varies, what absorbs it refutes a limit.
+        """
+        passed = {check.name for check in self.checks if check.holds}
+        refuted = any(check.holds is False for check in self.checks)
+        metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
+        return not refuted and (
+            "exceeded" in passed or metered or len({_INDEPENDENT[name] for name in passed}) >= 2
+        )
+
+    @property
+    def may_be_limit(self) -> bool:
+        """Whether only an even rate speaks for a limit: streams that take a constant time are as even.
+
+        A rate that is no less even than a meter's slices make it says nothing either way, however many wait.
+        """
+        passed = {check.name for check in self.checks if check.holds}
+        refuted = any(check.holds is False for check in self.checks)
+        is_even = passed == {"evenness"} or (self.sliced and not passed)
+        even = is_even and self.in_flight >= limit.LONG_QUEUE
+        return not refuted and (even or passed == {"evenness", "regularity"})
+
+
+def plateaus(
+    t_s: Floats,
+    device: Device,
+    *,
+    exceeded: Exceeded | None = None,
+    base_await_ms: float | None = None,
+    cpu_bound: bool = False,
+) -> tuple[Plateau, ...]:
+    """All plateaus with a queue, of operations and of bytes, in order of time.
+
+    Args:
+        t_s: ends of the buckets, shape (buckets,).
+        device: the volume on this grid.
+        exceeded: what it counts of its limits, on the same grid.
+        base_await_ms: its waiting time without a queue, see `base_await_ms`.
+        cpu_bound: the CPUs were saturated: then they may be what keeps the rate from following the queue.
+    """
+    levels = []
+    counted = exceeded or Exceeded()
+    for resource in RESOURCES:
+        values = device.carried(resource)
+        if values is None:
+            continue
+        for first, last in _segments(values):
+            for span in ((first, last), (first + 1, last - 1)):  # intervals at its ends may be of two levels
+                plateau = _plateau(t_s, device, resource, values, span, counted, base_await_ms, cpu_bound=cpu_bound)
+                if plateau is not None:
+                    levels.append(plateau)
+                    break
+    return tuple(sorted(levels, key=lambda level: level.first))
+
+
+def limits_of(levels: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plateau, ...]:
+    """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
+
+    With operations of one size both are flat. The volume's own counter decides, else which of both is clearly the
+    more regular. Where neither does, both stay, the one first that the size of an operation speaks for.
+    """
+    named = [plateau for plateau in levels if plateau.is_limit]
+    clear = [plateau for plateau in named if not any(_yields(plateau, rival) for rival in named)]
+    large = size_kib is not None and size_kib >= LARGE_KIB
+    return tuple(sorted(clear, key=lambda plateau: (plateau.resource == "iops") == large))
+
+
+def one_way_limits(
+    t_s: Floats, device: Device, whole: Device | None, *, together: tuple[Plateau, ...], cpu_bound: bool = False
+) -> tuple[Plateau, ...]:
+    """Limits of reads alone or of writes alone, as GCP, libvirt, Docker and control groups set them.
+
+    A direction's limit shows in its own rate and queue; the other direction, which is free, hides it in the sum. A
+    limit of both together is kept unless one direction is clearly the more regular: that one is metered.
+
+    Args:
+        t_s: ends of the buckets, shape (buckets,).
+        device: the volume on this grid.
+        whole: the volume over all of the cell, for its time without a queue.
+        together: limits of reads and writes together.
+        cpu_bound: the CPUs were saturated.
+    """
+    # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
+    limits = limits_of(one_way_plateaus(t_s, device, whole, cpu_bound=cpu_bound), None)
+    return tuple(
+        plateau
+        for plateau in limits
+        if all(_less_regular(sum_, plateau) for sum_ in together if _overlap(plateau, sum_) > 0)
+    )
+
+
+def one_way_plateaus(
+    t_s: Floats, device: Device, whole: Device | None, *, cpu_bound: bool = False
+) -> tuple[Plateau, ...]:
+    """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`."""
+    levels: list[Plateau] = []
+    for direction in DIRECTIONS:
+        rival = device.only("write" if direction == "read" else "read")
+        view, quiet = device.only(direction), None if whole is None else whole.only(direction)
+        if view is None or rival is None or not _has_share(rival, device):
+            continue
+        quiet_ms = None if quiet is None else base_await_ms(quiet)
+        directed = plateaus(t_s, view, base_await_ms=quiet_ms, cpu_bound=cpu_bound)
+        levels += [replace(plateau, direction=direction) for plateau in directed]
+    return tuple(sorted(levels, key=lambda plateau: plateau.first))
+
+
+def base_await_ms(device: Device) -> float | None:
+    """The volume's waiting time without a queue: the lower decile of buckets with at most 1.5 in flight.
+
+    None when fewer than three buckets were so quiet.
+    """
+    if device.in_flight is None or device.await_ms is None:
+        return None
+    quiet = (device.in_flight <= 1.5) & (device.iops > 0) & np.isfinite(device.await_ms) & (device.await_ms > 0)
+    return quantile(device.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
+
+
+def _segments(values: Floats) -> list[tuple[int, int]]:
+    """Stretches between change points, as first and last + 1 bucket."""
+    finite = np.flatnonzero(np.isfinite(values))
+    if not len(finite):
+        return []
+    points = [int(finite[point]) for point in change_points(values[finite])]
+    bounds = [int(finite[0]), *points, int(finite[-1]) + 1]
+    return list(pairwise(bounds))
+
+
+def _plateau(
+    t_s: Floats,
+    device: Device,
+    resource: Resource,
+    values: Floats,
+    span: tuple[int, int],
+    exceeded: Exceeded,
+    base_ms: float | None,
+    *,
+    cpu_bound: bool,
+) -> Plateau | None:
+    inside_span = slice(*span)
+    if device.in_flight is None or span[1] - span[0] < limit.PLATEAU_SAMPLES_MIN:
+        return None
+    busy: Mask = np.isfinite(values[inside_span]) & (device.in_flight[inside_span] >= limit.QUEUE_MIN)
+    if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:
+        return None
+    inside = values[inside_span][busy]
+    top = float(np.quantile(inside, limit.LEVEL_QUANTILE))
+    low, high = (top * edge for edge in limit.FLAT_TOLERANCE)
+    flat = (inside >= low) & (inside <= high)
+    if top <= 0 or flat.mean() < limit.FLAT_SHARE_MIN:
+        return None
+    level = median_of_finite(inside[flat])
+    in_flight = device.in_flight[inside_span][busy]
+    waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
+    counted = exceeded.of(resource)
+    width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
+    operations = _operations(device, resource, inside, width)
+    return Plateau(
+        resource=resource,
+        level=level,
+        window_s=(float(t_s[span[0]]) - width, float(t_s[span[1] - 1])),
+        first=span[0],
+        last=span[1],
+        in_flight=median_of_finite(in_flight),
+        await_ms=waited,
+        base_await_ms=base_ms,
+        checks=(
+            exceeded_check(None if counted is None else counted[inside_span][busy]),
+            not_made("elasticity") if cpu_bound else elasticity_check(elasticity(inside, in_flight)),
+            not_made("compensation") if cpu_bound else compensation_check(device, resource, inside_span, busy),
+            inflation_check(waited, base_ms),
+            absorption_check(inside, in_flight, cpu_bound=cpu_bound),
+            *regularity_checks(operations),
+        ),
+        sliced=may_be_sliced(operations, width),
+    )
+
+
+def _operations(device: Device, resource: Resource, values: Floats, width_s: float) -> Floats | None:
+    """Operations in each interval; bytes in units of the mean operation."""
+    if resource == "iops":
+        return values * width_s
+    return values * width_s * 1024 / device.size_kib if device.size_kib else None
+
+
+def _regularity(plateau: Plateau) -> float | None:
+    return next((check.value for check in plateau.checks if check.name == "regularity"), None)
+
+
+def _less_regular(plateau: Plateau, rival: Plateau) -> bool | None:
+    """Which of two is clearly less regular, so that the other is the metered one; None: neither."""
+    mine, rival_value = _regularity(plateau), _regularity(rival)
+    if mine is None or rival_value is None or max(mine, rival_value) <= REGULARITY_APART * min(mine, rival_value):
+        return None
+    return mine > rival_value
+
+
+def _overlap(plateau: Plateau, rival: Plateau) -> int:
+    """Buckets that two plateaus share; negative when they are apart."""
+    return min(plateau.last, rival.last) - max(plateau.first, rival.first)
+
+
+def _has_share(direction: Device, device: Device) -> bool:
+    """Whether a direction is more than a trace of all operations; else the sum is the other one's own rate."""
+    both = np.isfinite(direction.iops) & np.isfinite(device.iops)
+    total = float(device.iops[both].sum())
+    return total > 0 and float(direction.iops[both].sum()) >= limit.DIRECTION_SHARE_MIN * total
+
+
+def _yields(plateau: Plateau, rival: Plateau) -> bool:
+    """Whether `plateau` is only the shadow of `rival`, the limit of the other resource at the same time."""
+    if plateau.resource == rival.resource or _overlap(plateau, rival) <= 0:
+        return False
+    mine, rival_value = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (plateau, rival))
+    if mine != rival_value:
+        return rival_value
+    return _less_regular(plateau, rival) is True

@@ -1,0 +1,1 @@
+"""Evidence that others recorded: directories of files, and logs of clients."""

@@ -1,0 +1,148 @@
+"""When the evidence acquits the volume, and what is missing where it names no cause and acquits nothing."""
+
+from __future__ import annotations
+
+from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rules.shared_evidence import log_sync_ms, storage_share_max
+from volbench.results.explain.wording import number, percent, row
+from volbench.results.stats.grid import mean, median
+
+NONE = "none"
+_NOT_THE_VOLUME = "The volume is not what limits this step."
+_MANY_SHORT = (
+    "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
+    " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
+)
+QUEUE_SHARE_MIN = 0.75
+"""Operations in flight for each client from which on the volume is not acquitted."""
+
+CAUSES = (
+    CauseInfo(
+        name="none",
+        group="not the volume",
+        title="The volume is not the problem",
+        panels=("await", "cpu"),
+        meaning="The volume is not the problem.",
+        signs=(
+            "Statement times of the server show that queries hardly wait for files (less than 30 %), or that the"
+            " waits are many and each is short. Where the server has no instrument for commits, they can take no"
+            " more than the clients' number times the time for which a log is synced; a server that syncs nothing"
+            " hides none. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
+            " volume."
+        ),
+        advice=(
+            "Look at the other findings. Where the storage's share is large but each wait is short, fewer"
+            " operations help: a larger buffer pool, commits in groups."
+        ),
+    ),
+)
+
+
+def acquit(case: Case) -> Cause | None:
+    """`none`, where it is known that queries hardly wait for the volume; else nothing."""
+    rows: list[EvidenceRow] = []
+    checks: list[bool | None] = []
+    share, unseen = case.storage_share, case.unseen_share
+    at_most = storage_share_max(case) if share is None else None
+    if at_most is not None and at_most < limit.STORAGE_SHARE_MIN:
+        share = at_most
+    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        return None
+    if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
+        return None
+    if _queue_has_the_clients(case) and share is not None and share < limit.STORAGE_SHARE_MIN:
+        return None  # the files are said to take little, and nearly all clients are in the volume's queue
+    if share is not None:
+        small = share < limit.STORAGE_SHARE_MIN
+        text = f"{'at most ' if share is at_most else ''}{percent(share)} of foreground statement time is file I/O"
+        rows.append(row("storage_share", share, "1", text if small else f"{text}, in many waits that are short"))
+        checks.append(small or _waits_are_short(case))
+        if not small:
+            rows += _short_rows(case)
+    device = case.device
+    if device is not None:
+        waited = median(device.await_ms)
+        queue = median(device.in_flight)
+        checks.append(None if waited is None else waited < limit.READ_SLOW_MS)
+        checks.append(None if queue is None else queue < limit.QUEUE_MIN or not case.limits)
+        if waited is not None:
+            queued = f" with {number(queue)} in flight" if queue is not None else ""
+            rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
+    if not rows or any(check is False for check in checks) or (share is None and not any(checks)):
+        return None
+    return Cause(
+        cause=NONE,
+        window_s=case.window_s,
+        share=None,
+        checks=tuple(checks),
+        evidence=tuple(rows),
+        advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
+    )
+
+
+def _queue_has_the_clients(case: Case) -> bool:
+    """Whether nearly as many operations are in flight as there are clients."""
+    queue = None if case.device is None else mean(case.device.in_flight)
+    return bool(queue is not None and case.threads and queue >= QUEUE_SHARE_MIN * case.threads)
+
+
+def _waits_are_short(case: Case) -> bool:
+    """Whether reads and fsyncs take what they take on any volume: many short waits are the load's own nature."""
+    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
+    read_ms = median(case.device.r_await_ms) if case.device is not None else None
+    finite = (read_ms is not None or case.budget is not None) and case.device is not None
+    slow = (read_ms or 0.0) >= limit.READ_SLOW_MS or max(synced, default=0.0) >= limit.SYNC_SLOW_MS
+    return finite and not slow and not case.limits and not case.storage_stalls
+
+
+def _short_rows(case: Case) -> list[EvidenceRow]:
+    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
+    text = (
+        f"an fsync of a log takes {number(max(synced, default=0.0))} ms; it is called slow from"
+        f" {number(limit.SYNC_SLOW_MS)} ms on"
+    )
+    return [row("sync_ms", max(synced), "ms", text)] if synced else []
+
+
+def _as_it_was(case: Case) -> str:
+    """How the volume looked, in words; empty without waiting times."""
+    waited, queue = (None, None) if case.device is None else (case.device.await_ms, case.device.in_flight)
+    waited_ms, in_flight = median(waited), median(queue)
+    if waited_ms is None:
+        return ""
+    queued = "" if in_flight is None else f" with {number(in_flight)} in flight"
+    return f"; an operation took {number(waited_ms)} ms{queued}"
+
+
+def missing_evidence(case: Case) -> list[str]:
+    """What would have told more."""
+    notes = [] if case.budget is None else list(case.budget.notes)
+    if case.budget is None and step_kind(case.kind).transactions:
+        notes.append("no statement times of the server: shares of latency are not known")
+    if case.device is None:
+        notes.append("no counters of the volume")
+    elif case.device.await_ms is None:
+        notes.append(f"{case.device.source} has no waiting times")
+    if case.at("tps") is None and step_kind(case.kind).transactions:
+        notes.append("no series of the client")
+    return notes
+
+
+def why_unexplained(case: Case) -> str:
+    """Return why a step has no finding at all, not even `none`."""
+    share, unseen = case.storage_share, case.unseen_share
+    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
+    if share is not None and share >= limit.STORAGE_SHARE_MIN:
+        return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
+    if case.budget is None and case.waiting_share is None and case.device is not None:
+        return (
+            "not enough to acquit the volume: no statement times of the server say who waited for it"
+            f"{_as_it_was(case)}"
+        )
+    return "no rule names a cause, and the evidence does not clear the volume"

@@ -1,0 +1,330 @@
+"""What to do, with numbers where the measurement carries them: predicted as `--what-if` predicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from volbench.core.profile.limits import Charge, Limit
+from volbench.results.explain.accounts.closed_network import Solved, Station, solve
+from volbench.results.explain.accounts.demand import Demand, demand_of
+from volbench.results.explain.accounts.what_if import OtherVolume, more_pages, outlooks_of, page_units, states_tps
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.wording import amount, number
+from volbench.results.stats.grid import mean, median
+
+LIFT_MIN = 1.1
+"""A gain below it is not worth a sentence."""
+_HEADROOM = 1.25
+"""Provisioned above what is used, so that the limit does not queue again."""
+_MIB = 2**20
+_BISECTIONS = 30
+WIDEST = 4.0
+"""What is surely enough against what is needed at least, from which an estimate is no ground to buy by."""
+MISS_TARGET = 0.01
+CPUS_MAX = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lift:
+    """What the same volume would do with `rate` provisioned (operations or MiB per second), and the next limit."""
+
+    rate: float
+    tps: float
+    tps_interval: tuple[float, float]
+    bound: str
+    states_tps: bool = True
+
+
+def lift(case: Case, resource: Resource) -> Lift | None:
+    """The volume with its latency as without a queue, and without this limit; None when it cannot be said."""
+    demand, base_ms = demand_of(case), case.base_await_ms
+    if not isinstance(demand, Demand) or base_ms is None:
+        return None
+    same = OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=())
+    (free,) = outlooks_of(demand, same)
+    if free.bound == "CPU" and not demand.cpu_known:
+        return None
+    cost = demand.reads + demand.writes
+    if resource == "throughput":
+        cost = demand.reads * demand.read_bytes + demand.writes * demand.write_bytes
+    charge = Charge(unit="io" if resource == "iops" else "byte")
+    cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=1.0, charge=charge)
+    rate = _HEADROOM * (cost + more_pages(demand, free.tps) * page_units(cap)) * free.tps
+    cap = replace(cap, rate_per_s=rate)
+    (lifted,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
+    if lifted.tps < LIFT_MIN * demand.tps:
+        return None
+    return Lift(
+        rate=rate if resource == "iops" else rate / _MIB,
+        tps=lifted.tps,
+        tps_interval=lifted.tps_interval,
+        bound="CPU" if free.bound == "CPU" else "the volume's latency",
+        states_tps=states_tps(demand),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """How much of something a target takes. `least` and `enough` are what the interval's two ends take.
+
+    None: no amount reaches the target there.
+    """
+
+    least: float | None
+    likely: float | None
+    enough: float | None
+
+    @property
+    def decides(self) -> bool:
+        """Whether the interval is narrow enough to buy by."""
+        finite = self.least is not None and self.likely is not None and self.enough is not None
+        return finite and (self.enough or 0.0) <= WIDEST * (self.least or 1.0)
+
+
+def needed_for_p95(
+    demand: Demand, volume_of: Callable[[float], OtherVolume], target_ms: float, span: tuple[float, float]
+) -> Needed:
+    """The least amount with which p95 is at most a target, for the likely p95 and for both ends of its interval.
+
+    Args:
+        demand: of one transaction.
+        volume_of: a volume with an amount of something, more of which never makes it slower.
+        target_ms: of p95.
+        span: the amounts to look between, the lower first, both above 0.
+
+    By bisection of the logarithm: p95 falls with the amount (`what_if` is monotone in it).
+    """
+
+    @cache
+    def p95_ms(amount: float) -> tuple[float, float, float]:
+        (outlook,) = outlooks_of(demand, volume_of(amount))
+        if outlook.p95_ms is None or outlook.p95_interval is None:
+            return math.inf, math.inf, math.inf
+        return outlook.p95_interval[0], outlook.p95_ms, outlook.p95_interval[1]
+
+    def least(end: int) -> float | None:
+        low, high = span
+        if p95_ms(high)[end] > target_ms:
+            return None
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if p95_ms(middle)[end] <= target_ms else (middle, high)
+        return high
+
+    return Needed(least=least(0), likely=least(1), enough=least(2))
+
+
+def provision_for_p95(case: Case, resource: Resource, target_ms: float) -> Needed | None:
+    """Operations or MiB/s to provision for a p95, on this volume otherwise as it is; None: cannot be predicted."""
+    demand, base_ms = demand_of(case), case.base_await_ms
+    if not isinstance(demand, Demand) or base_ms is None or not demand.cpu_known:
+        return None
+    cost = demand.reads + demand.writes
+    if resource == "throughput":
+        cost = (demand.reads * demand.read_bytes + demand.writes * demand.write_bytes) / _MIB
+    now = max(cost * demand.tps, 1e-6)
+
+    def volume_of(rate: float) -> OtherVolume:
+        per_s = rate if resource == "iops" else rate * _MIB
+        charge = Charge(unit="io" if resource == "iops" else "byte")
+        cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=per_s, charge=charge)
+        return OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=(cap,))
+
+    return needed_for_p95(demand, volume_of, target_ms, (now / 4, now * 1000))
+
+
+def latency_for_p95(case: Case, target_ms: float) -> Needed | None:
+    """Operations/s of one stream (1 / latency) that a p95 takes; None: cannot be predicted."""
+    demand = demand_of(case)
+    if not isinstance(demand, Demand) or not demand.cpu_known or demand.read_s <= 0:
+        return None
+
+    def volume_of(speed: float) -> OtherVolume:
+        times = speed * demand.read_s
+        return OtherVolume(name="", read_s=demand.read_s / times, write_s=demand.write_s / times, caps=())
+
+    return needed_for_p95(demand, volume_of, target_ms, (1 / demand.read_s / 4, 1000 / demand.read_s))
+
+
+def p95_text(case: Case, resource: Resource | None, *, verb: str = "provision") -> str:
+    """What half of the measured p95 takes: provisioned IOPS or MiB/s, or a latency; or that it cannot be said.
+
+    Args:
+        case: the step.
+        resource: what is limited; None: a latency is wanted.
+        verb: what to do with so many of the resource.
+    """
+    p95_ms = median(case.at("latency_ms_p95"))
+    if p95_ms is None:
+        return ""
+    target_ms = p95_ms / 2
+    needed = latency_for_p95(case, target_ms) if resource is None else provision_for_p95(case, resource, target_ms)
+    if needed is None:
+        return ""
+    goal = f" For a p95 of {number(target_ms)} ms (now {number(p95_ms)})"
+    if needed.likely is None:
+        what = "latency" if resource is None else "rate"
+        return f"{goal} no {what} is enough by this estimate: CPUs, or waits one after the other, limit first."
+    if not needed.decides:
+        return (
+            f"{goal} the estimate is too wide to decide: measure it, volbench run SUITE on a volume that has more."
+        )
+
+    def shown(value: float | None) -> str:
+        if value is None:
+            return "?"
+        return f"{number(1000 / value)} ms" if resource is None else amount(value, resource)
+
+    verb = "reads of" if resource is None else verb
+    return (
+        f"{goal} {verb} about {shown(needed.likely)} (at least {shown(needed.least)}, surely enough"
+        f" {shown(needed.enough)}; estimated)."
+    )
+
+
+def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: float, target: float) -> Needed:
+    """CPUs with which the mean latency is at most a target's share of what it was; p95 is taken to go with it.
+
+    A closed loop: of a transaction's latency, `cpu_s` is on CPUs, `queued_s` waits for one, and the rest is a delay
+    that stays. `least` with constant service, `enough` with random service (mean value analysis).
+
+    Args:
+        clients: in the loop.
+        latency_s: of a transaction, clients / throughput.
+        cpu_s, queued_s: on and before CPUs, of a transaction.
+        target: share of the latency, above 0.
+    """
+    delay_s = max(0.0, latency_s - cpu_s - queued_s)
+
+    def fewest(rate_of: Callable[[Solved], float]) -> float | None:
+        for cpus in range(1, CPUS_MAX + 1):
+            solved = solve(
+                clients=clients, delay_s=delay_s, stations=[Station(name="", demand_s=cpu_s, servers=cpus)]
+            )
+            if clients / rate_of(solved) <= target * latency_s:
+                return float(cpus)
+        return None
+
+    return Needed(
+        least=fewest(lambda one: one.rate_max),
+        likely=fewest(lambda one: one.rate),
+        enough=fewest(lambda one: one.rate_min),
+    )
+
+
+def cpus_text(case: Case) -> str:
+    """What CPUs half of the measured p95 takes; empty where the account of CPUs or a closed loop is missing."""
+    account, tps, p95_ms = case.cpu_account, case.tps, median(case.at("latency_ms_p95"))
+    delay = None if account is None else mean(account.delay)
+    used = None if account is None else mean(account.own)
+    if not tps or not used or delay is None or p95_ms is None or not case.threads or case.rate is not None:
+        return ""
+    latency_s = case.threads / tps
+    needed = cpus_for_p95(
+        clients=case.threads, latency_s=latency_s, cpu_s=used / tps, queued_s=delay / tps, target=0.5
+    )
+    goal = f" For a p95 of {number(p95_ms / 2)} ms (now {number(p95_ms)})"
+    if needed.likely is None:
+        return f"{goal} no number of CPUs is enough: other waits or the transaction's own CPU time limit first."
+    if not needed.decides:
+        return f"{goal} the estimate is too wide to decide: it takes {_cpus(needed.least)} at least."
+    return (
+        f"{goal} this load, its client and volbench need about {_cpus(needed.likely)} (at least"
+        f" {_cpus(needed.least)}, surely enough {_cpus(needed.enough)}; estimated), and have {number(used)} now."
+    )
+
+
+def _cpus(count: float | None) -> str:
+    return "?" if count is None else f"{count:.0f} CPU{'' if count == 1 else 's'}"
+
+
+def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:
+    """What pool a target miss rate takes at least.
+
+    Hits grow ever more slowly with a pool's size, since the pages in most use come first: the hit ratio h is
+    concave in the size, and 0 without a pool. Hence h(c * P) <= c * h(P): a target takes at least c = (1 -
+    target) / (1 - miss) times the pool. How much more depends on how accesses are spread, which one size does not
+    tell.
+
+    Args:
+        pool_bytes: of the pool that was measured.
+        miss: of page requests, measured.
+        target: miss rate that is wanted, below `miss`.
+    """
+    if not 0 < target < miss < 1:
+        return ""
+    least_mib = pool_bytes / _MIB * (1 - target) / (1 - miss)
+    return (
+        f" For a miss rate of {100 * target:g} % it needs at least {number(least_mib)} MiB (now"
+        f" {number(pool_bytes / _MIB)}). How much more is not known from one size; this decides: volbench run SUITE"
+        f" --set config.innodb_buffer_pool_size={max(2, round(2 * pool_bytes / _MIB))}M."
+    )
+
+
+def redo_text(written_mib_per_s: Sequence[float], minutes: float) -> str:
+    """What redo log holds so many minutes, at the mean rate and at the highest that was seen.
+
+    Args:
+        written_mib_per_s: MiB/s of redo in each interval.
+        minutes: that the log should hold.
+    """
+    finite = [rate for rate in written_mib_per_s if math.isfinite(rate)]
+    if not finite or sum(finite) <= 0:
+        return ""
+    usual, most = (60 * minutes * rate / 1024 for rate in (sum(finite) / len(finite), max(finite)))
+    return (
+        f" This load writes {number(sum(finite) / len(finite))} MiB/s of redo: innodb_redo_log_capacity of"
+        f" {number(usual)} GiB holds {number(minutes)} minutes of it, {number(most)} GiB at its highest rate."
+    )
+
+
+def more_of(case: Case, resource: Resource, level: float | None) -> str:
+    """Advice for a limit of operations or bytes.
+
+    Args:
+        case: the step.
+        resource: what is limited.
+        level: of the limit; None: not known, since it is met only now and then.
+    """
+    lever = "buffer pool" if _reads_rule(case) else "writes per transaction"
+    alternative = f"; or fewer operations: look at the {lever}"
+    if level is None:
+        unit = "IOPS" if resource == "iops" else "MiB/s"
+        more = f"Provision more {unit} than the volume has, or move to a volume that gives more{alternative}."
+        return more + p95_text(case, resource)
+    lifted = lift(case, resource)
+    if lifted is None:
+        more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{alternative}."
+        return more + _at_most(case, resource) + p95_text(case, resource)
+    low, high = lifted.tps_interval
+    span = f"{number(low)} to {number(high)}"
+    gain = f"about {number(lifted.tps)} tps ({span}, estimated)" if lifted.states_tps else f"{span} tps (estimated)"
+    return (
+        f"About {amount(lifted.rate, resource)} provisioned would lift this to {gain}:"
+        f" next limit is {lifted.bound}{alternative}."
+        f"{p95_text(case, resource)}"
+    )
+
+
+def _at_most(case: Case, resource: Resource) -> str:
+    """An upper bound, where nothing is known of what comes after the limit."""
+    device, tps = case.device, case.tps
+    used = mean(None if device is None else device.carried(resource))
+    if not tps or not used:
+        return ""
+    each = f"{number(used / tps)} operations" if resource == "iops" else f"{number(1024 * used / tps)} KiB"
+    unit = "IOPS" if resource == "iops" else "MiB/s"
+    return (
+        f" A transaction costs {each}, with all else that the volume does: twice the {unit} carry at most twice the"
+        f" {number(tps)} tps that were measured, and other limits may come first."
+    )
+
+
+def _reads_rule(case: Case) -> bool:
+    if case.device is None or case.device.reads is None or case.device.writes is None:
+        return True
+    return (mean(case.device.reads) or 0.0) >= (mean(case.device.writes) or 0.0)

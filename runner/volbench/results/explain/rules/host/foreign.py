@@ -1,0 +1,239 @@
+"""The rule that names I/O of others on the same device, from the balance of layers (`layers.foreign_flow`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.layers import (
+    FOREIGN_MIB_MIN,
+    FOREIGN_OPERATIONS_MIN,
+    ForeignFlow,
+    stretches,
+)
+from volbench.results.explain.rules.host.above_device import GAP_S
+from volbench.results.explain.rules.shared_evidence import (
+    Effect,
+    context,
+    effect_rows,
+    explains_little,
+    loss_rows,
+)
+from volbench.results.explain.wording import clock, number, percent, row
+from volbench.results.stats.grid import Floats, Mask, mean, median
+
+CAUSES = (
+    CauseInfo(
+        name="interference.io",
+        group="something else uses the disk or the CPUs",
+        title="Something else reads or writes on the same disk",
+        panels=("iops", "throughput_mib"),
+        explains_fall=True,
+        is_change=True,
+        moment="I/O of others begins",
+        meaning="Another program or volume reads from the same device, writes to it or discards blocks.",
+        signs=(
+            "The device serves more reads, writes or discards than the server sent: at least a quarter of all,"
+            " and 20 a second or 2 MiB/s, in three intervals or more. Where the others' I/O begins within the"
+            " window, the server's operations become slower at that time. Without such an effect it explains at"
+            " most the part of an operation's time for which it waits behind others: of N operations in flight, N"
+            " / (1 + N), and the others' part of that. Under 15 % of the latency of its time it is not named."
+        ),
+        advice=(
+            "Find the other user (`iotop`, `pidstat -d`, volumes on the same disk, a snapshot) and move it, or"
+            " give the database a volume of its own."
+        ),
+    ),
+)
+
+
+NEIGHBOUR = "interference.io"
+LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
+"""Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
+SERVERS_OWN = ("alter", "purge")
+"""Steps whose reads and writes are the server's: it changes a table."""
+MOST_OF = 0.9
+"""Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
+_FIND_WHO = (
+    "Find who else uses this device (iotop -aoP, pidstat -d 1, other volumes on the same disk, a backup, a"
+    " snapshot, fstrim) and move that I/O to another device or time, or limit it (io.max of its control group)."
+)
+
+
+def foreign_findings(case: Case) -> list[Cause]:
+    """I/O of others on the same device, with its time, its size, and what it does to this server."""
+    flow = case.foreign
+    if flow is None or case.device is None or explains_little(case):
+        return []
+    active = foreign_intervals(case, flow)
+    if active is None:
+        return []
+    first, last = int(np.flatnonzero(active)[0]), int(np.flatnonzero(active)[-1])
+    bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
+    window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
+    effects = [*effect_rows(case, active)] if bounded else []
+    worst = max((effect for effect in effects if effect.is_worse), key=lambda effect: effect.slowdown, default=None)
+    share = _share(case, flow, active, worst)
+    meanwhile = None if share is None else share / (case.time_share_of(active) or 1.0)
+    if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
+        return []
+    checks = (
+        True,
+        True if bounded else None,
+        None if not effects else worst is not None and worst.slowdown >= limit.FOREIGN_SLOWDOWN,
+    )
+    return [
+        Cause(
+            cause=NEIGHBOUR,
+            window_s=window_s,
+            share=share,
+            checks=checks,
+            evidence=(
+                *_flow_rows(case, flow, active, bounded=bounded),
+                *_shown(effects, worst),
+                *loss_rows(effects),
+                *context(case),
+            ),
+            advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
+            decided_by="before and after" if worst is not None else "level",
+        )
+    ]
+
+
+def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
+    operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
+    return f"On average {number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
+
+
+def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
+    """Intervals in which others' I/O is a good part of the device's, shape (buckets,); None where there are none.
+
+    What the step's own tools read or write beside the server is none of others' doing.
+    """
+    flow = _without_own_tools(case, flow)
+    large = (flow.operations >= FOREIGN_OPERATIONS_MIN) | (flow.mib_per_s >= FOREIGN_MIB_MIN)
+    active = large & (flow.share >= limit.FOREIGN_SHARE_MIN) & ~own_tool_intervals(case)
+    gap = max(2, round(GAP_S / case.grid.width_s))
+    spans = stretches(active, gap=gap, least=limit.FOREIGN_SAMPLES)
+    if not spans:
+        return None
+    mask = np.zeros(len(case.grid), dtype=np.bool_)
+    for first, last in spans:
+        mask[first:last] = True
+    return mask
+
+
+def own_tool_intervals(case: Case) -> Mask:
+    """Intervals in which a tool of this run reads or writes the volume's files by itself, shape (buckets,)."""
+    mask = np.zeros(len(case.grid), dtype=np.bool_)
+    if not step_kind(case.kind).transactions:  # a dump, a restore, a cold read: its files may lie on the volume
+        return ~mask
+    middle = case.grid.t_s - case.grid.width_s / 2
+    for tool in case.beside:
+        if tool.name not in LOGICAL_TOOLS and tool.name not in SERVERS_OWN:
+            mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
+    return mask
+
+
+def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
+    """Without the writes of a logical dump, whose files may lie on the volume: its reads are the server's own."""
+    if not any(tool.name in LOGICAL_TOOLS for tool in case.beside) or case.device is None:
+        return flow
+    middle = case.grid.t_s - case.grid.width_s / 2
+    during = np.zeros(len(case.grid), dtype=np.bool_)
+    for tool in case.beside:
+        during |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
+    reads = np.where(during, 0.0, 1.0)
+    device_reads = np.zeros(len(case.grid)) if case.device.reads is None else np.nan_to_num(case.device.reads)
+    read_share = np.zeros(len(case.grid))
+    np.divide(flow.reads, device_reads, out=read_share, where=device_reads > 0)
+    return ForeignFlow(
+        reads=flow.reads,
+        writes=flow.writes * reads,
+        discards=flow.discards,
+        read_mib_per_s=flow.read_mib_per_s,
+        write_mib_per_s=flow.write_mib_per_s * reads,
+        share=np.where(during, read_share, flow.share),
+    )
+
+
+def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) -> Iterator[EvidenceRow]:
+    pieces = []
+    for noun, rate, mib_per_s in (
+        ("reads", flow.reads, flow.read_mib_per_s),
+        ("writes", flow.writes, flow.write_mib_per_s),
+        ("discards", flow.discards, None),
+    ):
+        operations, moved = (
+            median(rate[active]) or 0.0,
+            0.0 if mib_per_s is None else median(mib_per_s[active]) or 0.0,
+        )
+        if operations >= 1 or moved >= FOREIGN_MIB_MIN:
+            pieces.append(f"{number(operations)} {noun}/s{f' ({number(moved)} MiB/s)' if moved >= 0.1 else ''}")
+    first = int(np.flatnonzero(active)[0])
+    start_s = float(case.grid.t_s[first]) - case.grid.width_s
+    end_s = float(case.grid.t_s[int(np.flatnonzero(active)[-1])])
+    when = "all the time"
+    if bounded:
+        seconds = float(np.count_nonzero(active)) * case.grid.width_s
+        part = f"in {number(seconds)} s " if seconds < MOST_OF * (end_s - start_s) else ""  # it came and went
+        when = f"{part}from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
+    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent (median)"
+    yield row("foreign_operations_per_s", median(flow.operations[active]), "1/s", text)
+    yield row(
+        "foreign_mib_per_s",
+        median(flow.mib_per_s[active]),
+        "MiB/s",
+        f"that is {percent(median(flow.share[active]) or 0.0)} of what the device does then",
+    )
+
+
+def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
+    """The effects that are clear; the first where none is."""
+    clear = [effect.evidence for effect in effects if effect.is_worse]
+    return clear or [effect.evidence for effect in effects[:1] if worst is None]
+
+
+def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) -> float | None:
+    """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
+
+    Where no effect is seen, or there is no time without it: the volume's share of the latency, times the part of
+    an operation's time for which it waits behind others' operations at most (`_behind_others`).
+    """
+    if worst is not None:
+        return (1 - 1 / worst.slowdown) * case.time_share_of(active)
+    storage, behind = case.storage_share, _behind_others(case, flow)
+    if storage is None:
+        return None
+    seconds = np.ones(len(active)) if case.budget is None else np.nan_to_num(case.budget.statement_s)
+    total = float(seconds[active].sum())
+    mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
+    return storage * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
+
+
+def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
+    """Of an operation's time at the device, the part for which others' operations keep it waiting, at most.
+
+    An operation that arrives finds N others there on average, as many as are in flight over time (arrival theorem,
+    Lavenberg and Reiser 1980). They keep it waiting for N * S at most, S for each of them, as if the device
+    served one at a time; with its own S that is N / (1 + N) of its time, and the foreign part of that is others'.
+    Shape (buckets,); the foreign part of all operations where the queue is not known.
+    """
+    queue = None if case.device is None else case.device.in_flight
+    if queue is None:
+        return flow.share
+    return flow.share * np.nan_to_num(queue / (1 + queue), nan=1.0)
+
+
+def _queueing_part(case: Case, active: Mask) -> float:
+    """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
+    least, waits = case.base_await_ms, None if case.device is None else case.device.await_ms
+    taken = None if waits is None else median(waits[active])
+    return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)

@@ -1,0 +1,112 @@
+"""Rules that name processes which wait for a CPU while CPUs are idle: a quota, a cpuset, a pinned thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volbench.core.records.report import EvidenceRow
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.processors import (
+    CELL,
+    CLIENT,
+    OTHER_TASKS,
+    SERVER,
+    TaskUse,
+    held_tasks,
+    task_use,
+)
+from volbench.results.explain.rules.host.processors import MORE_FOR_CLIENT, SIDES
+from volbench.results.explain.wording import number, percent, row
+from volbench.results.stats.grid import Floats, mean
+
+_WHOSE = {SERVER: "the server's processes", CLIENT: "the load's processes", CELL: "server and load"}
+_RAISE = (
+    "Raise the CPU quota of the server's control group or of one above it (docker update --cpus, CPUQuota=,"
+    " cpu.max), or give its cpuset more CPUs: a faster volume changes nothing."
+)
+_DECIDE = "this decides: nr_throttled of cpu.stat, and cpuset.cpus, of the control groups of server and load"
+
+CAUSES = (
+    CauseInfo(
+        name="cpu.client_saturated",
+        group="the server or the client",
+        title="The load generator has no CPU left",
+        panels=("cpu", "pressure"),
+        meaning="The load generator has no CPU left. The cell is invalid.",
+        signs=(
+            "sysbench uses at least 90 % of the CPU that it can use, or a quota throttles it, or its tasks wait"
+            " for a CPU while CPUs are idle. Server and load are counted apart (source `tasks`, entities `server`"
+            " and `client`); in recordings that have both together it is one of two."
+        ),
+        advice="Give the client more CPUs, or use fewer threads.",
+    ),
+)
+
+
+def held_findings(case: Case) -> list[Cause]:
+    """Whom something holds back from idle CPUs: the server, the load, or one of the two."""
+    sides = {side: task_use(case.grid, side) for side in (CLIENT, SERVER)}
+    known = {side: use for side, use in sides.items() if use is not None}
+    if not known and (whole := task_use(case.grid, CELL)) is not None:
+        return [*_either(case, whole)]
+    return [
+        _finding(case, side, use, share)
+        for side, use in known.items()
+        if (share := _held_share(case, side, use)) is not None
+    ]
+
+
+def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
+    """Of the clients' time, the waits for a CPU that no busy CPU explains; None: little, or not known."""
+    busy = _busy(case)
+    if busy is None or not case.threads:
+        return None
+    held = held_tasks(use, busy, case.threads + OTHER_TASKS[side])
+    share = None if held is None else min(1.0, held / case.threads)
+    return share if share is not None and share >= limit.SHARE_MIN else None
+
+
+def _busy(case: Case) -> Floats | None:
+    """Share of the time for which all CPUs can have been busy at once, at most; None: not known."""
+    least = case.at("least_busy_ratio", "cpu")
+    if least is not None:
+        return least
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    return None if user is None or system is None else user + system
+
+
+def _either(case: Case, whole: TaskUse) -> Iterator[Cause]:
+    """One of the two where nobody counted them apart."""
+    share = _held_share(case, CELL, whole)
+    for side in (SERVER, CLIENT) if share is not None else ():
+        yield _finding(case, side, whole, share, one_of_two=True)
+
+
+def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of_two: bool = False) -> Cause:
+    return Cause(
+        cause=SIDES[side],
+        decided_by="counted",
+        window_s=case.window_s,
+        share=share,
+        checks=(True, True),
+        evidence=(*_rows(case, CELL if one_of_two else side, use),),
+        one_of_two=one_of_two,
+        advice=MORE_FOR_CLIENT if side == CLIENT else _RAISE,
+    )
+
+
+def _rows(case: Case, whose: str, use: TaskUse) -> Iterator[EvidenceRow]:
+    delay, used, busy = mean(use.delay) or 0.0, mean(use.used) or 0.0, case.cpu_busy or 0.0
+    least = mean(case.at("least_busy_ratio", "cpu"))
+    of_one = "" if least is None else f", the one with least to do {percent(least)}"
+    text = (
+        f"{_WHOSE[whose]} wait {number(delay)} s in each second for a CPU and run for {number(used)}, while the"
+        f" host's CPUs are {percent(busy)} busy{of_one}: idle CPUs would run them, so a quota or a cpuset holds"
+        " them back"
+    )
+    yield row("held_back_s_per_s", delay, "s/s", text)
+    if whose == CELL:
+        yield row("decide", None, "1", _DECIDE)

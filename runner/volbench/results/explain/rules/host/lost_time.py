@@ -1,0 +1,112 @@
+"""Time that operations of the server lose above the device, layer by layer (`evidence.layers`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.device import Direction
+from volbench.results.explain.evidence.layers import (
+    LOGS,
+    SPLIT_MIB,
+    Flow,
+    device_flow,
+    server_flow,
+    time_above_ms,
+)
+from volbench.results.explain.rules.shared_evidence import hidden_commit_share
+from volbench.results.stats.grid import mean, median
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostTime:
+    """Time that operations of the server lose above the device.
+
+    Args:
+        direction: of the operations at the device; syncs are writes there.
+        noun: of one operation, as a report says it.
+        upper, lower: the same operations in the server and at the device.
+        each_ms, below_ms: time of one in the server, and what the device takes for its work.
+        above_ms: the difference, at least.
+        share: of statement time; None: not known.
+    """
+
+    direction: Direction
+    noun: str
+    upper: Flow
+    lower: Flow
+    each_ms: float
+    below_ms: float
+    above_ms: float
+    share: float | None
+
+
+def lost_reads(case: Case) -> LostTime | None:
+    """Time that reads of data files lose above the device; None where they lose little, or it is not known.
+
+    At least twice what the device takes, and as long as a slow read: less is scheduling. With reads past the page
+    cache, the device must serve about as many: fewer mean that this device is not where the files are.
+    """
+    upper = server_flow(case.grid, "read", ("data",))
+    lower = None if case.device is None else device_flow(case.device, "read")
+    if upper is None or lower is None or upper.each_ms is None or lower.each_ms is None:
+        return None
+    sent, arrived, above_ms = mean(upper.rate), mean(lower.rate), time_above_ms(upper, lower)
+    if not sent or not arrived or above_ms is None:
+        return None
+    least = (1 - limit.SAME_OPERATIONS) if case.reads_directly else limit.PAGE_CACHE_MISSES_MIN
+    below_ms = upper.each_ms - above_ms
+    if arrived < least * sent or above_ms < max(limit.READ_SLOW_MS, 2 * below_ms):
+        return None
+    share = None if case.budget is None else case.budget.share("data_reads")
+    if share is not None and share < limit.SHARE_MIN:
+        return None
+    return LostTime(
+        direction="read",
+        noun="read",
+        upper=upper,
+        lower=lower,
+        each_ms=upper.each_ms,
+        below_ms=below_ms,
+        above_ms=above_ms,
+        share=share,
+    )
+
+
+def lost_syncs(case: Case) -> LostTime | None:
+    """Time that syncs of the logs lose above the device; None where they lose little, or it is not known.
+
+    A sync is at most: two commits of a file system's journal, its own and the one that runs when it comes; each of
+    them two writes and a flush, one after the other; and its own bytes in pieces of SPLIT_MIB. What is beyond that,
+    the device did not take.
+    """
+    upper, device = server_flow(case.grid, "sync", LOGS), case.device
+    written = server_flow(case.grid, "write", LOGS)
+    lower = None if device is None else device_flow(device, "write")
+    if upper is None or lower is None or device is None or upper.each_ms is None or lower.each_ms is None:
+        return None
+    pieces = 0.0
+    if written is not None and written.mib_per_s is not None and mean(upper.rate):
+        pieces = (mean(written.mib_per_s) or 0.0) / (mean(upper.rate) or 1.0) / SPLIT_MIB
+    flush_ms = median(device.f_await_ms) or 0.0
+    below_ms = limit.SYNC_BY_VOLUME * 2 * (lower.each_ms + flush_ms) + pieces * lower.each_ms
+    above_ms = upper.each_ms - below_ms
+    if above_ms < limit.SYNC_SLOW_MS:
+        return None
+    budget = case.budget
+    share = None
+    if budget is not None:
+        share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite") + hidden_commit_share(case)
+        if share < limit.SHARE_MIN:
+            return None
+    return LostTime(
+        direction="write",
+        noun="sync of a log",
+        upper=upper,
+        lower=lower,
+        each_ms=upper.each_ms,
+        below_ms=below_ms,
+        above_ms=above_ms,
+        share=share,
+    )

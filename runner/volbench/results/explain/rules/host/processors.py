@@ -1,0 +1,367 @@
+"""Rules that name CPUs: the server's own use, a quota, other programs by `evidence.processors`, the hypervisor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from volbench.core.records.report import EvidenceRow
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.layers import stretches
+from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
+from volbench.results.explain.rules.advice import cpus_text
+from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
+from volbench.results.explain.rules.shared_evidence import (
+    Effect,
+    effect_rows,
+    loss_rows,
+    slowest_sync_ms,
+    sync_by_volume_ms,
+)
+from volbench.results.explain.wording import clock, number, percent, row
+from volbench.results.stats.grid import Mask, mean, median
+
+SATURATED, CLIENT_SATURATED, OTHERS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
+SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
+"""Whose CPUs run out -> the cause."""
+_GAP_S = 5.0
+"""A pause of others' work that does not end it."""
+_MOST_OF_CPUS = 0.5
+"""Of the CPUs that the cell wanted: from here on others had more of them than the cell."""
+_MOST_OF_RISE = 0.5
+_MORE_CPU = (
+    "More CPU for the server (a larger quota where one holds it back), or less other work on this host: a faster"
+    " volume changes little here."
+)
+MORE_FOR_CLIENT = "The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid."
+_LESS_WORK = "Less other work on this host, or more CPUs: a faster volume changes little here."
+_MOVE_THEM = (
+    "Find the programs (ps -eo pid,pcpu,comm --sort=-pcpu | head; systemd-cgtop; docker stats) and move them to"
+    " another host or time, or give the server CPUs of its own (cpuset, CPUWeight). Settings of the server and a"
+    " faster volume change little here."
+)
+
+CAUSES = (
+    CauseInfo(
+        name="cpu.server_saturated",
+        group="the server or the client",
+        title="The server has no CPU left",
+        panels=("cpu", "pressure"),
+        all_along=True,
+        meaning="The server has no CPU left, or a CPU quota holds it back.",
+        signs=(
+            "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server"
+            " in at least half of its periods; and most of statement time is no wait for files or locks. In place"
+            " of pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. Where"
+            " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each"
+            " with its share, where both use much. Where the server's tasks wait for a CPU while CPUs are idle, a"
+            " quota or a cpuset holds them back that nothing here counts: N tasks wait for at most N × the share"
+            " of time in which the CPU with least to do is busy."
+        ),
+        advice="Give the server more CPU or a larger quota. A faster volume changes little.",
+    ),
+    CauseInfo(
+        name="interference.cpu",
+        group="something else uses the disk or the CPUs",
+        title="Other programs use the CPUs that the server needs",
+        panels=("cpu", "pressure"),
+        all_along=True,
+        meaning=(
+            "Other programs on the same host use the CPUs that this load needs. Neither the server's"
+            " configuration nor the volume is at fault."
+        ),
+        signs=(
+            "The host's CPUs are at least 90 % busy, and running and waiting for a CPU is at least half of the"
+            " clients' time. Of the CPUs that this load would keep busy alone, others have at least half, or a"
+            " smaller part that explains 15 % of the latency. Others are the host's busy time less that of the"
+            " cell's own processes (agent, server, client, sampler, or their control groups) and of an emulated"
+            " volume's daemon; kernel threads are among them. Where no account of the server's control group"
+            " exists and it gets clearly less than the part of its runnable tasks, a quota that nothing counts"
+            " may hold it: the finding is one of two. What the cell lost to them is at most what they ran, and at"
+            " most the time for which its own tasks were runnable without a CPU (`/proc/PID/schedstat`). Where"
+            " they begin or end within the step, the finding has their time. A server that its own quota holds"
+            " back is `cpu.server_saturated`; a load that a quota holds back is `cpu.client_saturated`. For"
+            " `observe`, an application on the server's host counts as other programs. Without an account of the"
+            " cell's own processes (recordings of sar) the users of the CPUs cannot be distinguished, and the"
+            " finding is `cpu.server_saturated`."
+        ),
+        advice=(
+            "Find them (`ps -eo pid,pcpu,comm --sort=-pcpu`, `systemd-cgtop`, `docker stats`) and move them to"
+            " another host or time, or give the server CPUs of its own (cpuset, `CPUWeight`)."
+        ),
+    ),
+)
+
+
+def cpu_findings(case: Case) -> list[Cause]:
+    """Whom this load's time on and before the CPUs is to be put down to: the server, its quota, other programs."""
+    return [*_saturated(case)] or [*_starved_syncs(case)]
+
+
+def others_have_most(account: CpuAccount) -> bool:
+    """Whether others had more of the CPUs that the cell wanted than the cell."""
+    return account.lost_share() >= _MOST_OF_CPUS
+
+
+def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
+    """Whether running and waiting for CPUs is most of what a transaction took longer in some intervals.
+
+    Args:
+        fallen: intervals in which the load did little, shape (buckets,).
+
+    Little's law for a closed loop of N clients at X transactions/s, U + D of them on or before a CPU: a transaction
+    takes N / X in all, (U + D) / X of it for CPUs. The second must rise by at least half of what the first does.
+    """
+    account, tps = case.cpu_account, case.at("tps")
+    if account is None or account.delay is None or tps is None or not case.threads or case.rate is not None:
+        return False
+    runnable = account.own + account.delay
+    known = np.isfinite(runnable) & np.isfinite(tps)
+    took = []
+    for intervals in (fallen & known, ~fallen & known):
+        rate = float(tps[intervals].sum())
+        if rate <= 0:
+            return False
+        took.append((float(intervals.sum()) * case.threads / rate, float(runnable[intervals].sum()) / rate))
+    (whole, cpu), (whole_before, cpu_before) = took
+    return cpu - cpu_before >= _MOST_OF_RISE * (whole - whole_before) > 0
+
+
+def _saturated(case: Case) -> Iterator[Cause]:
+    """CPU phases that take most of the time, divided into the load's own and what others took (`lost_share`)."""
+    throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
+    cpu_share = load_cpu_share(case, throttled=throttled)
+    if not (throttled or case.cpu_bound or _waits_are_counted(case)) or (
+        cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN
+    ):
+        return
+    account = None if throttled else case.cpu_account
+    by_others = 0.0 if account is None else account.lost_share()
+    side = None if account is None or by_others < _MOST_OF_CPUS else may_be_held(case, account)
+    if account is not None and side is not None:
+        own_side = _own_finding(case, cpu_share, cpu_share, throttled=throttled)
+        alike = (
+            own_side if side != CLIENT else replace(own_side, cause=CLIENT_SATURATED, advice=MORE_FOR_CLIENT),
+            _foreign_finding(case, account, None if cpu_share is None else cpu_share * by_others, cpu_share),
+        )
+        rows = (*fair_rows(case, account, side),)
+        yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
+        return
+    own, foreign = (None if cpu_share is None else cpu_share * part for part in (1 - by_others, by_others))
+    if by_others < _MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
+        yield _own_finding(case, own, cpu_share, throttled=throttled)
+    named = by_others >= _MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
+    if account is not None and named:
+        yield _foreign_finding(case, account, foreign, cpu_share)
+
+
+def _waits_are_counted(case: Case) -> bool:
+    """Whether the CPUs are busy and the cell's tasks waited for one in a part of the clients' time worth naming.
+
+    Pressure (PSI) counts the time in which any task of the machine waits, once however many they are; the
+    scheduler's own count of the cell's tasks says how long these did.
+    """
+    account, busy = case.cpu_account, case.cpu_busy
+    if account is None or account.delay is None or busy is None or not case.threads or case.cpu_cycle_share is None:
+        return False
+    return busy >= limit.CPU_BUSY_MIN and (mean(account.delay) or 0.0) >= limit.SHARE_MIN * case.threads
+
+
+def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
+    """Share of the time in which this load runs or waits for a CPU; None where nothing tells."""
+    if case.cpu_cycle_share is not None:
+        return case.cpu_cycle_share
+    cpu_share = case.budget.no_wait if case.budget is not None else None
+    if case.waiting_share is not None:
+        cpu_share = 1 - case.waiting_share
+    reach = None if throttled else case.cpu_reach
+    # Others may fill the CPUs of a host whose server waits for something else.
+    return cpu_share if cpu_share is None or reach is None else min(cpu_share, reach)
+
+
+def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, throttled: bool) -> Cause:
+    """The CPUs of the host, or the part of them that a quota leaves the server."""
+    pressure, throttled_ratio = median(case.at("cpu_some_ratio", "psi")), case.server_throttled
+    rows = []
+    if throttled and throttled_ratio is not None:
+        used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
+        quota_text = "" if used is None else f" and left it {number(used)} CPUs"
+        text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
+        rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
+    rows += [*_host_rows(case), *cpu_rows(case, cpu_share)]
+    counted = throttled or case.cpu_cycle_share is not None
+    return Cause(
+        cause=SATURATED,
+        decided_by="counted" if counted else "level",
+        window_s=case.window_s,
+        share=own,
+        checks=(True, throttled or (None if pressure is None else True), None if cpu_share is None else True),
+        one_of_two=not counted and _commits_may_be_hidden(case),
+        evidence=tuple(rows),
+        advice=_MORE_CPU + cpus_text(case),
+    )
+
+
+def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_share: float | None) -> Cause:
+    """Other programs on the CPUs that this load wanted; with their time where they began or ended in the step."""
+    active = _busy_with_others(case, account)
+    bounded = active is not None and _is_bounded(active)
+    effects = [*effect_rows(case, active)] if active is not None and bounded else []
+    window_s = case.window_s if active is None or not bounded else _window(case, active)
+    counted = account.delay is not None and case.cpu_cycle_share is not None
+    return Cause(
+        cause=OTHERS,
+        decided_by="counted" if counted else "level",
+        window_s=window_s,
+        share=share,
+        checks=(True, None if account.delay is None else True, None if cpu_share is None else True),
+        evidence=(
+            _foreign_row(case, account, window_s if bounded else None),
+            *_lost_rows(account),
+            *_quota_rows(case),
+            *(effect.evidence for effect in effects if effect.is_worse),
+            *_losses(effects),
+            *_host_rows(case),
+            *cpu_rows(case, cpu_share),
+        ),
+        advice=_MOVE_THEM,
+    )
+
+
+def _losses(effects: list[Effect]) -> Iterator[EvidenceRow]:
+    yield from loss_rows([effect for effect in effects if effect.is_worse])
+
+
+def _busy_with_others(case: Case, account: CpuAccount) -> Mask | None:
+    """Intervals in which the cell loses a good part of the CPUs to others, shape (buckets,); None: there are none.
+
+    Not those in which others use much: where the cell waits for something else they may take what it leaves.
+    """
+    active = np.nan_to_num(account.lost) >= limit.FOREIGN_SHARE_MIN * account.cpus
+    gap = max(2, round(_GAP_S / case.grid.width_s))
+    spans = stretches(active, gap=gap, least=limit.FOREIGN_SAMPLES)
+    mask = np.zeros(len(active), dtype=np.bool_)
+    for first, last in spans:
+        mask[first:last] = True
+    return mask if spans else None
+
+
+def _is_bounded(active: Mask) -> bool:
+    """Whether they began or ended within the step."""
+    inside = np.flatnonzero(active)
+    return bool(inside[0] >= limit.FOREIGN_SAMPLES or len(active) - 1 - inside[-1] >= limit.FOREIGN_SAMPLES)
+
+
+def _window(case: Case, active: Mask) -> tuple[float, float]:
+    inside = np.flatnonzero(active)
+    return float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+
+
+def _foreign_row(case: Case, account: CpuAccount, window_s: tuple[float, float] | None) -> EvidenceRow:
+    """How many CPUs others and the cell used, and when."""
+    grid = case.grid if window_s is None else case.grid.within(*window_s)
+    inside = np.isin(case.grid.t_s, grid.t_s)
+    foreign, own = mean(account.foreign[inside]) or 0.0, mean(account.own[inside]) or 0.0
+    when = ""
+    if window_s is not None:
+        begin, end = (clock(t_s, case.clock_zero_s) for t_s in window_s)
+        when = f"from {begin} to {end} "
+    text = (
+        f"{when}other programs use {number(foreign)} of the host's {account.cpus} CPUs;"
+        f" this server, volbench and its load use {number(own)}"
+    )
+    return row("foreign_cpus", foreign, "1", text)
+
+
+def _lost_rows(account: CpuAccount) -> Iterator[EvidenceRow]:
+    """What of the CPUs that the cell wanted others had."""
+    if account.delay is None:
+        return
+    wanted, lost, delay = (mean(values) or 0.0 for values in (account.wanted, account.lost, account.delay))
+    text = (
+        f"alone, this load would keep {number(wanted)} CPUs busy; others have {number(lost)} of them, while its"
+        f" tasks wait {number(delay)} s in each second for a CPU (schedstat)"
+    )
+    yield row("lost_cpus", lost, "1", text)
+
+
+def _quota_rows(case: Case) -> Iterator[EvidenceRow]:
+    """That it is no quota of the server's own, where it has one."""
+    held = case.server_throttled
+    if held is not None:
+        text = f"the server's own CPU quota held it back in {percent(held)} of its periods: it is not the cause"
+        yield row("server_throttled_ratio", held, "1", text)
+
+
+def _host_rows(case: Case) -> Iterator[EvidenceRow]:
+    busy, pressure = case.cpu_busy, median(case.at("cpu_some_ratio", "psi"))
+    if busy is not None:
+        yield row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy")
+    if pressure is not None:
+        yield row("cpu_some_ratio", pressure, "1", f"tasks waited for a CPU in {percent(pressure)} of the time")
+
+
+def cpu_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
+    """How much of the time computing and waiting for a CPU take."""
+    cycle = case.cpu_cycle_share
+    if cycle is not None:
+        text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
+        yield row("cpu_cycle_share", cycle, "1", text)
+        yield from _side_rows(case)
+    elif cpu_share is not None:
+        text = "of the time nothing waits for the volume"
+        if case.waiting_share is None:
+            text = "of statement time is neither file nor lock waits"
+        yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
+
+
+def _side_rows(case: Case) -> Iterator[EvidenceRow]:
+    """How that time divides between server and load, where they were counted apart."""
+    uses = [task_use(case.grid, side) for side in SIDES]
+    shares = [(mean(use.used + use.delay) or 0.0) / (case.threads or 1) for use in uses if use is not None]
+    if len(shares) == len(uses):
+        text = (
+            f"of the clients' time, {percent(shares[0])} are the server's and {percent(shares[1])} the load's own"
+        )
+        yield row("client_cycle_share", shares[1], "1", text)
+
+
+def _commits_may_be_hidden(case: Case) -> bool:
+    """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
+    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
+    return hides and any(effect.direction != "read" for effect in case.limits)
+
+
+def _starved_syncs(case: Case) -> Iterator[Cause]:
+    """Commits whose fsyncs wait for a CPU: no fault of the volume, nor of the server where others have the CPUs."""
+    volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
+    if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
+        return
+    share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
+    if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
+        return
+    own = budget.share("cpu")
+    text = (
+        f"an fsync of the log takes {number(sync_ms)} ms, a write and a flush of the volume {number(volume_ms)} ms:"
+        " most of it is waiting for a CPU"
+    )
+    used = f"the host's CPUs are {percent(case.cpu_busy)} busy; {percent(own)} of statement time is CPU time"
+    rows = [row("sync_ms", sync_ms, "ms", text), row("cpu_busy_ratio", case.cpu_busy, "1", used)]
+    checks = (True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None)
+    account = case.cpu_account
+    others = account is not None and others_have_most(account)
+    if account is not None and others:
+        rows = [_foreign_row(case, account, None), *_lost_rows(account), *rows]
+    yield Cause(
+        cause=OTHERS if others else SATURATED,
+        window_s=case.window_s,
+        share=share,
+        checks=checks,
+        evidence=tuple(rows),
+        advice=_MOVE_THEM if others else _LESS_WORK,
+    )

@@ -1,0 +1,256 @@
+"""Evidence and checks that belong to every finding about the volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.core.records.report import EvidenceRow
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.accounts.budget import PART_TEXT, STORAGE
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.cliffs import rank_sum_z
+from volbench.results.explain.evidence.device import FILE_LAYER, LITTLE_TOLERANCE, little_ratio
+from volbench.results.explain.evidence.layers import LOGS, server_flow
+from volbench.results.explain.wording import before_and_after, number, percent, row
+from volbench.results.stats.grid import Mask, mean, median
+
+PARTS_SHOWN = 3
+RISE_MIN = 1.2
+"""Latency after against before, from which it rose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A figure of this server in some intervals against the rest of the step.
+
+    `slowdown`: how many times worse; `is_worse`: worse beyond noise.
+    """
+
+    slowdown: float
+    is_worse: bool
+    evidence: EvidenceRow
+
+
+def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Iterator[Effect]:
+    """What changed for this server and its clients in some intervals, against the rest of the step.
+
+    Args:
+        case: the step.
+        during: the intervals, shape (buckets,).
+        without: those that they are compared with, shape (buckets,); None: all others.
+
+    Figures with fewer than FOREIGN_SAMPLES known intervals on either side are left out.
+    """
+    reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
+    for metric, values, unit, noun, higher_is_worse in (
+        ("tps", case.at("tps"), "1/s", "transactions a second", False),
+        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95", True),
+        ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
+        ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
+    ):
+        if values is None:
+            continue
+        inside, outside = values[during], values[~during if without is None else without]
+        samples = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
+        now, before = median(inside), median(outside)
+        if samples < limit.FOREIGN_SAMPLES or not now or not before:
+            continue
+        slowdown = now / before if higher_is_worse else before / now
+        z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
+        text = f"{number(before)} {noun} without it, {number(now)} with it"
+        yield Effect(
+            slowdown=slowdown,
+            is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
+            evidence=row(metric, now, unit, text),
+        )
+
+
+def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
+    """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
+    slowest = max((effect.slowdown for effect in effects if effect.is_worse), default=None)
+    if slowest is not None:
+        loss = 1 - 1 / slowest
+        yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
+
+
+def context(case: Case) -> Iterator[EvidenceRow]:
+    """Who pays for the volume, and how busy the CPU is."""
+    budget = case.budget
+    if budget is not None:
+        names = (*STORAGE, "binlog_group")
+        largest = sorted(names, key=lambda name: -budget.shares.get(name, 0.0))[:PARTS_SHOWN]
+        listed = ", ".join(
+            f"{percent(budget.share(name))} {PART_TEXT[name]}" for name in largest if budget.share(name)
+        )
+        if listed:
+            yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
+        if budget.share("cpu"):
+            text = f"{percent(budget.share('cpu'))} of it is CPU time of statements"
+            yield row("statement_cpu_share", budget.share("cpu"), "1", text)
+    unseen = case.unseen_share
+    if budget is not None and budget.hides_commits and unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        text = (
+            f"{percent(unseen)} is no wait that is seen and more than all CPU time: commits that wait for the log"
+            " have no instrument here"
+        )
+        yield row("unseen_share", unseen, "1", text)
+    if case.cpu_busy is not None:
+        text = f"the host's CPUs are {percent(case.cpu_busy)} busy"
+        yield row("cpu_busy_ratio", case.cpu_busy, "1", text)
+
+
+def latency_rise(case: Case, index: int) -> str | None:
+    """How the client's latency rose from one interval on, in words; None where it did not, or is not known."""
+    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
+        values = case.at(name)
+        levels = None if values is None else before_and_after(values, index)
+        if levels is not None and levels[1] > RISE_MIN * levels[0]:
+            return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
+    return None
+
+
+def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
+    """Transactions per second before and after."""
+    values = case.at("tps")
+    levels = None if values is None else before_and_after(values, index)
+    if levels is not None:
+        text = f"{number(levels[0])} transactions a second before, {number(levels[1])} after"
+        yield row("tps", levels[1], "1/s", text)
+
+
+def latency_floor(case: Case) -> Iterator[EvidenceRow]:
+    """What the volume takes for one operation without a queue: no limit and no load explains that part."""
+    floor = case.base_await_ms
+    if floor is not None:
+        text = f"without a queue (depth 1) an operation takes {number(floor)} ms: the volume's own latency"
+        yield row("latency_floor_ms", floor, "ms", text)
+
+
+def data_read_ms(case: Case) -> float | None:
+    """Median time of a read, of the volume's own counters or else as the server sees it."""
+    device_ms = None if case.device is None else median(case.device.r_await_ms)
+    return (
+        device_ms
+        if device_ms is not None
+        else median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    )
+
+
+def log_sync_ms(case: Case, kind: str) -> float | None:
+    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
+    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
+
+
+def slowest_sync_ms(case: Case) -> float | None:
+    """Median time of an fsync of the log whose fsyncs take longer."""
+    syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
+    return max((effect for effect in syncs if effect is not None), default=None)
+
+
+def sync_by_volume_ms(case: Case) -> float | None:
+    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
+    sync_ms, device = slowest_sync_ms(case), case.device
+    if sync_ms is None or device is None or not case.cpu_bound:
+        return None
+    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # no flush: none sent
+    if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
+        return None
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
+    # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
+    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
+    beyond = None if seconds is None else seconds * (1 - (write_ms + flush_ms) / sync_ms)
+    return None if beyond is not None and (mean(delayed) or 0.0) < beyond else write_ms + flush_ms
+
+
+def hardly_waited_for(case: Case) -> bool:
+    """Known not to matter: queries hardly wait for files, however busy or slow the volume is."""
+    return case.storage_share is not None and case.storage_share < limit.SHARE_MIN
+
+
+def volume_share_max(case: Case) -> float | None:
+    """The share of statement time that can be waiting for the volume at most; None where that is not known.
+
+    A session waits for the volume only while an operation is in flight there, whatever it waits for: a page, a sync
+    of its own, another session's group commit, a lock whose holder waits for one of these. An operation is in
+    flight for the share U of time (the device's utilisation), and U <= N, the mean number in flight (Markov's
+    inequality; N = X * W by Little's law). Meanwhile at most all C clients wait for it. Of S seconds of statements
+    in each second, waits for the volume are therefore at most
+
+        min(U, N) * C / S
+
+    It holds for waits at the device only: what a limit above it holds back is not in flight there.
+    """
+    device, budget = case.device, case.budget
+    statements = None if budget is None else mean(budget.statement_s)
+    if device is None or not statements or not case.threads:
+        return None
+    busy = [share for values in (device.util, device.in_flight) if (share := mean(values)) is not None]
+    return min(1.0, min(busy) * case.threads / statements) if busy else None
+
+
+def explains_little(case: Case) -> bool:
+    """Whether queries hardly wait for files, or the device cannot be what they wait for."""
+    most = volume_share_max(case)
+    return hardly_waited_for(case) or (most is not None and most < limit.SHARE_MIN)
+
+
+def queue_holds(case: Case) -> bool | None:
+    """Whether the recorded queue is what Little's law says; None without a recorded queue."""
+    ratio = little_ratio(case.device) if case.device is not None else None
+    return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE
+
+
+def hidden_write_share(case: Case) -> float:
+    """The share of statement time that may be waits for writes without an instrument; 0 where the server has them.
+
+    What neither a wait nor CPU time explains; where that is not known, at most all that no wait shows.
+    """
+    budget = case.budget
+    if budget is None or not budget.hides_commits:
+        return 0.0
+    return budget.share("rest") if case.unseen_share is None else case.unseen_share
+
+
+def hidden_commit_share(case: Case) -> float:
+    """The part of `hidden_write_share` that can be commits: they wait only while a log is synced."""
+    most = log_wait_max(case)
+    return hidden_write_share(case) if most is None else min(hidden_write_share(case), most)
+
+
+def log_wait_max(case: Case) -> float | None:
+    """The share of statement time that can be waiting for syncs of the logs at most; None where it is not known.
+
+    As `volume_share_max`, one layer higher: a session waits for a commit, its own or that of a group's leader, only
+    while a log is synced. Syncs are in flight for the share U of time, U <= N (Markov's inequality), and meanwhile
+    at most all C clients wait: of S seconds of statements a second, at most N * C / S. N is the sum of the syncs'
+    times in each second. Where the redo log has no instrument, each fsync that InnoDB counts may take
+    `UNSEEN_SYNC_MAX` times as long as one of the log that has.
+    """
+    budget, syncs = case.budget, server_flow(case.grid, "sync", LOGS)
+    statements = None if budget is None else mean(budget.statement_s)
+    in_flight = None if syncs is None or syncs.in_flight is None else mean(syncs.in_flight)
+    if not statements or not case.threads or in_flight is None:
+        return None
+    if case.grid.column(FILE_LAYER, "file_sync_s_per_s", "redo") is None:
+        sync_ms, fsyncs = slowest_sync_ms(case), mean(case.at("data_fsyncs_per_s", "innodb"))
+        if fsyncs is None or (sync_ms is None and fsyncs > 0):
+            return None
+        in_flight += limit.UNSEEN_SYNC_MAX * fsyncs * (sync_ms or 0.0) / 1000
+    return min(1.0, in_flight * case.threads / statements)
+
+
+def storage_share_max(case: Case) -> float | None:
+    """The share of statement time that can be file I/O at most, seen and unseen; None where that is not known.
+
+    Where the server has no instrument for commits, all that it shows is a lower bound; what it hides is no more
+    than `log_wait_max`.
+    """
+    budget = case.budget
+    if budget is None or "data_reads" not in budget.parts or not budget.hides_commits:
+        return case.storage_share
+    hidden = log_wait_max(case)
+    return None if hidden is None else min(1.0, budget.storage_share + min(hidden, budget.no_wait))

@@ -1,0 +1,397 @@
+"""Rules that name a limit: of the volume's operations or bytes, of its burst, of the instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from volbench.core.records.report import EvidenceRow
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.calibration import Evidence
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
+from volbench.results.explain.evidence.device import Resource, conserved_resource
+from volbench.results.explain.evidence.limits import Plateau
+from volbench.results.explain.evidence.plateau_checks import dispersion
+from volbench.results.explain.rules.advice import more_of, p95_text
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    explains_little,
+    hidden_write_share,
+    latency_rise,
+    queue_holds,
+    throughput_fall,
+)
+from volbench.results.explain.rules.volume.credits import emptied_findings
+from volbench.results.explain.rules.volume.instance import instance_findings
+from volbench.results.explain.wording import amount, clock, number, percent, row
+from volbench.results.stats.grid import Mask, mean, median, quantile
+
+_LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+_OTHER_SIZE = (
+    "fio --name=decide --filename=FILE_ON_THE_VOLUME --size=1g --direct=1 --ioengine=libaio --iodepth=32"
+    " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
+    " operations, a limit of bytes keeps the MiB/s"
+)
+COUNTED_FULL = 0.8
+"""Share of an interval above the limit from which its value is about the limit."""
+
+CAUSES = (
+    CauseInfo(
+        name="storage.iops_limit",
+        group="the volume is at a limit",
+        title="The volume is at its limit of operations per second",
+        panels=("exceeded", "iops"),
+        options=frozenset({"innodb_buffer_pool_size", "iops", "osd", "osds", "size"}),
+        moment="the limit of operations is reached",
+        meaning="The volume serves no more operations per second, however many wait.",
+        signs=(
+            "IOPS form a plateau while operations queue. The volume's own counter says that the limit was"
+            " exceeded in at least 20 % of the time, or two signs agree and none contradicts: a longer queue"
+            " brings no more operations; reads and writes compete for one budget; an operation waits at least 3"
+            " times as long as without a queue; operations complete as evenly as a rate limiter spaces them."
+            " Without the volume's own counters, equal-sized operations cannot distinguish a limit of IOPS from"
+            " one of bytes: the finding then says that it is one of the two."
+        ),
+        advice=(
+            "Provision more IOPS or choose a volume type that has them. Or reduce the demand: a larger buffer"
+            " pool for reads, fewer writes per transaction. The finding estimates the throughput with more IOPS"
+            " and names the next limit; `--what-if` predicts another volume. To check: `fio` with random reads of"
+            " 4 KiB and then of 64 KiB, 32 at a time; a limit of operations keeps the operations per second, a"
+            " limit of bytes the MiB/s. CloudWatch: `VolumeReadOps` and `VolumeWriteOps`,"
+            " `VolumeIOPSExceededCheck`."
+        ),
+    ),
+    CauseInfo(
+        name="storage.throughput_limit",
+        group="the volume is at a limit",
+        title="The volume is at its limit of bytes per second",
+        panels=("exceeded", "throughput_mib"),
+        options=frozenset({"nconnect", "osds", "size", "throughput"}),
+        moment="the limit of bytes is reached",
+        meaning="The volume transfers no more bytes per second.",
+        signs=(
+            "MiB/s form a plateau while operations queue, with the same signs as for IOPS. Operations are mostly"
+            " large: scans, dumps, page flushes. Where other programs' I/O begins within the step, a rate that"
+            " stays the same (within 15 %) while operations per second change at least twofold, with a queue on"
+            " both sides, is the limit of bytes that all share; with the roles exchanged it is a limit of IOPS."
+        ),
+        advice="Provision more throughput. Move dumps and scans to another time or to a replica.",
+    ),
+)
+
+
+def limit_findings(case: Case) -> list[Cause]:
+    """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
+    if case.device is None:
+        return []
+    return [*instance_findings(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
+
+
+def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
+    """A limit that shows in what stays the same while others' I/O changes what the device is asked for.
+
+    Args:
+        case: the step.
+        during: intervals with the others' I/O, shape (buckets,).
+    """
+    kept = None if case.moving is None else conserved_resource(case.moving, during)
+    if kept is None or explains_little(case):
+        return
+    resource, level, changed = kept
+    other = "operations" if resource == "throughput" else "bytes"
+    text = (
+        f"with others' I/O and without it the device gives {amount(level, resource)}, while {other} a second change"
+        f" {number(changed)} times: it has a rate of its own, and all who use it share it"
+    )
+    yield Cause(
+        cause=_LIMIT_CAUSE[resource],
+        window_s=case.window_s,
+        share=case.storage_share,
+        checks=(True, queue_holds(case)),
+        decided_by="before and after",
+        evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), *context(case)),
+        advice=more_of(case, resource, level),
+    )
+
+
+def _limits(case: Case) -> Iterator[Cause]:
+    """One finding for each resource: its longest plateau."""
+    either = [*_either(case, case.limits)]
+    likely_first = sorted(
+        _LIMIT_CAUSE.items(), key=lambda pair: [*(level.resource for level in case.limits), pair[0]].index(pair[0])
+    )
+    shares: list[float | None] = []
+    for resource, cause in likely_first:
+        named = [level for level in case.limits if level.resource == resource]
+        if explains_little(case):
+            continue
+        if not named:
+            yield from _counted_only(case, resource, cause)
+            continue
+        plateau = max(named, key=lambda level: level.last - level.first)
+        checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
+        shares.append(_queue_share(case, plateau))
+        yield Cause(
+            cause=cause,
+            window_s=plateau.window_s,
+            share=shares[0] if either else shares[-1],  # of two that cannot be told apart, the likely one is first
+            checks=tuple(checks),
+            one_of_two=bool(either),
+            decided_by=_decided_by(plateau),
+            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
+            advice=more_of(case, resource, None if _is_mean_of_bursts(case, plateau) else plateau.level),
+        )
+
+
+def _is_mean_of_bursts(case: Case, plateau: Plateau) -> bool:
+    """Whether most intervals are at the volume's limit for a part of their time only, by its own counter.
+
+    The limit is then higher than the plateau's level, which is the load's own rate. A meter's even rate is a limit.
+    """
+    if _decided_by(plateau) != "counted" or {"regularity", "evenness"} & {
+        check.name for check in plateau.checks if check.holds
+    }:
+        return False
+    counted = case.exceeded.of(plateau.resource)
+    share = None if counted is None else median(counted[plateau.first : plateau.last])
+    return share is not None and share < COUNTED_FULL
+
+
+def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
+    """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
+    iops, throughput = ([level for level in levels if level.resource == kind] for kind in _LIMIT_CAUSE)
+    together = any(level.first < rival.last and rival.first < level.last for level in iops for rival in throughput)
+    size_kib = case.device.size_kib if case.device is not None else None
+    if together and size_kib is not None:
+        text = (
+            f"operations are of one size ({number(size_kib)} KiB): whether their number or their bytes are limited"
+            " cannot be told without the volume's own counters; it is one of the two"
+        )
+        yield row("size_kib", size_kib, "KiB", text)
+        direction = next((level.direction for level in levels if level.direction is not None), None)
+        yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
+
+
+def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
+    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
+
+    Args:
+        case: the step.
+        share: of the latency, that the slow volume would explain.
+    """
+    text = "a volume that takes this long for each operation would look alike: it is one of the two"
+    half = "" if case.threads is None else f" --set steps.{case.name}.threads={max(1, case.threads // 2)}"
+    decide = (
+        f"this decides: volbench run SUITE --volume NAME=SPEC{half or ' with half the threads'}; a limit keeps its"
+        " rate, a slow volume halves it"
+    )
+    for resource, cause in _LIMIT_CAUSE.items():
+        named = [level for level in case.likely_limits if level.resource == resource]
+        if not named or explains_little(case):
+            continue
+        plateau = max(named, key=lambda level: level.last - level.first)
+        yield Cause(
+            cause=cause,
+            window_s=plateau.window_s,
+            share=share,
+            checks=(queue_holds(case), *(check.holds for check in plateau.checks)),
+            one_of_two=True,
+            evidence=(
+                *_plateau_rows(case, plateau),
+                row("one_of_two", "limit or latency", "1", text),
+                row("decide", None, "1", decide),
+                *_either(case, case.likely_limits),
+                *context(case),
+            ),
+            advice=more_of(case, resource, plateau.level),
+        )
+
+
+def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]:
+    """A limit that the volume counts as exceeded, met too seldom or too briefly for a plateau."""
+    counted, device = case.exceeded.of(resource), case.device
+    share = mean(counted)
+    if counted is None or device is None or share is None or share < limit.EXCEEDED_MIN:
+        return
+    values = device.carried(resource)
+    met = np.flatnonzero(counted >= limit.EXCEEDED_MIN)
+    window_s = float(case.grid.t_s[met[0]]) - case.grid.width_s, float(case.grid.t_s[met[-1]])
+    level = None if values is None else quantile(values[counted >= COUNTED_FULL], 0.5)
+    text = f"the volume counts its limit exceeded in {percent(share)} of the time"
+    rows = [row(f"volume_exceeded_{resource}_ratio", share, "1", text)]
+    if level is not None:
+        unit = "1/s" if resource == "iops" else "MiB/s"
+        rows.append(row(resource, level, unit, f"it then gave {amount(level, resource)}"))
+    checks = [True, None if level is None else True, queue_holds(case), None]
+    yield Cause(
+        cause=cause,
+        decided_by="counted",
+        window_s=window_s,
+        share=None if case.storage_share is None else case.storage_share * min(1.0, share),
+        checks=tuple(checks),
+        evidence=(*rows, *context(case)),
+        advice=more_of(case, resource, level),
+    )
+
+
+def _burst(case: Case) -> Iterator[Cause]:
+    if explains_little(case):
+        return
+    if case.burst is not None:
+        burst = _burst_within(case, case.burst)
+        yield burst
+        if burst.one_of_two:
+            yield from _limit_begun(case, burst)
+        return
+    balance = median(case.balance_percent)
+    if balance is None or balance > BALANCE_EMPTY_PERCENT:
+        return
+    for plateau in case.limits[:1]:  # empty all the time: the baseline is all there is to see
+        checks = [True, queue_holds(case), *(check.holds for check in plateau.checks)]
+        text = f"the credits were at {balance:.1f} % all the time: the volume gives its baseline"
+        yield Cause(
+            cause="storage.burst_exhausted",
+            decided_by="counted",
+            window_s=plateau.window_s,
+            share=_queue_share(case, plateau),
+            checks=tuple(checks),
+            evidence=(
+                row("balance_percent", balance, "%", text),
+                *_plateau_rows(case, plateau),
+                *context(case),
+            ),
+            advice=more_of(case, plateau.resource, plateau.level),
+        )
+
+
+def _limit_begun(case: Case, burst: Cause) -> Iterator[Cause]:
+    """The limits that may as well have begun then: without credits and a metered burst, they look alike."""
+    for plateau in case.plateaus:
+        if case.burst is not None and plateau.first == case.burst.index:
+            yield replace(
+                burst,
+                cause=_LIMIT_CAUSE[plateau.resource],
+                evidence=(*_plateau_rows(case, plateau), *burst.evidence),
+                advice=more_of(case, plateau.resource, plateau.level),
+            )
+
+
+def _was_metered(case: Case, burst: Burst) -> bool | None:
+    """Whether the volume metered its burst as well: a bucket has two rates, each as even as a meter makes it."""
+    values = None if case.moving is None else case.moving.carried(burst.resource)
+    size_kib = None if case.moving is None else case.moving.size_kib
+    if values is None or (burst.resource == "throughput" and not size_kib):
+        return None
+    counts = values * case.grid.width_s * (1.0 if burst.resource == "iops" else 1024 / (size_kib or 1.0))
+    spread = dispersion(counts[: burst.index])
+    return None if spread is None else spread <= limit.IRREGULAR_MIN
+
+
+def _burst_within(case: Case, burst: Burst) -> Cause:
+    at, unit = burst.exhausted_at_s, "1/s" if burst.resource == "iops" else "MiB/s"
+    fell = (
+        f"the volume fell from {number(burst.burst)} to {amount(burst.baseline, burst.resource)} (burst exhausted)"
+    )
+    rose, when = latency_rise(case, burst.index), clock(at, case.clock_zero_s)
+    text = f"{rose} at {when}, when {fell}" if rose else f"at {when} {fell}"
+    plateau = next(level for level in case.plateaus if level.level == burst.baseline)
+    emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
+    unmetered = _was_metered(case, burst) is False and emptied is None
+    checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
+    spent_unit = "I/Os" if burst.resource == "iops" else "MiB"
+    rows = [
+        row("exhausted_at", at, "s", text),
+        row("baseline", burst.baseline, unit, f"baseline {amount(burst.baseline, burst.resource)}"),
+        row("burst", burst.burst, unit, f"burst {amount(burst.burst, burst.resource)}"),
+        row(
+            "credits_spent",
+            burst.spent,
+            spent_unit,
+            f"{number(burst.spent)} {spent_unit} above the baseline were spent until then, so the bucket held at"
+            f" least that; at rest it has them again after {number(burst.refill_s)} s",
+        ),
+    ]
+    if burst.await_before_ms is not None and burst.await_after_ms is not None:
+        waited = (
+            f"an operation took {number(burst.await_before_ms)} ms before, {number(burst.await_after_ms)} ms after"
+        )
+        rows.append(row("await_ms", burst.await_after_ms, "ms", waited))
+    rows.append(row("in_flight", burst.in_flight_after, "1", f"a queue of {burst.in_flight_after:.0f} waits"))
+    rows += throughput_fall(case, burst.index)
+    if burst.balance_percent is not None:
+        left = f"the volume says {burst.balance_percent:.1f} % of its credits are left"
+        rows.append(row("balance_percent", burst.balance_percent, "%", left))
+    if unmetered:
+        text = (
+            "before it the volume gave no even rate, so that a limit that began then would look alike: CloudWatch"
+            " BurstBalance, or the volume's own balance of credits, decides"
+        )
+        rows.append(row("decide", None, "1", text))
+    advice = (
+        f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
+        f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
+        f" {when} is the burst, not the volume."
+        f"{p95_text(replace(case, grid=case.grid.within(at, case.window_s[1])), burst.resource)}"
+    )
+    return Cause(
+        cause="storage.burst_exhausted",
+        decided_by="before and after" if emptied is None else "counted",
+        one_of_two=unmetered,
+        window_s=(at, case.window_s[1]),
+        share=_queue_share(case, plateau),
+        checks=tuple(checks),
+        evidence=(*rows, *context(case)),
+        advice=advice,
+    )
+
+
+def _decided_by(plateau: Plateau) -> Evidence:
+    """What shows that a plateau is a limit."""
+    passed = {check.name for check in plateau.checks if check.holds}
+    if "exceeded" in passed:
+        return "counted"
+    return "metered" if passed & {"regularity", "evenness"} else "level"
+
+
+def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
+    level, in_bursts = amount(plateau.level, plateau.resource), _is_mean_of_bursts(case, plateau)
+    waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
+    which = "" if plateau.direction is None else f" of {plateau.direction}s"
+    device = case.device
+    if device is not None and plateau.direction is not None:
+        device = device.only(plateau.direction)
+    size_kib = None if device is None else device.size_kib
+    if plateau.resource == "iops" and size_kib is not None:
+        level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
+    met = "on average, in bursts that meet its limit, which is higher," if in_bursts else "and no more,"
+    text = f"the volume gives {level}{which} {met} with {plateau.in_flight:.0f} operations in flight{waited}"
+    yield row(plateau.resource, plateau.level, plateau.unit, text)
+    for check in plateau.checks:
+        if check.holds:
+            yield row(check.name, check.value, "1", check.text)
+
+
+def _writes_are_slow(case: Case) -> bool:
+    waited = None if case.device is None else median(case.device.w_await_ms)
+    return waited is not None and waited >= limit.SYNC_SLOW_MS
+
+
+def _queue_share(case: Case, plateau: Plateau) -> float | None:
+    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue.
+
+    Commits without an instrument wait for writes: where writes are limited, they are in it.
+    """
+    share = case.storage_share
+    if plateau.direction != "read" and case.budget is not None and _writes_are_slow(case):
+        share = min(1.0, case.budget.storage_share + hidden_write_share(case))
+    if share is None:
+        return None
+    share *= case.time_share(plateau.window_s)
+    if plateau.await_ms is None or not plateau.base_await_ms:
+        return share
+    return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)

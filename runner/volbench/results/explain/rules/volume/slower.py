@@ -1,0 +1,386 @@
+"""A volume that got slower by itself: from some time on each operation takes longer, and it does no more work.
+
+By Little's law N = X * W at the device. A longer time W with more operations X is a heavier load; with as many or
+fewer, the volume serves each of them more slowly, whatever the number N in a closed loop becomes then. An exhausted
+burst and a limit that begins look alike at first: what tells them apart is a meter's regularity, and what a longer
+queue brings afterwards, nothing at a limit and as much more where latency alone rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.cliffs import cliffs
+from volbench.results.explain.evidence.device import Device
+from volbench.results.explain.evidence.episodes import RISE_MIN, Change, find_change
+from volbench.results.explain.evidence.plateau_checks import dispersion, elasticity
+from volbench.results.explain.rules.shared_evidence import context, effect_rows, loss_rows, volume_share_max
+from volbench.results.explain.rules.stretch import change_intervals, fallen
+from volbench.results.explain.wording import clock, number, row
+from volbench.results.stats.grid import Floats, Mask, mean, median
+
+SAMPLES_MIN = 5
+WORK_RISE_MAX = 1.1
+"""Rise of operations or bytes while they take longer, up to which the load is no heavier."""
+SIZE_RISE_MAX = 1.3
+FAST_MAX = 0.2
+"""Share of a change's intervals that are nearer to the waiting time before than to the one since."""
+QUEUE_FALL_MAX = 0.8
+"""Of the operations in flight before: with fewer the device is not what got slower."""
+CPU_RISE_MAX = 0.15
+"""Rise of the CPUs' use to saturation while operations take longer: then they may be what is slow."""
+
+CAUSES = (
+    CauseInfo(
+        name="storage.degraded",
+        group="the volume is slow",
+        title="The volume became slower",
+        panels=("await", "iops"),
+        explains_fall=True,
+        is_change=True,
+        moment="the volume becomes slower",
+        meaning="The volume itself became slower; the load did not become heavier.",
+        signs=(
+            "From one moment on, each operation takes at least 5 times as long, without a longer queue and"
+            " without a limit that is reached. Or the volume is busy and slow (50 ms and more) at a rate that is"
+            " below every known limit (75 IOPS and 8 MiB/s). A volume explains at most the share of statement"
+            " time in which one of its operations was in flight: where that is under 15 %, neither this nor a"
+            " limit is named. On saturated CPUs, a rise no greater than the increase in a task's wait for a CPU"
+            " is not the volume's: operations are completed by tasks and interrupts of this host."
+        ),
+        advice=(
+            "Look at the storage's own history: volume status, credit balance, provider events, snapshots,"
+            " neighbours. More provisioned IOPS do not help."
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slowdown:
+    """A stretch in which operations take longer than in the rest of the step. `during` has shape (buckets,)."""
+
+    change: Change
+    during: Mask
+    before_ms: float
+    during_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long."""
+        return self.during_ms / self.before_ms
+
+
+def slower_findings(case: Case) -> Iterator[Cause]:
+    """One finding for the largest rise of the waiting time that no limit and no heavier load explains."""
+    device = case.device
+    if device is None or device.await_ms is None or device.in_flight is None:
+        return
+    for slowdown in sorted(slowdowns(case, device), key=lambda candidate: -candidate.ratio):
+        finding = _finding(case, device, slowdown)
+        if finding is not None:
+            yield from (
+                finding,
+                *((_perhaps_limited(case, device, slowdown, finding),) if finding.one_of_two else ()),
+            )
+            return
+
+
+def slowdowns(case: Case, device: Device) -> list[Slowdown]:
+    """All rises of the waiting time of operations, of reads and of writes that are beyond chance."""
+    changes: list[tuple[Change, Mask, Floats]] = []
+    for column in (device.await_ms, device.r_await_ms, device.w_await_ms):
+        if column is None:
+            continue
+        waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
+        if np.isnan(waits).all():
+            continue
+        abrupt = _abrupt(case, waits)
+        change = None if abrupt else find_change(case.grid, waits)
+        changes += [
+            (candidate, change_intervals(case, candidate, waits), waits)
+            for candidate in (*abrupt, *(() if change is None else (change,)))
+        ]
+    candidates = [candidate for candidate in changes if candidate[1].sum() >= SAMPLES_MIN]
+    bounded = [candidate for candidate in candidates if not _ended(candidate[2], candidate[1])]
+    slow = []
+    for change, during, waits in bounded or _while_fallen(case, device):
+        before_ms, during_ms = median(waits[~during]), median(waits[during])
+        if before_ms and during_ms and during_ms >= RISE_MIN * before_ms:
+            slow.append(Slowdown(change=change, during=during, before_ms=before_ms, during_ms=during_ms))
+    return slow
+
+
+def _abrupt(case: Case, waits: Floats) -> list[Change]:
+    """Rises at one time: a step, or an episode where it falls as abruptly later."""
+    edges = cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE)
+    falls = sorted(edge.at_s for edge in edges if edge.ratio < 1)
+    changes = []
+    for rise in (edge for edge in edges if edge.ratio > 1):
+        end_s = next((at_s for at_s in falls if at_s > rise.at_s), None)
+        changes.append(
+            Change(shape="step", t0_s=rise.at_s, t1_s=rise.at_s)
+            if end_s is None
+            else Change(shape="episode", t0_s=rise.at_s, t1_s=end_s)
+        )
+    return changes
+
+
+def _while_fallen(case: Case, device: Device) -> list[tuple[Change, Mask, Floats]]:
+    """The intervals in which the load had collapsed: their bounds are clearer than those of the waiting time."""
+    during = fallen(case)
+    if during is None:
+        return []
+    inside = np.flatnonzero(during)
+    begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+    change = Change(shape="episode", t0_s=begin_s, t1_s=end_s)
+    columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
+    return [(change, during, waits) for waits in columns if waits is not None]
+
+
+def _ended(waits: Floats, during: Mask) -> bool:
+    """Whether a good part of a change's intervals is as fast as before: then its bounds are not the change's."""
+    before, now = median(waits[~during]), median(waits[during])
+    if not before or not now:
+        return False
+    fast = waits[during & np.isfinite(waits)] < np.sqrt(before * now)
+    return float(np.mean(fast)) > FAST_MAX
+
+
+def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
+    during = slowdown.during
+    if _heavier(device, during) or _cpus_filled(case, during) or _queue_fell(device, during):
+        return None
+    if _waits_for_cpus(case, device, slowdown):
+        return None
+    spreads = [_spread(rates, during, case.grid.width_s) for rates in (device.reads, device.writes)]
+    finite = [spread for spread in spreads if spread is not None]
+    if any(spread <= limit.REGULARITY_CAPPED for spread in finite):
+        return None
+    slope = _slope(device, during)
+    silent = _silent(case, during)
+    unmetered = _unmetered(device, during, case.grid.width_s)
+    free = _free(slope)
+    if free is False and (silent or unmetered):
+        free = None  # a queue that hardly varies has no slope to speak of
+    if free is False or silent is False:
+        return None
+    share, share_max = _share(case, slowdown)
+    effects = [*effect_rows(case, during)]
+    if share_max < limit.SHARE_MIN or (effects and not any(candidate.is_worse for candidate in effects)):
+        return None
+    alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
+    decided = bool(free or silent or unmetered)
+    even = any(spread <= limit.EVENNESS_CAPPED for spread in finite)
+    rates = median(device.iops[~during]) or 0.0, median(device.iops[during]) or 0.0
+    queues = (
+        median(np.asarray(device.in_flight)[~during]) or 0.0,
+        median(np.asarray(device.in_flight)[during]) or 0.0,
+    )
+    rate_text = (
+        f"it does {number(rates[1])} operations a second, and did {number(rates[0])} before:"
+        f" {'no limit is reached' if decided else 'whether a limit began is not known'}"
+    )
+    time_share = case.time_share_of(during)
+    return Cause(
+        cause="storage.degraded",
+        decided_by="before and after",
+        window_s=_window_s(case, during),
+        share=None if share is None else share * time_share,
+        checks=(
+            True,
+            free,
+            silent,
+            unmetered,
+            alike or None,
+            any(candidate.is_worse for candidate in effects) or None,
+        ),
+        one_of_two=not decided or (even and not silent),
+        evidence=(
+            row("await_ms", slowdown.during_ms, "ms", _text(case, slowdown, queues)),
+            row("iops", rates[1], "1/s", rate_text),
+            *(candidate.evidence for candidate in effects if candidate.is_worse),
+            *loss_rows(effects),
+            *(() if decided else (row("decide", None, "1", _DECIDE),)),
+            *context(case),
+        ),
+        advice=f"The volume itself got slower at {clock(slowdown.change.t0_s, case.clock_zero_s)}, not this load"
+        " heavier: look at the storage's own history and at its other users.",
+    )
+
+
+def _perhaps_limited(case: Case, device: Device, slowdown: Slowdown, finding: Cause) -> Cause:
+    """The other of two causes that look alike: a limit that began."""
+    level = median(device.served[slowdown.during]) or 0.0
+    when = clock(slowdown.change.t0_s, case.clock_zero_s)
+    text = f"from {when} on it gives {number(level)} operations a second: a limit that began would look alike"
+    return replace(
+        finding,
+        cause="storage.iops_limit",
+        checks=(True, None),
+        evidence=(row("iops", level, "1/s", text), *finding.evidence),
+        advice="Look for a limit that began then (provisioned IOPS or bytes, a host's or a hypervisor's throttle).",
+    )
+
+
+_DECIDE = (
+    "this decides: the volume's own counters of its limits (CloudWatch VolumeIOPSExceededCheck, nvme log of the"
+    " volume), or the same step with half the threads; a limit keeps its rate, a slow volume halves it"
+)
+
+
+def _text(case: Case, slowdown: Slowdown, queues: tuple[float, float]) -> str:
+    change, (before, now) = slowdown.change, (number(slowdown.before_ms), number(slowdown.during_ms))
+    start, end = (clock(t_s, case.clock_zero_s) for t_s in (change.t0_s, change.t1_s))
+    when = {
+        "step": f"from {start} on",
+        "ramp": f"after a rise from {start} to {end}",
+        "episode": f"from {start} to {end}",
+        "periodic": f"from {start} on, each {number(change.period_s or 0.0)} s again,",
+    }[change.shape]
+    return (
+        f"{when} an operation takes {now} ms, else {before} ms ({number(slowdown.ratio)} times as long), with"
+        f" {number(queues[1])} in flight, else {number(queues[0])}"
+    )
+
+
+def _window_s(case: Case, during: Mask) -> tuple[float, float]:
+    first, last = (int(index) for index in np.flatnonzero(during)[[0, -1]])
+    return float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
+
+
+def _heavier(device: Device, during: Mask) -> bool:
+    """Whether the volume does more than before: more operations of a direction, more bytes, or larger ones."""
+    for values in (device.iops, device.reads, device.writes, device.mib_per_s):
+        before, now = (None, None) if values is None else (median(values[~during]), median(values[during]))
+        least = 0.0 if values is device.mib_per_s else 1.0
+        if before is not None and now is not None and now > WORK_RISE_MAX * max(before, least):
+            return True
+    if device.mib_per_s is None:
+        return False
+    sizes = [
+        float(np.nansum(device.mib_per_s[mask])) / max(float(np.nansum(device.iops[mask])), 1e-9)
+        for mask in (~during, during)
+    ]
+    return sizes[0] > 0 and sizes[1] > SIZE_RISE_MAX * sizes[0]
+
+
+def _queue_fell(device: Device, during: Mask) -> bool:
+    """Whether clearly fewer operations are in flight at the device than before.
+
+    In a closed network a station that gets slower has more of the clients, whatever the others do (mean value
+    analysis), and at a constant rate X the number X * W rises with W. Fewer mean that the time is spent elsewhere.
+    """
+    before, now = (mean(np.asarray(device.in_flight)[mask]) or 0.0 for mask in (~during, during))
+    return now < QUEUE_FALL_MAX * before
+
+
+def _cpus_filled(case: Case, during: Mask) -> bool:
+    """Whether the CPUs became saturated meanwhile: completions that wait for a CPU look like slow operations."""
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    if user is None or system is None:
+        return False
+    before, now = median((user + system)[~during]), median((user + system)[during])
+    return before is not None and now is not None and now >= limit.CPU_BUSY_MIN and now - before > CPU_RISE_MAX
+
+
+def _waits_for_cpus(case: Case, device: Device, slowdown: Slowdown) -> bool:
+    """Whether the longer time of an operation is no more than a wait for a CPU became longer meanwhile.
+
+    An operation is completed by a task or an interrupt of this host, and some devices are one (loop, NFS, FUSE): on
+    CPUs that are saturated it waits for one as any task does. The cell's tasks wait D seconds a second (schedstat).
+    Each operation wakes one of them at least, so that one wake-up waits D / X on average at X operations/s.
+    """
+    account, busy = case.cpu_account, case.cpu_s_per_s
+    if account is None or account.delay is None or busy is None:
+        return False
+    waits = []
+    for intervals in (~slowdown.during, slowdown.during):
+        delay, rate = mean(account.delay[intervals]), mean(device.iops[intervals])
+        if delay is None or not rate:
+            return False
+        waits.append(1000 * delay / rate)
+    saturated = (median(busy[slowdown.during]) or 0.0) >= limit.CPU_BUSY_MIN * account.cpus
+    return saturated and waits[1] - waits[0] >= slowdown.during_ms - slowdown.before_ms
+
+
+def _spread(rates: Floats | None, during: Mask, width_s: float) -> float | None:
+    """How regularly the operations of one direction come; a control group limits each by itself."""
+    return None if rates is None else dispersion(rates[during] * width_s)
+
+
+def _slope(device: Device, during: Mask) -> float | None:
+    """How the rate follows the queue, of the direction that waits most: a free one would hide the other's limit."""
+    views = [view for view in (device.only("read"), device.only("write")) if view is not None]
+    view = max(views or [device], key=lambda candidate: mean(np.asarray(candidate.in_flight)[during]) or 0.0)
+    return elasticity(view.iops[during], np.asarray(view.in_flight)[during])
+
+
+def _unmetered(device: Device, during: Mask, width_s: float) -> bool | None:
+    """Whether reads and writes each come too irregularly for a meter; None where that is not known of both.
+
+    A sum of metered reads and free writes is irregular, too: it tells nothing.
+    """
+    total = mean(device.iops[during]) or 0.0
+    for rates in (device.reads, device.writes):
+        if rates is None:
+            return None
+        if (mean(rates[during]) or 0.0) < limit.DIRECTION_SHARE_MIN * total:
+            continue
+        spread = _spread(rates, during, width_s)
+        if spread is None or spread < limit.IRREGULAR_MIN:
+            return None
+    return True
+
+
+def _share(case: Case, slowdown: Slowdown) -> tuple[float | None, float]:
+    """Of the statement time in the slow intervals, what the volume takes more than before: known, and at most.
+
+    The server's file waits hold what a thread then waits for a CPU, too: they are no more than `volume_share_max`.
+    """
+    later = replace(case, grid=case.grid.where(slowdown.during))
+    added = 1 - 1 / slowdown.ratio
+    most = volume_share_max(later)
+    known = [share for share in (later.storage_share, most) if share is not None]
+    at_most = added * min(known, default=1.0)
+    return None if later.storage_share is None else at_most, at_most
+
+
+def _free(slope: float | None) -> bool | None:
+    """Whether a longer queue brings as much more; None between that and a limit, too."""
+    if slope is None or limit.ELASTICITY_CAPPED < slope < limit.ELASTICITY_FREE:
+        return None
+    return slope >= limit.ELASTICITY_FREE
+
+
+def _silent(case: Case, during: Mask) -> bool | None:
+    """Whether the volume's counters say that no limit was exceeded meanwhile; None: it does not count."""
+    counted = case.exceeded
+    columns = (
+        counted.volume_iops,
+        counted.volume_throughput,
+        counted.instance_iops,
+        counted.instance_throughput,
+    )
+    shares = [mean(column[during]) for column in columns if column is not None]
+    finite = [share for share in shares if share is not None]
+    if not finite or limit.EXCEEDED_SILENT < max(finite) < limit.EXCEEDED_MIN:
+        return None
+    return max(finite) <= limit.EXCEEDED_SILENT
+
+
+def _both_rose(reads: Floats | None, writes: Floats | None, during: Mask) -> bool | None:
+    """Whether reads and writes both take longer; None when only one kind is known."""
+    ratios = []
+    for waits in (reads, writes):
+        before, now = (None, None) if waits is None else (median(waits[~during]), median(waits[during]))
+        if before and now is not None:
+            ratios.append(now / before)
+    return None if len(ratios) < 2 else min(ratios) >= RISE_MIN

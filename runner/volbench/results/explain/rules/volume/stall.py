@@ -1,0 +1,87 @@
+"""The rule that names a volume that stood still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.stalls import Stall, stalled_together
+from volbench.results.explain.rules.shared_evidence import context
+from volbench.results.explain.wording import clock, number, row
+
+STALLS_SHOWN = 5
+CAUSES = (
+    CauseInfo(
+        name="storage.stall",
+        group="the volume is slow",
+        title="The volume stalled",
+        panels=("await", "queue", "throughput"),
+        is_change=True,
+        moment="the volume stalls",
+        meaning="The volume completed nothing for a while.",
+        signs=(
+            "Intervals in which no operation completes while some are in flight, and no transaction finishes."
+            " Such an interval has no latency: it is not zero."
+        ),
+        advice=(
+            "Look for what the storage did at those times: failover, snapshot, resize, a lost path. Host logs"
+            " and provider events have the times."
+        ),
+    ),
+)
+
+
+def stall_findings(case: Case) -> Iterator[Cause]:
+    """One finding for all times at which the volume completed nothing and no transaction finished."""
+    storage = case.storage_stalls
+    if not storage:
+        return
+    has_client = case.grid.column("client", "tps") is not None
+    together = stalled_together(case.client_stalls, storage, case.grid.width_s) if has_client else storage
+    if not together:
+        return
+    total, longest = (
+        sum(finding.length_s for finding in together),
+        max(together, key=lambda finding: finding.length_s),
+    )
+    if not has_client and longest.length_s < limit.STALL_UNSEEN_S_MIN:
+        return
+    who = (
+        "no transaction finished and the volume completed nothing" if has_client else "the volume completed nothing"
+    )
+    checks = [True, has_client or None, longest.length_s >= 2 * case.grid.width_s]
+    yield Cause(
+        cause="storage.stall",
+        decided_by="before and after",
+        window_s=(together[0].t0_s, together[-1].t1_s),
+        share=total / case.length_s,
+        checks=tuple(checks),
+        evidence=(
+            row(
+                "stalled_s",
+                total,
+                "s",
+                f"{who} for {number(total)} s{_in_all(together)}: {_times(case, together)}",
+            ),
+            *context(case),
+        ),
+        advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
+        " events at these times.",
+    )
+
+
+def _in_all(together: Sequence[Stall]) -> str:
+    return f" in all, {len(together)} times" if len(together) > 1 else ""
+
+
+def _times(case: Case, together: Sequence[Stall]) -> str:
+    """The longest ones, in order of time."""
+    longest = sorted(together, key=lambda finding: -finding.length_s)[:STALLS_SHOWN]
+    listed_stalls = sorted(longest, key=lambda finding: finding.t0_s)
+    listed = ", ".join(
+        f"{number(finding.length_s)} s from {clock(finding.t0_s, case.clock_zero_s)}" for finding in listed_stalls
+    )
+    return listed if len(listed_stalls) == len(together) else f"the longest {listed}"

@@ -1,0 +1,233 @@
+"""A run's directory explained: each step of each cell by itself, then the repeats of a volume together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+
+import numpy as np
+
+from volbench.core.records.cell import CellResult, StepResult
+from volbench.core.records.report import FindingRow
+from volbench.core.records.steps import step_kind
+from volbench.errors import RunUnreadable
+from volbench.results.compare.step_validity import Reasons, invalid_reasons
+from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.per_transaction import PerTransaction, per_transaction
+from volbench.results.explain.accounts.pool import Pool, pool_of
+from volbench.results.explain.accounts.queries import QueryCost, query_costs
+from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
+from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
+from volbench.results.explain.findings import Explanation, common_notes, explain_case, finding_rows
+from volbench.results.explain.wording import row
+from volbench.results.stats.grid import Grid, align
+from volbench.results.store.loaded_run import LoadedRun
+from volbench.results.store.series import SeriesKey
+
+_IN_PARTS = ("phases", "points")
+REASONS_MAX = 2
+LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepView:
+    """What one step of one cell showed, without its series."""
+
+    explanation: Explanation
+    per_transaction: PerTransaction
+    queries: tuple[QueryCost, ...]
+    demand: Demand | Unpredictable
+    length_s: float
+    threads: int | None = None
+    correlations: CellCorrelations = field(default_factory=dict)
+    interval_s: float = 1.0
+    time_budget: TimeBudget | None = None
+    pool: Pool | None = None
+    invalid_reasons: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers may stand beside those of other cells."""
+        return not self.invalid_reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunExplanation:
+    """Findings of a run; `notes` says by volume and step what is missing, `views` by cell what it showed."""
+
+    findings: tuple[FindingRow, ...]
+    notes: dict[tuple[str, str], tuple[str, ...]]
+    views: dict[tuple[str, str], dict[str, StepView]]
+    unreadable: tuple[str, ...] = ()
+
+
+def explain_run(loaded: LoadedRun) -> RunExplanation:
+    """All findings of a run so far. Cells without samples are passed over, damaged ones are named.
+
+    Findings are of valid cells. Where a step has none, they are of its invalid cells, and each says so: what made
+    them invalid may be the cause that is looked for.
+    """
+    run, results = loaded.run, loaded.results
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    reasons = invalid_reasons(run, results)
+    views: dict[tuple[str, str], dict[str, StepView]] = {}
+    unreadable = []
+    for result in results:
+        try:
+            for case in cases_of(loaded, result):
+                step_views = views.setdefault((volume_of[result.cell_id], case.name), {})
+                invalid = _why_invalid(result, case.name, reasons[result.cell_id])
+                step_views[result.cell_id] = _view(case, invalid_reasons=invalid)
+        except RunUnreadable as error:
+            unreadable.append(f"{error.where}: {error.what}")
+    return RunExplanation(
+        findings=tuple(row for (volume, step), cells in views.items() for row in _findings(volume, step, cells)),
+        notes={key: _notes(cells) for key, cells in views.items()},
+        views=views,
+        unreadable=tuple(unreadable),
+    )
+
+
+def valid_views(cells: Mapping[str, StepView]) -> dict[str, StepView]:
+    """Those of valid cells."""
+    return {cell: view for cell, view in cells.items() if view.valid}
+
+
+def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> Reasons:
+    """Why a case is invalid: as its own step is, or as any of the parts that are explained together."""
+    reasons_found = [
+        reason
+        for step, invalid in zip(result.steps, reasons, strict=True)
+        if step.step == name or (step.step.startswith(f"{name}/") and step_kind(step.kind).explained in _IN_PARTS)
+        for reason in invalid
+    ]
+    return tuple(dict.fromkeys(reasons_found))
+
+
+def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[FindingRow, ...]:
+    """Findings of the valid cells; of all where none is valid."""
+    valid = valid_views(cells)
+    explained = {cell: view.explanation for cell, view in (valid or cells).items()}
+    rows = finding_rows(volume, step, explained, left_out=len(cells) - len(explained))
+    if valid:
+        return rows
+    invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
+    return tuple(
+        entry.model_copy(update={"valid": False, "evidence": (*entry.evidence, invalid)}) for entry in rows
+    )
+
+
+def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
+    valid = valid_views(cells)
+    notes = common_notes([view.explanation for view in (valid or cells).values()])
+    invalid = len(cells) - len(valid)
+    if not invalid:
+        return notes
+    used = "left out" if valid else "so causes are of invalid cells, and costs are not given"
+    return (*notes, f"{invalid} of {len(cells)} cells invalid, {used}: {_first_reasons(cells)}")
+
+
+def _first_reasons(cells: Mapping[str, StepView]) -> str:
+    reasons = list(dict.fromkeys(reason for view in cells.values() for reason in view.invalid_reasons))
+    return "; ".join(reasons[:REASONS_MAX]) + ("; ..." if len(reasons) > REASONS_MAX else "")
+
+
+def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
+    return StepView(
+        explanation=explain_case(case),
+        per_transaction=per_transaction(case),
+        queries=() if not step_kind(case.kind).has_statements else query_costs(case.grid),
+        demand=demand_of(case),
+        length_s=case.length_s,
+        threads=case.threads,
+        correlations={} if invalid_reasons else cell_correlations(case.grid, LATENCY),
+        interval_s=case.grid.width_s,
+        time_budget=time_budget(case),
+        pool=pool_of(case.grid),
+        invalid_reasons=invalid_reasons,
+    )
+
+
+def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
+    """Each step of a cell that can be explained; what ran beside a load (`load/...`) is told with it.
+
+    Raises RunUnreadable for a damaged table.
+    """
+    if not loaded.has_series(result.cell_id):
+        return
+    whole: Grid | None = None
+    for step in result.steps:
+        if step_kind(step.kind).explained != "whole" or "/" in step.step:
+            continue
+        if whole is None:
+            whole = align(loaded.series(result.cell_id))
+        yield _case(result, step, whole)
+    for name, steps in _grouped(result.steps).items():
+        if whole is None:
+            whole = align(loaded.series(result.cell_id))
+        yield _case_of_several(result, name, steps, whole)
+
+
+def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
+    """Parts of steps that are explained together, by the name that their findings have."""
+    groups: dict[str, list[StepResult]] = {}
+    for step in steps:
+        name, _, phase = step.step.partition("/")
+        explained = step_kind(step.kind).explained
+        if phase and explained in _IN_PARTS:
+            groups.setdefault(name if explained == "phases" else step.step, []).append(step)
+    return groups
+
+
+def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult], whole: Grid) -> Case:
+    middle = whole.t_s - whole.width_s / 2
+    inside = np.zeros(len(whole), dtype=np.bool_)
+    for step in steps:
+        inside |= (middle > step.window_s[0]) & (middle <= step.window_s[1])
+    streams = [count for step in steps if (count := step_kind(step.kind).streams(step.parameters)) is not None]
+    return Case(
+        name=name,
+        grid=whole.where(inside),
+        whole=whole,
+        kind=steps[0].kind,
+        disk=result.volume_facts.disk,
+        read_ahead_kib=result.volume_facts.read_ahead_kib,
+        mount_options=tuple(result.volume_facts.mount_options),
+        threads=round(mean(streams)) if streams else None,  # points are equally long
+        cpus=result.host.cpus,
+        variables=result.server.variables if result.server is not None else {},
+    )
+
+
+def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
+    rate = step.parameters.get("rate")
+    ratio, usable = (step.details.get(name) for name in ("client_cpu_ratio", "client_cpus_usable"))
+    return Case(
+        name=step.step,
+        grid=whole.within(*step.window_s),
+        whole=whole,
+        kind=step.kind,
+        disk=result.volume_facts.disk,
+        read_ahead_kib=result.volume_facts.read_ahead_kib,
+        mount_options=tuple(result.volume_facts.mount_options),
+        threads=step_kind(step.kind).streams(step.parameters),
+        rate=float(rate) if isinstance(rate, int | float) else None,
+        cpus=result.host.cpus,
+        variables=result.server.variables if result.server is not None else {},
+        client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
+        client_cpus=(
+            float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None
+        ),
+        beside=tuple(
+            Beside(
+                name=str(second_step.parameters.get("tool", second_step.kind)),
+                t0_s=second_step.window_s[0],
+                t1_s=second_step.window_s[1],
+            )
+            for second_step in result.steps
+            if second_step.step.startswith(f"{step.step}/")
+            and second_step.kind != step.kind  # the load's own phases
+        ),
+    )

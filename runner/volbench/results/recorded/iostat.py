@@ -1,0 +1,220 @@
+"""iostat -x: extended statistics of devices, with or without time stamps, old and new columns, text or JSON.
+
+A report is one table, or with --pretty one for reads, for writes and so on; with -s only totals are known.
+The first report is about the time since the machine booted, and is left out.
+Source: iostat(1) and iostat.c of sysstat 10 and 12.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from volbench.core.base.parse import parse_json
+from volbench.results.recorded.parsed import DayClock, Recorded, Table, scaled, time_of_day
+
+_COLUMNS = {
+    "r/s": ("reads_per_s", 1.0),
+    "w/s": ("writes_per_s", 1.0),
+    "tps": ("operations_per_s", 1.0),
+    "rkB/s": ("read_mib_per_s", 1 / 1024),
+    "wkB/s": ("write_mib_per_s", 1 / 1024),
+    "kB/s": ("mib_per_s", 1 / 1024),
+    "rMB/s": ("read_mib_per_s", 1.0),
+    "wMB/s": ("write_mib_per_s", 1.0),
+    "MB/s": ("mib_per_s", 1.0),
+    "rsec/s": ("read_mib_per_s", 1 / 2048),
+    "wsec/s": ("write_mib_per_s", 1 / 2048),
+    "r_await": ("r_await_ms", 1.0),
+    "w_await": ("w_await_ms", 1.0),
+    "f/s": ("flushes_per_s", 1.0),
+    "f_await": ("f_await_ms", 1.0),
+    "await": ("await_ms", 1.0),
+    "avgqu-sz": ("aqu_sz", 1.0),
+    "aqu-sz": ("aqu_sz", 1.0),
+    "%util": ("util_ratio", 0.01),
+}
+_WAITS = {"r_await": "r/s", "w_await": "w/s", "f_await": "f/s", "await": "tps"}
+_EXTENDED = (
+    {"r/s", "w/s"},
+    {"r/s", "r_await"},
+    {"w/s", "w_await"},
+    {"d/s", "d_await"},
+    {"aqu-sz", "%util"},
+    {"tps", "await"},
+)
+"""Columns that only a table of -x has; each of its forms has all of one of these."""
+_CPU = ("user_ratio", "nice_ratio", "system_ratio", "iowait_ratio", "steal_ratio", "idle_ratio")
+_DATE = re.compile(r"^\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?[ T]\s*(?P<time>.*)$")
+_PSEUDO = re.compile(r"^(loop|ram|zram|sr|fd)\d+$")
+_CPU_HEADING = "avg-cpu:"
+_JSON = re.compile(r'^\s*\{\s*"sysstat"\s*:')
+
+
+def looks_like_iostat(text: str) -> bool:
+    """Whether a file has a heading of iostat -x, or is its JSON."""
+    if _JSON.match(text):
+        return '"disk_device"' in text[:20_000]
+    return any(_is_heading(line.split()) for line in text.splitlines()[:400])
+
+
+def parse_iostat(text: str, *, interval_s: float = 1.0) -> Recorded:
+    """Series of what iostat -x printed.
+
+    Args:
+        text: what iostat printed.
+        interval_s: of its reports; used when they have no time stamps.
+
+    Raises ValueError for JSON that is cut off, and for a clock that cannot be read.
+    """
+    reports = _Reports(interval_s)
+    if _JSON.match(text):
+        _read_json(text, reports)
+    else:
+        _read_text(text, reports)
+    return reports.recorded()
+
+
+class _Reports:
+    """Collects values report by report; the first report is left out."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._table, self._clock = Table(), DayClock()
+        self._interval_s = interval_s
+        self._stamp_s: float | None = None
+        self._number = -1
+        self._pseudo: list[tuple[float, Mapping[str, str]]] = []
+        self._has_disks = False
+
+    def begin(self) -> None:
+        """The next report begins."""
+        self._number += 1
+
+    def stamp(self, of_day_s: float) -> None:
+        """The time of day of the report."""
+        self._stamp_s = self._clock.at(of_day_s)
+
+    def cpu(self, values: Mapping[str, float | None]) -> None:
+        """The processors of the report, by metric."""
+        if self._number >= 1:
+            for metric, value in values.items():
+                self._table.add(self._t_s, "cpu", metric, "", value)
+
+    def device(self, cells: Mapping[str, str]) -> None:
+        """One row of a device, by heading."""
+        if self._number < 1:
+            return
+        if _PSEUDO.match(cells["Device"]):
+            self._pseudo.append((self._t_s, cells))
+        else:
+            self._has_disks = True
+            self._add(self._t_s, cells)
+
+    def recorded(self) -> Recorded:
+        """All of it. Loop devices and the like count where there is no other device: they lie on one."""
+        for t_s, cells in () if self._has_disks else self._pseudo:
+            self._add(t_s, cells)
+        clocked = self._stamp_s is not None
+        notes = (
+            () if clocked else (f"iostat has no time stamps: reports are taken as {self._interval_s:g} s apart",)
+        )
+        return Recorded(series=self._table.series(), clocked=clocked, notes=notes)
+
+    @property
+    def _t_s(self) -> float:
+        return self._stamp_s if self._stamp_s is not None else self._number * self._interval_s
+
+    def _add(self, t_s: float, cells: Mapping[str, str]) -> None:
+        """A waiting time without an operation is printed as 0 and not known."""
+        for name, (metric, scale) in _COLUMNS.items():
+            value = scaled(cells[name], scale) if name in cells else None
+            rate = _WAITS.get(name)
+            if rate is not None and rate in cells and not (scaled(cells[rate], 1.0) or 0) > 0:
+                value = None
+            self._table.add(t_s, "diskstats", metric, cells["Device"], value)
+
+
+def _read_text(text: str, reports: _Reports) -> None:
+    """A report begins with its time, else with the processors, else with a heading that it has already."""
+    columns: list[str] = []
+    headings: set[tuple[str, ...]] = set()
+    begun = cpu_next = False
+    for line in text.splitlines():
+        cells = line.split()
+        of_day_s = _stamp(line)
+        is_heading = _is_heading(cells)
+        if of_day_s is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
+            reports.begin()
+            headings, columns, begun = set(), [], True
+        if of_day_s is not None:
+            reports.stamp(of_day_s)
+        elif line.startswith(_CPU_HEADING):
+            cpu_next = True
+        elif cpu_next:
+            cpu_next = False
+            reports.cpu(dict(zip(_CPU, (scaled(cell, 0.01) for cell in cells), strict=False)))
+        elif is_heading:
+            columns = [cell.rstrip(":") for cell in cells]
+            if not begun or tuple(columns) in headings:
+                reports.begin()
+                headings, begun = set(), True
+            headings.add(tuple(columns))
+        elif not cells or cells[0].rstrip(":") == "Device" or cells[-1] == "Device":
+            columns = []
+        elif columns and len(cells) == len(columns) and not _is_group(line, columns):
+            reports.device(dict(zip(columns, cells, strict=True)))
+
+
+def _read_json(text: str, reports: _Reports) -> None:
+    try:
+        output: Any = parse_json(text)
+        statistics = [report for host in output["sysstat"]["hosts"] for report in host["statistics"]]
+        for report in statistics:
+            reports.begin()
+            if "timestamp" in report:
+                of_day_s = _stamp(str(report["timestamp"]))
+                if of_day_s is None:
+                    raise ValueError(f"the time {report['timestamp']!r} cannot be read")
+                reports.stamp(of_day_s)
+            cpu = report.get("avg-cpu", {})
+            reports.cpu({f"{name}_ratio": scaled(str(value), 0.01) for name, value in cpu.items()})
+            for disk in report.get("disk", ()):
+                cells = {name: str(value) for name, value in disk.items()}
+                reports.device({**cells, "Device": cells["disk_device"], "%util": cells.get("util", "")})
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"its JSON is cut off or not iostat's ({error}): iostat closes it when it ends by itself or by Ctrl-C"
+        ) from error
+
+
+def _is_heading(cells: list[str]) -> bool:
+    """Whether a line is a heading of -x, one of several with --pretty."""
+    names = {cell.rstrip(":") for cell in cells}
+    return "Device" in names and any(some <= names for some in _EXTENDED)
+
+
+def _is_group(line: str, columns: list[str]) -> bool:
+    """Return whether a row is the sum of a group of -g: its name is indented by one space more than a device's."""
+    return line.startswith(" ") if columns[0] == "Device" else re.search(r"  \S+\s*$", line) is not None
+
+
+def _stamp(line: str) -> float | None:
+    """The time of day of a line that is a time stamp and nothing else.
+
+    Raises ValueError for a date and a time with words that are not known.
+    """
+    text = line.strip()
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        dated = _DATE.match(text)
+        clock = time_of_day(dated["time"]) if dated else None
+        if clock is not None and clock[1] and len(clock[1].split()) == 1:
+            raise ValueError(
+                f"its times have a word that is not known, {clock[1]!r}: print it again with LC_ALL=C"
+            ) from None
+        return clock[0] if clock is not None and not clock[1] else None
+    return moment.hour * 3600.0 + moment.minute * 60 + moment.second

@@ -1,0 +1,214 @@
+"""What a parser makes of one file, and the small things that all of them need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.core.base.parse import NUMBER_MAX, parse_finite
+from volbench.results.stats.grid import interval_s
+from volbench.results.store.series import Series, SeriesKey
+
+DAY_S = 86_400.0
+_CLOCK = re.compile(
+    r"^(?:(?P<before>AM|PM|午前|午後|上午|下午)\s*)?"
+    r"(?P<h>\d{1,2})\D{1,3}?(?P<m>\d{2})\D{1,3}?(?P<s>\d{2})\D{0,3}?"
+    r"(?:\s+(?P<after>AM|PM|am|pm|πμ|μμ|π\.μ\.|μ\.μ\.|ص|م))?\s",
+)
+_AFTERNOON = ("PM", "pm", "午後", "下午", "μμ", "μ.μ.", "م")
+_PER_KIB = {"B": 1 / 1024, "k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
+"""sysstat's units with --human, of bytes: cprintf_unit of common.c."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Series of one file. `t_s` counts from midnight of its first day, or from its first line when it has no clock.
+
+    `clocked` says which of the two; `notes` what a reader must know. `midnight_epoch_s` is that midnight where the
+    file says its date and zone, in seconds since the epoch; None: times of day of a zone that is not known.
+    """
+
+    series: Mapping[SeriesKey, Series]
+    clocked: bool
+    notes: tuple[str, ...] = ()
+    midnight_epoch_s: float | None = None
+
+
+def recorded_of_epochs(series: Mapping[SeriesKey, Series], notes: tuple[str, ...] = ()) -> Recorded:
+    """Series whose times are seconds since the epoch, with times of day in UTC."""
+    first = min(float(samples.t_s[0]) for samples in series.values())
+    midnight_s = first - first % DAY_S
+    of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
+    return Recorded(series=of_day, clocked=True, notes=notes, midnight_epoch_s=midnight_s)
+
+
+class Table:
+    """Collects values of many series, then makes them ascending in time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[SeriesKey, dict[float, float]] = {}
+
+    def add(self, t_s: float, source: str, metric: str, entity: str, value: float | None) -> None:
+        """One value; None is not known and gives no row. A time that comes twice keeps its last value."""
+        if value is not None and abs(value) <= NUMBER_MAX:
+            key = SeriesKey(source=source, metric=metric, entity=entity)
+            self._rows.setdefault(key, {})[t_s] = float(value)
+
+    def series(self) -> dict[SeriesKey, Series]:
+        """All of them."""
+        series = {}
+        for key, rows in self._rows.items():
+            times = sorted(rows)
+            series[key] = Series(t_s=np.array(times), value=np.array([rows[t_s] for t_s in times]))
+        return series
+
+
+class DayClock:
+    """Times of day as seconds that never fall: a time before the last one is the next day's."""
+
+    def __init__(self) -> None:
+        self._day = 0
+        self._last = -1.0
+
+    def at(self, of_day_s: float) -> float:
+        """Seconds since midnight of the first day."""
+        if of_day_s < self._last - 1:
+            self._day += 1
+        self._last = of_day_s
+        return self._day * DAY_S + of_day_s
+
+
+def time_of_day(line: str) -> tuple[float, str] | None:
+    """Seconds of the day that a line begins with, and the rest of the line; None when it begins otherwise.
+
+    Takes 15:40:01, 15時40分01秒, 03:40:01 PM and the like: sysstat writes its times in the locale's form.
+    """
+    matched = _CLOCK.match(line + " ")
+    if matched is None:
+        return None
+    hour, minute, second = (int(matched[name]) for name in "hms")
+    half = matched["before"] or matched["after"]
+    if half is not None:
+        hour = hour % 12 + (12 if half in _AFTERNOON else 0)
+    if hour > 24 or minute > 59 or second > 60:
+        return None
+    return hour * 3600.0 + minute * 60 + second, line[matched.end() :].strip() if matched.end() <= len(line) else ""
+
+
+def number(text: str) -> float | None:
+    """A number with a point or a comma for decimals; None for anything else."""
+    try:
+        return parse_finite(text.replace(",", "."))
+    except ValueError:
+        return None
+
+
+def scaled(text: str, scale: float) -> float | None:
+    """A cell times a factor; None where it is no number.
+
+    A percent sign is dropped. A unit of bytes (--human: 5.0M) says itself what the number is, in MiB.
+    """
+    value = number(text.removesuffix("%"))
+    if value is not None:
+        return value * scale
+    with_unit = number(text[:-1]) if text[-1:] in _PER_KIB else None
+    return None if with_unit is None else with_unit * _PER_KIB[text[-1]] / 1024
+
+
+def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
+    """Series of several files, whatever their order; what two have at different times is joined by time.
+
+    Where two files count the same thing of one device (entity of a source) in times that overlap, one of them
+    counts alone: the intervals of two tools end at different moments, so that operations of one and bytes of the
+    other vary against each other where nothing does. It is the one that lasts clearly longer, else the one with
+    more metrics.
+    """
+    groups: dict[tuple[str, str], list[_FileSeries]] = {}
+    for recorded in files:
+        for candidate in _file_series(recorded):
+            groups.setdefault((candidate.source, candidate.entity), []).append(candidate)
+    parts: dict[SeriesKey, list[Series]] = {}
+    for candidates in groups.values():
+        for candidate in _without_rivals(candidates):
+            for metric, series in candidate.series.items():
+                key = SeriesKey(source=candidate.source, metric=metric, entity=candidate.entity)
+                parts.setdefault(key, []).append(series)
+    return {key: joined(of_key) for key, of_key in parts.items()}
+
+
+def joined(parts: Sequence[Series]) -> Series:
+    """One series of several, ascending in time; a time that comes twice keeps its last value."""
+    t_s = np.concatenate([part.t_s for part in parts])[::-1]
+    value = np.concatenate([part.value for part in parts])[::-1]
+    times, last = np.unique(t_s, return_index=True)
+    return Series(t_s=times, value=value[last])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FileSeries:
+    """What one file has of one entity of a source, by metric.
+
+    `of_file`: how many series the file has in all. `t0_s`, `t1_s`: the first and the last time. `width_s`: the
+    typical interval; 0 with one time.
+    """
+
+    source: str
+    entity: str
+    series: Mapping[str, Series]
+    of_file: int
+    t0_s: float
+    t1_s: float
+    width_s: float
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        """The more, the sooner it counts alone."""
+        return len(self.series), self.t1_s - self.t0_s, self.of_file
+
+    def is_rival(self, other: _FileSeries) -> bool:
+        """Whether both have a metric in times that overlap by more than where one file ends and the next begins."""
+        overlap_s = min(self.t1_s, other.t1_s) - max(self.t0_s, other.t0_s)
+        apart = overlap_s < 0 or (overlap_s <= _OVERLAP * min(self.width_s, other.width_s) and self.width_s > 0)
+        return not apart and not self.series.keys().isdisjoint(other.series)
+
+    def is_longer(self, other: _FileSeries) -> bool:
+        """Whether it lasts clearly longer."""
+        return self.t1_s - self.t0_s > _LONGER * (other.t1_s - other.t0_s)
+
+
+_OVERLAP = 2.0
+"""Intervals that files which follow each other may have in common."""
+_LONGER = 1.5
+
+
+def _file_series(recorded: Recorded) -> Iterator[_FileSeries]:
+    metrics: dict[tuple[str, str], dict[str, Series]] = {}
+    for key, series in recorded.series.items():
+        if len(series.t_s):
+            metrics.setdefault((key.source, key.entity), {})[key.metric] = series
+    for (source, entity), series_of in metrics.items():
+        times = np.unique(np.concatenate([series.t_s for series in series_of.values()]))
+        yield _FileSeries(
+            source=source,
+            entity=entity,
+            series=series_of,
+            of_file=len(recorded.series),
+            t0_s=float(times[0]),
+            t1_s=float(times[-1]),
+            width_s=interval_s(times) or 0.0,
+        )
+
+
+def _without_rivals(candidates: Sequence[_FileSeries]) -> Iterator[_FileSeries]:
+    """What files have of one entity, less the files whose place another one takes."""
+    used: list[_FileSeries] = []
+    for candidate in sorted(candidates, key=lambda candidate: candidate.rank, reverse=True):
+        rivals = [other for other in used if other.is_rival(candidate)]
+        if not rivals:
+            used.append(candidate)
+        elif all(candidate.is_longer(rival) for rival in rivals):
+            used = [*(other for other in used if other not in rivals), candidate]
+    return iter(used)

@@ -1,0 +1,202 @@
+"""Builds report.json from a run's directory, at any time and from an unfinished run too."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from volbench.core.records.goals.pricing import StorageClassRow
+from volbench.core.records.report import (
+    CellRow,
+    DurabilityRow,
+    Report,
+    ServerRow,
+    Summary,
+    SweepRow,
+    TimeDifferenceRow,
+    VolumeRow,
+)
+from volbench.core.records.run import RunRecord, is_over_budget, skipped_cells
+from volbench.results.compare.comparison_summary import PairSummary, summarise
+from volbench.results.credits.prices import load_prices
+from volbench.results.explain.accounts.what_if import OtherVolume
+from volbench.results.explain.run import RunExplanation, explain_run
+from volbench.results.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
+from volbench.results.report.rows.backup import backup_rows
+from volbench.results.report.rows.cells import (
+    cell_rows,
+    data_row,
+    failure_rows,
+    finished_at,
+    server_row,
+    timing,
+    used_within_bounds,
+    volume_rows,
+)
+from volbench.results.report.rows.differences import differing_settings
+from volbench.results.report.rows.durability import durability_rows
+from volbench.results.report.rows.effects import effect_rows, sweep_row
+from volbench.results.report.rows.forecast import forecast_rows
+from volbench.results.report.rows.moments import moment_rows
+from volbench.results.report.rows.pools import pool_sentences
+from volbench.results.report.rows.prediction import prediction_rows
+from volbench.results.report.rows.saturation import curve_rows
+from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
+from volbench.results.report.rows.time_budget import (
+    difference_sentences,
+    time_budget_rows,
+    time_difference_rows,
+    volume_budgets,
+)
+from volbench.results.report.rows.verdict.caveats import OVER_BUDGET, caveats, server_caveats, unavailable_volumes
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
+from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
+from volbench.results.report.rows.verdict.purge import purge_caveats
+from volbench.results.report.rows.verdict.summary import summarise_run
+from volbench.results.store.loaded_run import LoadedRun, load_run
+from volbench.results.store.run_directory import RunDirectory
+
+
+def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()) -> Report:
+    """Return the report of a run's directory, see `report_of`. Raises RunUnreadable."""
+    return report_of(load_run(directory), what_if=what_if)
+
+
+def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Report:
+    """Return the report of a run as far as it is complete.
+
+    Args:
+        loaded: the run.
+        what_if: other volumes to predict the run's loads on.
+
+    Raises RunUnreadable naming a table that is damaged or was not written by volbench.
+    """
+    run, results, events = loaded.run, loaded.results, loaded.events
+    every = [volume.name for volume in run.volumes]
+    volume_of = _volume_of(run)
+    names = compared_volumes(run, results, unavailable_volumes(events, volume_of))
+    cells, volumes, server = cell_rows(run, results), volume_rows(run, results), server_row(results)
+    comparisons = run_comparisons(run, results, cells, names)
+    cells = used_within_bounds(cells, comparisons)
+    explained = explain_run(loaded)
+    effects = effect_rows(run, cells)
+    budgets = volume_budgets(explained, cells, every)
+    differences = time_difference_rows(budgets, every[0]) if every else ()
+    sweep = sweep_row(run, effects, explained.findings)
+    pairs = summarise(comparisons)
+    durability = durability_rows(results, cells, volume_of, every)
+    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained)
+    return Report(
+        run_id=run.run_id,
+        suite=run.suite.name,
+        started_at=run.started_at,
+        finished_at=finished_at(events),
+        complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
+        volbench_version=run.volbench_version,
+        summary=_summary(loaded, explained, pairs, cells, names, warnings, sweep, differences),
+        server=server,
+        data=data_row(events, server),
+        host=run.host.model_dump(mode="json", exclude_none=True),
+        timing=timing(run, events, cells),
+        volumes=volumes,
+        cells=cells,
+        comparisons=comparison_rows(comparisons),
+        findings=explained.findings,
+        moments=moment_rows(explained, results, volume_of),
+        forecasts=forecast_rows(loaded, cells),
+        predictions=prediction_rows(run.suite.forecast, cells),
+        curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
+        sweep=sweep,
+        effects=effects,
+        transactions=transaction_rows(explained, every),
+        queries=query_rows(explained, every),
+        time_budgets=time_budget_rows(budgets),
+        time_differences=differences,
+        associations=association_rows(explained, every),
+        what_if=what_if_rows(explained, every, what_if),
+        backups=backup_rows(run.suite, results, volume_of, every),
+        durability=durability,
+        storage_classes=_storage_classes(run, cells, durability, explained),
+        failures=failure_rows(loaded),
+        differing_settings=differing_settings(results, volume_of),
+        reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
+    )
+
+
+def _volume_of(run: RunRecord) -> dict[str, str]:
+    return {cell.cell_id: cell.volume for cell in run.cells}
+
+
+def _done(loaded: LoadedRun) -> int:
+    return sum(result.status == "done" for result in loaded.results)
+
+
+def _warnings(
+    loaded: LoadedRun,
+    cells: Sequence[CellRow],
+    volumes: Sequence[VolumeRow],
+    server: ServerRow | None,
+    pairs: Sequence[PairSummary],
+    names: Sequence[str],
+    explained: RunExplanation,
+) -> tuple[str, ...]:
+    """Return the caveats, the gravest first: a budget that ended the run, volumes that could not be used, nodes."""
+    run, events, volume_of = loaded.run, loaded.events, _volume_of(loaded.run)
+    over_budget = is_over_budget(events)
+    hosts = hosts_by_volume(loaded.results, volume_of)
+    return caveats(
+        run,
+        [volume for volume in volumes if volume.name in names],  # a variant is emulated as its volume is
+        cells,
+        server,
+        pairs,
+        with_result=_done(loaded),
+        skipped=0 if over_budget else len(skipped_cells(events)),
+        replaced=sum(event.event == "cell_replaced" for event in events),
+        first=(
+            *((OVER_BUDGET,) if over_budget else ()),
+            *unavailable_volumes(events, volume_of).values(),
+            *server_caveats(run, loaded.results),
+            *purge_caveats(explained),
+            *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
+        ),
+    )
+
+
+def _summary(
+    loaded: LoadedRun,
+    explained: RunExplanation,
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    names: Sequence[str],
+    warnings: tuple[str, ...],
+    sweep: SweepRow | None,
+    differences: Sequence[TimeDifferenceRow],
+) -> Summary:
+    run = loaded.run
+    every = [volume.name for volume in run.volumes]
+    loads = len({(cell.step, cell.parameters.get("threads")) for cell in cells if "tps" in cell.metrics})
+    return summarise_run(
+        pairs,
+        cells,
+        names,
+        warnings,
+        low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
+        sweep_sentences=sweep.conclusions if sweep else (),
+        time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
+        findings=explained.findings,
+    )
+
+
+def _storage_classes(
+    run: RunRecord,
+    cells: Sequence[CellRow],
+    durability: Sequence[DurabilityRow],
+    explained: RunExplanation,
+) -> tuple[StorageClassRow, ...]:
+    """Return the priced volumes; a suite that asks for no prices needs no price list."""
+    spec = run.suite.pricing
+    if spec is None:
+        return ()
+    return storage_class_rows(spec, run.volumes, cells, durability, transaction_traffic(explained), load_prices())

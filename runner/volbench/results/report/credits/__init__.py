@@ -1,0 +1,1 @@
+"""The answer about burst credits as data, text and chart."""

@@ -1,0 +1,166 @@
+"""The report as one HTML file that needs no network: everything is inlined, everything from outside is escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from volbench.core.records.metrics import CATALOGUE
+from volbench.core.records.report import CellRow, Report
+from volbench.results.report import wording
+from volbench.results.report.formats.template import template_environment
+from volbench.results.report.page_data import PageData
+from volbench.results.report.views.causes import cause_view
+from volbench.results.report.views.charts import charts, panels_with_data
+from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
+from volbench.results.report.views.cost_tables import (
+    association_sentences,
+    query_tables,
+    transaction_tables,
+)
+from volbench.results.report.views.curves import curve_plots, step_curves
+from volbench.results.report.views.effects_tables import effect_tables
+from volbench.results.report.views.frontier import frontiers
+from volbench.results.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
+from volbench.results.report.views.panels import Panel
+from volbench.results.report.views.ranking import ranking
+from volbench.results.report.views.time_budget import budget_charts
+from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
+
+VOLUME_COLOURS = 6
+STYLES = ("report.css", "pieces.css")
+_HEADLINES = {
+    "equivalent": "Equivalent",
+    "mixed": "Mixed",
+    "inconclusive": "No verdict yet",
+    "single_volume": "One volume",
+}
+
+
+def html(report: Report, page: PageData) -> str:
+    """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
+    volumes = [volume.name for volume in report.volumes]
+    panels = panels_with_data(line for cell in page.timelines.cells for line in cell.lines)
+    environment = template_environment()
+    curves = (quantile_chart(distribution) for distribution in page.distributions)
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        headline=headline(report.summary.verdict, volumes, sweep=report.sweep is not None),
+        axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
+        primary=[row for row in report.comparisons if row.primary],
+        secondary=[row for row in report.comparisons if not row.primary],
+        effects=effect_tables(report.effects),
+        speeds=list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds)),
+        charts=charts(panels, len(volumes)),
+        causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
+        panel_titles={panel.key: panel.title for panel in panels},
+        timeline_json=_script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
+        cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
+        distributions=[chart for chart in curves if chart is not None],
+        contrast=(contrast := contrast_rows(report)),
+        contrast_sentences=contrast_sentences(contrast),
+        slowdown_text=slowdown_text,
+        read_pairs=read_pairs(report),
+        curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
+        ranking=ranking(report),
+        frontiers=frontiers(report.storage_classes),
+        budget_charts=budget_charts(report.time_budgets, report.time_differences),
+        transaction_tables=transaction_tables(report),
+        query_tables=query_tables(report),
+        small_multiples=page.small_multiples,
+        session_charts=page.session_charts,
+        association_sentences=association_sentences(report.associations),
+        dots=_dot_charts(report, volumes),
+        metric_table=_metric_table(report.cells, volumes),
+        glossary=_glossary(report),
+        sources=page.source_problems,
+        unreadable=page.timelines.unreadable,
+        why_invalid=wording.why_invalid,
+        invalid=[cell for cell in report.cells if not cell.valid],
+        volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
+        style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
+        script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
+    )
+
+
+def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:
+    """Return the verdict in a few words. `volumes` are names, the baseline first."""
+    if sweep and verdict == "single_volume":
+        return "What each factor does"
+    if verdict == "candidate_better":
+        return f"{volumes[1]} is better" if len(volumes) == 2 else f"Every other volume is better than {volumes[0]}"
+    if verdict == "candidate_worse":
+        return f"{volumes[0]} is better" if len(volumes) == 2 else f"{volumes[0]} is better than every other volume"
+    return _HEADLINES[verdict]
+
+
+def _asset(environment: Environment, name: str) -> str:
+    if environment.loader is None:
+        raise TypeError("the environment has a loader")
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _timeline_data(
+    cells: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel], report: Report
+) -> dict[str, Any]:
+    panel_data = [
+        {
+            "key": p.key,
+            "height": p.height_px,
+            "log": p.log,
+            "lines": [[line.key, line.label, line.dash] for line in p.lines],
+        }
+        for p in panels
+    ]
+    return {**as_json(cells, volumes, report.moments, report.findings), "panels": panel_data}
+
+
+def _script_json(value: Any) -> Markup:
+    """Return JSON for a <script> element, without characters that could end the element or start a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - escaped above
+
+
+def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:
+    """Return a chart for each step's primary metrics; without comparisons, for each metric with a direction."""
+    primary = dict.fromkeys((row.step, row.metric) for row in report.comparisons if row.primary)
+    metrics = primary or dict.fromkeys(
+        (cell.step, name)
+        for cell in report.cells
+        for name, metric_value in cell.metrics.items()
+        if metric_value.better != "none"
+    )
+    drawn = (
+        dot_chart([cell for cell in report.cells if cell.step == step], metric, volumes) for step, metric in metrics
+    )
+    return [chart for chart in drawn if chart is not None]
+
+
+def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return medians over valid cells: a table for each step and its parameters, a row for each metric."""
+    values: dict[tuple[str, str, str, str, str], dict[str, list[float]]] = {}
+    for cell in cells:
+        for name, metric in cell.metrics.items():
+            key = (cell.step, wording.parameter_text(cell.parameters), name, metric.unit, metric.better)
+            by_volume = values.setdefault(key, {})
+            if cell.valid:
+                by_volume.setdefault(cell.volume, []).append(metric.value)
+    tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for (step, parameters, name, unit, better), by_volume in values.items():
+        medians = [median(by_volume[volume]) if by_volume.get(volume) else None for volume in volumes]
+        if by_volume:
+            row = {"metric": name, "unit": unit, "better": better, "medians": medians}
+            tables.setdefault((step, parameters), []).append(row)
+    return [{"step": step, "parameters": parameters, "rows": rows} for (step, parameters), rows in tables.items()]
+
+
+def _glossary(report: Report) -> list[tuple[str, str, str]]:
+    used = dict.fromkeys(name for cell in report.cells for name in cell.metrics)
+    return [(CATALOGUE[name].label, name, CATALOGUE[name].text) for name in used if name in CATALOGUE]

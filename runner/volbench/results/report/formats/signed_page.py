@@ -1,0 +1,27 @@
+"""Pages without scripts, to be printed and signed: a decision by a policy, a validation."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from volbench.results.report.formats.template import visible
+
+
+def signed_page(template: str, **values: Any) -> str:
+    """Return a template of report/page with its values, all escaped. A missing value is an error."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("volbench.results.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,80 @@
+"""The template engine of the HTML report, and the functions that its templates call."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from volbench.core.base import text
+from volbench.results.report import wording
+from volbench.results.report.rows import prediction, storage_classes
+from volbench.results.report.views.cost_tables import signed
+
+
+@cache
+def template_environment() -> Environment:
+    """Return the engine that reads the templates of `report/page`; an undefined name is an error."""
+    environment = Environment(
+        loader=PackageLoader("volbench.results.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {function.__name__: function for function in _FILTERS}
+    environment.filters |= {
+        "nowrap": keep_units_together,
+        "prediction_subject": prediction.subject,
+        "prediction_value": prediction.value_text,
+        "prediction_mark": prediction.mark_text,
+    }
+    return environment
+
+
+def visible(value: Any) -> Any:
+    """Return a value of a template; control characters of a text as escapes. Markup of ours stays."""
+    return text.escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def keep_units_together(phrase: str) -> str:
+    """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
+    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
+    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", phrase)
+
+
+def breakable(step: str) -> Markup:
+    """Return a step's name that may be broken after a slash, and nowhere within a word."""
+    return Markup("<wbr>").join(Markup.escape(visible(piece)) for piece in re.split(r"(?<=/)", step))
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def fact(value: Any, name: str) -> str:
+    """Return a fact as text: yes and no, GiB, lists with commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
+        return f"{text.number(value / 2**30)} GiB"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return wording.parameter_text(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+_FILTERS = (
+    *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
+    *(wording.confidence_text, wording.table_notes, wording.data_text, wording.fault_text, wording.label),
+    *(wording.parameter_text, wording.recovery_text, wording.window_text),
+    *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
+    *(breakable, fact, sentence, signed),
+)
+"""Templates call them by their own names."""

@@ -1,0 +1,93 @@
+"""The end of a run in the terminal: the verdict, its comparisons, and the failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from volbench.core.base.text import change, duration, interval, number, percent, quantity
+from volbench.core.records.report import ComparisonRow, Report
+from volbench.results.report.rows.cells import failure_text
+from volbench.results.report.rows.forecast import forecast_text
+from volbench.results.report.rows.prediction import prediction_text
+from volbench.results.report.rows.saturation import curve_lines
+from volbench.results.report.rows.storage_classes import class_lines
+from volbench.results.report.rows.verdict.lead import cause_title, certainty
+from volbench.results.report.views.causes import cause_groups
+from volbench.results.report.views.cost_tables import correlation_sentences
+from volbench.results.report.views.time_budget import budget_lines
+from volbench.results.report.wording import why_invalid
+
+CAUSES_MAX, INVALID_MAX = 4, 3
+"""Lines of a kind; the reports have all of them."""
+
+
+def summary_lines(report: Report) -> list[str]:
+    """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
+    lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
+    lines += [f"  {text}" for text in cause_lines(report)]
+    lines += comparison_lines([row for row in report.comparisons if row.primary])
+    lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
+    lines += [f"  {text}" for text in correlation_sentences(report)]
+    lines += [f"  {text}" for text in curve_lines(report.curves)]
+    lines += [f"  {forecast_text(row)}" for row in report.forecasts]
+    lines += [f"  {prediction_text(row)}" for row in report.predictions]
+    lines += [f"  {text}" for text in class_lines(report.storage_classes)]
+    lines += [f"  {text}" for text in (report.sweep.conclusions if report.sweep else ())]
+    invalid = [cell for cell in report.cells if not cell.valid]
+    lines += [
+        f"  {'disturbed' if cell.used_within_bounds else 'invalid'}: "
+        f"{cell.cell_id} {cell.step}: {why_invalid(cell)}"
+        for cell in invalid[:INVALID_MAX]
+    ]
+    if len(invalid) > INVALID_MAX:
+        lines.append(f"  {len(invalid) - INVALID_MAX} more are disturbed or invalid: see the report")
+    lines += [
+        f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('message')}"
+        for failure in report.failures
+    ]
+    lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
+    share = report.timing.measured_share
+    if share is not None:
+        measured, wall = duration(report.timing.measured_s), duration(report.timing.wall_s)
+        lines.append(f"  {measured} measured of {wall} ({percent(share)})")
+    return lines
+
+
+def cause_lines(report: Report) -> Iterator[str]:
+    """Yield a line for each of the first causes: volumes and steps, the cause in words, its first evidence."""
+    groups = cause_groups(report.findings, report.cells)
+    for group in groups[:CAUSES_MAX]:
+        finding = group.strongest
+        certainty_text = f" ({certainty(finding)})" if certainty(finding) else ""
+        evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
+        yield f"{group.location}: {cause_title(finding.cause)}{certainty_text}{evidence}"
+    if len(groups) > CAUSES_MAX:
+        yield f"{len(groups) - CAUSES_MAX} more causes are in the report"
+
+
+def comparison_lines(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    """Yield a line for each comparison; those without a test, for a reason that several share, have one line."""
+    reasons = Counter(row.reason for row in rows if not _is_tested(row))
+    for row in rows:
+        if _is_tested(row) or reasons[row.reason] == 1:
+            yield comparison_line(row)
+    yield from (f"  {count} comparisons without a test: {text}" for text, count in reasons.items() if count > 1)
+
+
+def comparison_line(row: ComparisonRow) -> str:
+    """Return one comparison in a line: values, change with interval, p, verdict."""
+    head = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
+    if row.ratio is None or row.ci is None:
+        return f"{head}: {row.verdict} ({row.reason})"
+    runs_needed = f", about {row.runs_needed} cells a side would decide" if row.runs_needed else ""
+    p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
+    p_text = "" if p_value is None else f", p {p_value:.3g}"
+    return (
+        f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
+        f" {change(row.ratio, row.ci)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
+    )
+
+
+def _is_tested(row: ComparisonRow) -> bool:
+    return row.ratio is not None and row.ci is not None

@@ -1,0 +1,115 @@
+"""Metrics that a suite predicts in its forecast, against what the run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from volbench.core.base.text import change, number, quantity
+from volbench.core.records.forecast import ForecastSpec, Prediction
+from volbench.core.records.metrics import CATALOGUE
+from volbench.core.records.report import CellRow, PredictionRow
+from volbench.results.report.wording import label
+
+TOLERANCE = 0.20
+"""A prediction is met when the median of the cells is within this share of it."""
+
+
+def prediction_rows(spec: ForecastSpec | None, cells: Sequence[CellRow]) -> tuple[PredictionRow, ...]:
+    """Return a row for each prediction of a suite, in its order.
+
+    Args:
+        cells: of the run. Valid ones count; where a side has none, its disturbed ones do, and the row says so.
+    """
+    return () if spec is None else tuple(_row(prediction, cells) for prediction in spec.predictions)
+
+
+def prediction_lines(spec: ForecastSpec) -> Iterator[str]:
+    """Yield a sentence for each prediction, for the plan."""
+    for prediction in spec.predictions:
+        text = f"{_subject(prediction)}: {_value(prediction, prediction.value)}"
+        yield f"{text}{_range(prediction)}{' (input)' if prediction.input else ''}: {prediction.derivation}"
+
+
+def prediction_text(row: PredictionRow) -> str:
+    """Return one row as a sentence."""
+    text = f"{_subject(row)}: forecast {_value(row, row.predicted)}{_range(row)}"
+    if row.measured is None:
+        text += ", not measured"
+    else:
+        difference = change(1 + row.difference) if row.difference is not None else ""
+        text += f", measured {_value(row, row.measured)} ({difference}, {mark_text(row)})"
+    return text + ("" if row.reported is None else f"; reported {_value(row, row.reported)}")
+
+
+def subject(row: PredictionRow | Prediction) -> str:
+    """Return volume, step and parameters of a prediction in words."""
+    return _subject(row)
+
+
+def value_text(row: PredictionRow, value: float | None) -> str:
+    """Return a figure of a row with its unit, a ratio with its sign; a dash where it is missing."""
+    return "–" if value is None else _value(row, value)
+
+
+def mark_text(row: PredictionRow) -> str:
+    """Return whether a prediction was met, in a word or two."""
+    if row.measured is None:
+        return "not measured"
+    text = "input" if row.input else "met" if row.within_tolerance else "missed"
+    return text if row.valid else f"{text}, of disturbed cells"
+
+
+def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:
+    values, valid = _measured(prediction, prediction.volume, cells)
+    measured = median(values) if values else None
+    if prediction.against and measured is not None:
+        references, references_valid = _measured(prediction, prediction.against, cells)
+        measured = measured / median(references) if references and median(references) else None
+        valid = valid and references_valid
+    difference = None if measured is None else measured / prediction.value - 1
+    return PredictionRow(
+        volume=prediction.volume,
+        step=prediction.step,
+        parameters=prediction.parameters,
+        metric=prediction.metric,
+        unit="1" if prediction.against else CATALOGUE[prediction.metric].unit,
+        against=prediction.against,
+        predicted=prediction.value,
+        interval=prediction.interval,
+        measured=measured,
+        cells=len(values),
+        valid=valid,
+        difference=difference,
+        within_tolerance=None if difference is None or prediction.input else abs(difference) <= TOLERANCE,
+        input=prediction.input,
+        reported=prediction.reported,
+        derivation=prediction.derivation,
+    )
+
+
+def _measured(prediction: Prediction, volume: str, cells: Sequence[CellRow]) -> tuple[list[float], bool]:
+    """Return the metric of each valid cell of a volume, or of its disturbed ones; and whether they are valid."""
+    rows = [
+        cell
+        for cell in cells
+        if (cell.volume, cell.step) == (volume, prediction.step)
+        and prediction.metric in cell.metrics
+        and prediction.parameters.items() <= cell.parameters.items()
+    ]
+    valid = [cell for cell in rows if cell.valid]
+    return [cell.metrics[prediction.metric].value for cell in valid or rows], bool(valid) or not rows
+
+
+def _subject(row: PredictionRow | Prediction) -> str:
+    parameters = "".join(f" {key}={value}" for key, value in row.parameters.items())
+    against = f" against {row.against}" if row.against else ""
+    return f"{row.volume}{against}, {row.step}{parameters}, {label(row.metric)}"
+
+
+def _value(row: PredictionRow | Prediction, value: float) -> str:
+    return f"× {number(value)}" if row.against else quantity(value, CATALOGUE[row.metric].unit)
+
+
+def _range(row: PredictionRow | Prediction) -> str:
+    return "" if row.interval is None else f" [{number(row.interval[0])} to {number(row.interval[1])}]"

@@ -1,0 +1,254 @@
+"""Where a transaction's time goes on each volume, and where the extra time of the slower volume goes.
+
+A cell's budget is the mean over its window; a volume's is the mean over its valid cells, so that the pieces still
+sum to the latency. The interval of a difference is the exact rank interval of `results.stats.statistics` for a
+shift in milliseconds: the statistics work on ratios, and exp(x) turns a shift into a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from volbench.core.base.text import number, percent, quantity
+from volbench.core.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
+from volbench.results.explain.accounts.time_budget import PIECES, QUEUE
+from volbench.results.explain.run import RunExplanation, StepView, valid_views
+from volbench.results.stats.statistics import RUNS_MIN, shift_of
+
+LATENCY = "latency_ms_mean"
+DIFFERENCE_MIN = 0.05
+"""Share of the baseline's latency below which a difference has no pieces worth a sentence."""
+NAMED_MIN, NAMED_MAX = 0.1, 3
+"""Share of a difference from which a piece is named in the sentence, and how many at most."""
+OVER_WHOLE = 1.005
+"""Above this share of the difference in its named pieces, the sentence names what shrank, too."""
+OVERLAP_MAX = 1.15
+"""Statement time over the client's latency from which other clients' statements must be in it."""
+_EXPONENT_MAX = 300.0
+
+_About = tuple[str, int | None]
+_CellBudget = Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeBudget:
+    """The budgets of one volume's valid cells in one step: each maps a piece to its milliseconds."""
+
+    volume: str
+    step: str
+    threads: int | None
+    cells: tuple[_CellBudget, ...]
+    valid: bool = True
+    """False: no cell is valid; these are of disturbed cells that comparisons use within their bounds."""
+
+    @property
+    def pieces(self) -> dict[str, float]:
+        """Mean milliseconds of each piece, in the order of PIECES."""
+        return {
+            piece: fmean(cell.get(piece, 0.0) for cell in self.cells)
+            for piece in PIECES
+            if any(piece in cell for cell in self.cells)
+        }
+
+    @property
+    def latency_ms(self) -> float:
+        """Mean time of a transaction."""
+        return sum(self.pieces.values())
+
+
+def volume_budgets(
+    explained: RunExplanation, cells: Sequence[CellRow], volumes: Sequence[str]
+) -> tuple[VolumeBudget, ...]:
+    """The budgets of all steps, by step and threads, then in the order of `volumes`.
+
+    They are of valid cells; where a volume's step has none, of disturbed ones that comparisons use.
+    """
+    disturbed = {(cell.cell_id, cell.step) for cell in cells if cell.used_within_bounds}
+    latency = {(cell.cell_id, cell.step): cell.metrics[LATENCY].value for cell in cells if LATENCY in cell.metrics}
+    collected: dict[_About, dict[str, list[_CellBudget]]] = {}
+    undisturbed = {key: bool(valid_views(views)) for key, views in explained.views.items()}
+    for (volume, step), views in explained.views.items():
+        usable = valid_views(views) or {cell: view for cell, view in views.items() if (cell, step) in disturbed}
+        for cell_id, view in usable.items():
+            budget = _with_outside(view, latency.get((cell_id, step)))
+            if budget is not None:
+                by_volume = collected.setdefault((step, view.threads), {})
+                by_volume.setdefault(volume, []).append(budget)
+    return tuple(
+        VolumeBudget(
+            volume=volume,
+            step=step,
+            threads=threads,
+            cells=tuple(by_volume[volume]),
+            valid=undisturbed[volume, step],
+        )
+        for (step, threads), by_volume in collected.items()
+        for volume in volumes
+        if volume in by_volume
+    )
+
+
+def time_budget_rows(budgets: Sequence[VolumeBudget]) -> tuple[TimeBudgetRow, ...]:
+    """One row for each piece of each budget."""
+    return tuple(
+        TimeBudgetRow(
+            volume=budget.volume,
+            step=budget.step,
+            threads=budget.threads,
+            piece=piece,
+            title=PIECES[piece],
+            ms=ms,
+            share=ms / budget.latency_ms if budget.latency_ms > 0 else 0.0,
+            latency_ms=budget.latency_ms,
+            cells=len(budget.cells),
+            valid=budget.valid,
+        )
+        for budget in budgets
+        for piece, ms in budget.pieces.items()
+    )
+
+
+def time_difference_rows(budgets: Sequence[VolumeBudget], baseline: str) -> tuple[TimeDifferenceRow, ...]:
+    """Each other volume's pieces less the baseline's, the largest difference first."""
+    first = {(budget.step, budget.threads): budget for budget in budgets if budget.volume == baseline}
+    rows: list[TimeDifferenceRow] = []
+    for budget in budgets:
+        base = first.get((budget.step, budget.threads))
+        if base is not None and budget.volume != baseline:
+            rows += _difference_rows(base, budget)
+    return tuple(rows)
+
+
+def difference_sentences(rows: Sequence[TimeDifferenceRow], *, loads: int = 1) -> tuple[str, ...]:
+    """One sentence for each step and pair of volumes whose transactions differ in their time.
+
+    Args:
+        rows: the differences of all steps and volumes.
+        loads: steps of the run with transactions; of several, each sentence names its own.
+    """
+    pairs: dict[tuple[str, int | None, str], list[TimeDifferenceRow]] = {}
+    for row in rows:
+        pairs.setdefault((row.step, row.threads, row.candidate), []).append(row)
+    steps = {(row.step, row.threads) for row in rows}
+    return tuple(
+        text for of in pairs.values() if (text := _sentence(of, name_step=max(loads, len(steps)) > 1)) is not None
+    )
+
+
+def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | None:
+    """The pieces of a cell and what the client measured beyond them; None where others' statements are counted."""
+    budget = view.time_budget
+    if budget is None:
+        return None
+    if latency_ms is None:
+        return budget.pieces
+    if budget.statement_ms > OVERLAP_MAX * latency_ms:
+        return None
+    outside = latency_ms - budget.statement_ms
+    if outside > 0:
+        return {**budget.pieces, **budget.outside_pieces(latency_ms)}
+    # Statements that began before the window make the sum a little larger than the latency.
+    return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
+
+
+def _difference_rows(base: VolumeBudget, candidate: VolumeBudget) -> list[TimeDifferenceRow]:
+    before, after = base.pieces, candidate.pieces
+    difference_ms = candidate.latency_ms - base.latency_ms
+    rows = [
+        TimeDifferenceRow(
+            step=base.step,
+            threads=base.threads,
+            baseline=base.volume,
+            candidate=candidate.volume,
+            piece=piece,
+            title=PIECES[piece],
+            baseline_ms=before.get(piece, 0.0),
+            candidate_ms=after.get(piece, 0.0),
+            difference_ms=after.get(piece, 0.0) - before.get(piece, 0.0),
+            ci=shift_ms(
+                [cell.get(piece, 0.0) for cell in base.cells], [cell.get(piece, 0.0) for cell in candidate.cells]
+            ),
+            share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / difference_ms
+            if abs(difference_ms) >= DIFFERENCE_MIN * base.latency_ms
+            else None,
+            valid=base.valid and candidate.valid,
+        )
+        for piece in PIECES
+        if piece in before or piece in after
+    ]
+    return sorted(rows, key=lambda row: -abs(row.difference_ms))
+
+
+def shift_ms(baseline: Sequence[float], candidate: Sequence[float]) -> tuple[float, float] | None:
+    """The exact interval of the shift candidate - baseline at 95 %; None with too few cells to bound it."""
+    if min(len(baseline), len(candidate)) < RUNS_MIN:
+        return None
+    scale = max(map(abs, (*baseline, *candidate))) / _EXPONENT_MAX or 1.0
+    shift = shift_of([math.exp(x / scale) for x in baseline], [math.exp(x / scale) for x in candidate])
+    if not shift.low or not shift.high:
+        return None
+    return scale * math.log(shift.low), scale * math.log(shift.high)
+
+
+def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | None:
+    first = rows[0]
+    before = sum(row.baseline_ms for row in rows)
+    after = sum(row.candidate_ms for row in rows)
+    if before <= 0 or abs(after - before) < DIFFERENCE_MIN * before:
+        return None
+    slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
+    long, short = max(before, after), min(before, after)
+    threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
+    step = f" ({first.step}{threads})" if name_step else ""
+    mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
+    mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
+    return (
+        f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
+        f" {extra_pieces(rows)}{mark}"
+    )
+
+
+def extra_pieces(rows: Sequence[TimeDifferenceRow]) -> str:
+    """Return which pieces the extra time of the slower side is, as one or two sentences.
+
+    At a fixed rate transactions queue once others take too long, and the queue soon takes more time than what
+    caused it. So its time is stated first, and the pieces are those of the rest.
+
+    Args:
+        rows: all pieces of two sides whose times differ, the largest difference first.
+    """
+    total = sum(row.difference_ms for row in rows)
+    queue = sum(row.difference_ms for row in rows if row.piece == QUEUE)
+    sign = 1 if total > 0 else -1
+    least_ms = DIFFERENCE_MIN * min(_without_queue_ms(rows))
+    if sign * queue >= NAMED_MIN * abs(total) and sign * (total - queue) > least_ms:
+        service = [row for row in rows if row.piece != QUEUE]
+        return (
+            f"Of the extra {quantity(abs(total), 'ms')}, {quantity(abs(queue), 'ms')} are {PIECES[QUEUE]}, because"
+            f" transactions take longer. Of the other {_pieces(service, sign, abs(total - queue))}"
+        )
+    return f"Of the extra {_pieces(rows, sign, abs(total))}"
+
+
+def _without_queue_ms(rows: Sequence[TimeDifferenceRow]) -> tuple[float, float]:
+    """The time of both sides without the wait for a client thread."""
+    service = [row for row in rows if row.piece != QUEUE]
+    return sum(row.baseline_ms for row in service), sum(row.candidate_ms for row in service)
+
+
+def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
+    """The milliseconds that are extra on the slower side, and the pieces that they are."""
+    named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
+        pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
+    return f"{quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
+
+
+def _piece_text(ms: float, extra: float, title: str) -> str:
+    """`8.4 ms (75 %) reads of data files`; a piece may exceed the whole where another one shrank."""
+    return f"{number(ms)} ms ({percent(ms / extra)}) {title}"

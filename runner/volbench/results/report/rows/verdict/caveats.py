@@ -1,0 +1,296 @@
+"""The caveats of a report: each is a sentence on what limits the conclusions from this run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from volbench.core.base.text import percent
+from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
+from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
+from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.report import CellRow, ServerRow, VolumeRow
+from volbench.core.records.run import JournalEvent, RunRecord
+from volbench.results.compare.comparison_summary import PairSummary
+from volbench.results.compare.settings import server_differences
+
+_DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
+_DISTURBANCES = {
+    "foreign_cpu": "CPU use by other work",
+    "cpu_steal": "CPU steal",
+    "emulator_late": "late emulated operations",
+    "foreign_io": "I/O of others on the volume's device",
+    "swapping": "swapping of the host",
+}
+_COLDNESS_NOTES = {
+    "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
+    "file-cold": "read file-cold: its data came from the device, but names and inodes may have been cached",
+    "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
+}
+
+OVER_BUDGET = "The run stopped for its time budget, before it was decided."
+
+
+def caveats(
+    run: RunRecord,
+    volumes: Sequence[VolumeRow],
+    cells: Sequence[CellRow],
+    server: ServerRow | None,
+    pairs: Sequence[PairSummary],
+    *,
+    with_result: int,
+    skipped: int = 0,
+    replaced: int = 0,
+    first: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return all caveats that apply, the gravest first.
+
+    Args:
+        first: caveats of volumes that could not be used, and of the nodes of the cells.
+    """
+    sentences = [
+        *first,
+        *_of_losses(cells),
+        *_of_volumes(volumes),
+        *_of_places(run, volumes),
+        *_of_the_run(run, with_result, skipped),
+        *_of_replacements(replaced),
+        *_of_validity(cells),
+        *_of_durability(server),
+        *_of_coldness(cells),
+        *_of_full_queues(cells),
+        *_of_unanswered(cells),
+        *_of_power(run, pairs),
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, str]) -> dict[str, str]:
+    """Return volume -> the caveat that it could not be used; without volumes that a later cell ran on.
+
+    Args:
+        events: the journal.
+        volume_of: the volume of each cell id.
+    """
+    volumes: dict[str, str] = {}
+    for event in events:
+        if event.event == "volume_unavailable":
+            name, details = str(event.details.get("volume")), event.details
+            evidence = next(iter(str(details.get("evidence", "")).splitlines()), "")
+            reason = f"{details.get('message')} ({evidence})"
+            volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {reason}."
+        elif event.event == "cell_started":
+            volumes.pop(volume_of.get(event.cell_id, ""), None)
+    return volumes
+
+
+def server_caveats(run: RunRecord, results: Iterable[CellResult]) -> Iterator[str]:
+    """Yield a caveat where the attached servers of a run differ in what matters for storage."""
+    if run.target != "attach":
+        return
+    differences = server_differences(results, {cell.cell_id: cell.volume for cell in run.cells})
+    if differences:
+        texts = (
+            f"{name} ({', '.join(f'{server}: {value}' for server, value in values.items())})"
+            for name, values in differences.items()
+        )
+        yield (
+            f"The servers differ: {'; '.join(texts)}. The comparison is of the servers as they are, and not of "
+            "their storage alone."
+        )
+
+
+def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
+    for volume in volumes:
+        if volume.emulated:
+            yield (
+                f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it imitates that kind of "
+                "storage and is not a measurement of it."
+            )
+            scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
+            if scale != 1:
+                yield (
+                    f"Volume {volume.name} has credit buckets {scale:g} times smaller than the real ones "
+                    "(time_scale): its bursts end so much sooner."
+                )
+        if volume.facts.get("memory_backed"):
+            yield f"Volume {volume.name} is memory ({volume.filesystem}), not durable storage."
+        if volume.facts.get("overlay"):
+            yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
+        if volume.facts.get("nfs_server") and not volume.emulated:
+            yield (
+                f"Volume {volume.name} is NFS: its export decides whether a commit survives a crash of the NFS "
+                "server (sync, or async, which loses acknowledged commits). A client cannot see the export's "
+                "options. The option async of the mount loses nothing that was synced."
+            )
+
+
+def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
+    """Yield volumes that share their storage, and directories on which nothing is mounted."""
+    facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
+    yield from (shared.text for shared in shared_storage(facts))
+    for spec in run.volumes:
+        if spec.kind == "path" and spec.name in facts and facts[spec.name].emulated_profile is None:
+            text = not_mounted_text(spec.name, spec.location, facts[spec.name])
+            yield from [text] if text else []
+
+
+def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
+    """Yield, by volume and crash step, the losses of all cells together."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if "lost_commits" in cell.metrics:
+            names = (
+                "lost_commits",
+                "acknowledged_commits",
+                "failed_recoveries",
+                "torn_commits",
+                "damaged_rows",
+                "damaged_tables",
+            )
+            values = [cell.metrics[name].value if name in cell.metrics else 0.0 for name in names]
+            before = sums.get((cell.volume, cell.step), [0.0] * len(names))
+            sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
+    for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
+        if failed:
+            yield (
+                f"Volume {volume}: the server did not recover from {failed:,.0f} of the power cuts ({step}); only "
+                "a backup would help."
+            )
+        if lost:
+            yield (
+                f"Volume {volume} lost {lost:,.0f} of {acknowledged:,.0f} acknowledged commits in the crash test "
+                f"({step}): a server with these settings on it is not durable."
+            )
+        if any(broken):
+            yield f"Volume {volume} left data torn or damaged after a crash ({step})."
+
+
+def _of_the_run(run: RunRecord, done: int, skipped: int) -> Iterator[str]:
+    if done < len(run.cells) - skipped:
+        yield f"The run is not complete: {done} of {len(run.cells)} planned cells are done."
+    elif skipped:
+        yield (
+            f"The run stopped when it was decided: {done} of at most {len(run.cells)} cells. Intervals and verdicts"
+            " allow for the looks at the data."
+        )
+    if run.suite.scale != "full":
+        yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
+
+
+def _sizes(kind: str, disturbances: Sequence[Disturbance]) -> str:
+    """Return the smallest and the largest share; disturbances that are no shares are in the texts of the cells."""
+    if kind in ("foreign_io", "swapping"):
+        return ""
+    low, high = (end(disturbance.size for disturbance in disturbances) for end in (min, max))
+    return f" {_span(low, high)} (limit {percent(disturbances[0].limit)})"
+
+
+def _span(low: float, high: float) -> str:
+    """Return two shares as a range, and as one figure where they read alike."""
+    return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
+
+
+def _of_replacements(replaced: int) -> Iterator[str]:
+    if replaced:
+        cells = "cells were" if replaced > 1 else "cell was"
+        yield (
+            f"{replaced} {cells} repeated because an outside disturbance had made the first attempt invalid; "
+            "cells/*.attempt-* has the files of each attempt."
+        )
+
+
+def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
+    yield from _of_disturbances(cells)
+    invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
+    if invalid:
+        reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
+        more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
+        yield (
+            f"{len(invalid)} of {len(cells)} step results are invalid and excluded from every comparison: "
+            f"{'; '.join(reasons[:2])}{more}."
+        )
+
+
+def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
+    """Yield kind, size and possible effect of the disturbances of cells that are compared within bounds."""
+    used = [cell for cell in cells if cell.used_within_bounds]
+    if not used:
+        return
+    kinds: dict[str, list[Disturbance]] = {}
+    for cell in used:
+        for disturbance in cell.disturbances:
+            if disturbance.beyond:
+                kinds.setdefault(disturbance.kind, []).append(disturbance)
+    summary = "; ".join(
+        f"{_DISTURBANCES[kind]}{_sizes(kind, disturbances)} in {len(disturbances)}"
+        for kind, disturbances in kinds.items()
+    )
+    low, high = (end(cell.delayed_share_max or 0.0 for cell in used) for end in (min, max))
+    results = "step result was" if len(used) == 1 else "step results were"
+    yield (
+        f"{len(used)} {results} disturbed from outside: {summary}. The disturbances delayed them for at "
+        f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
+        "follow, and a verdict is given only where it holds for every value within."
+    )
+
+
+def _of_durability(server: ServerRow | None) -> Iterator[str]:
+    variables: Mapping[str, str] = server.variables if server else {}
+    relaxed = [
+        f"{name}={variables[name]}"
+        for name, safe in _DURABLE.items()
+        if name in variables and variables[name].upper() not in (safe, "ON" if safe == "1" else "1", "TRUE")
+    ]
+    if relaxed:
+        yield f"The server's settings are not durable ({', '.join(relaxed)}): commits wait less for the volume."
+
+
+def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
+    warmer: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        for note in cell.notes:
+            for marker in _COLDNESS_NOTES:
+                if marker in note:
+                    volumes = warmer.setdefault((cell.step, marker), [])
+                    if cell.volume not in volumes:
+                        volumes.append(cell.volume)
+    for (step, marker), volumes in warmer.items():
+        yield f"Step {step} on {', '.join(volumes)} was {_COLDNESS_NOTES[marker]}."
+
+
+def _of_full_queues(cells: Sequence[CellRow]) -> Iterator[str]:
+    for where, share in _with_note(cells, ENDED_BY_QUEUE):
+        yield (
+            f"The load of step {where} {ENDED_BY_QUEUE} in {share} cells: the server did not keep up with its rate,"
+            " and latencies and sums over the step depend on when it ended."
+        )
+
+
+def _of_unanswered(cells: Sequence[CellRow]) -> Iterator[str]:
+    for where, share in _with_note(cells, COUNTED_AS_SLOWEST):
+        yield (
+            f"In step {where}, some transactions or heartbeats had no answer in {share} cells:"
+            f" {COUNTED_AS_SLOWEST}, and one that lies among them is missing."
+        )
+    earlier = [cell for cell in cells if not any(COUNTED_AS_SLOWEST in note for note in cell.notes)]
+    for where, share in _with_note(earlier, UNANSWERED):  # recorded when percentiles were of the answered ones
+        yield (
+            f"Of the load of step {where}, transactions {UNANSWERED} in {share} cells: no percentile has them, so"
+            " that a volume that answers fewer may look faster."
+        )
+
+
+def _with_note(cells: Sequence[CellRow], marker: str) -> Iterator[tuple[str, str]]:
+    """Yield `STEP on VOLUME` and `2 of 5` cells, where some have a note with the marker."""
+    of_step = Counter((cell.step, cell.volume) for cell in cells)
+    marked = Counter((cell.step, cell.volume) for cell in cells if any(marker in note for note in cell.notes))
+    for (step, volume), count in marked.items():
+        yield f"{step} on {volume}", f"{count} of {of_step[step, volume]}"
+
+
+def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
+    if run.suite.underpowered:
+        yield f"Suite {run.suite.name} has few or short cells by design (low power): small differences stay open."
+    elif any(pair.low_power for pair in pairs):
+        yield "There are too few valid cells for a verdict on some metrics, whatever their values (low power)."

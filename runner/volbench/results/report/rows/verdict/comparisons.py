@@ -1,0 +1,94 @@
+"""Comparisons of a run's cells: their metrics, and their rows in the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from types import MappingProxyType
+
+from volbench.core.records.cell import is_beyond
+from volbench.core.records.metrics import PRIMARY_METRICS
+from volbench.core.records.report import CellRow, ComparisonRow
+from volbench.core.records.run import ComparisonSpec
+from volbench.core.records.steps import step_kind
+from volbench.results.compare.comparison import Comparison, Row, compare
+
+
+def compared_cells(
+    cells: Iterable[CellRow],
+    volumes: Sequence[str],
+    spec: ComparisonSpec,
+    nodes: Mapping[str, str] = MappingProxyType({}),
+) -> list[Comparison]:
+    """Return all comparisons with the first volume, for metrics that have a direction.
+
+    Args:
+        nodes: cell id -> the node that it ran on, where known.
+    """
+    return compare(
+        _rows(cells, spec, nodes),
+        volumes,
+        margin=spec.margin,
+        alpha=1 - spec.confidence,
+        sequential=spec.until == "decided",
+    )
+
+
+def _rows(cells: Iterable[CellRow], spec: ComparisonSpec, nodes: Mapping[str, str]) -> Iterator[Row]:
+    for cell in cells:
+        primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
+        for name, metric in cell.metrics.items():
+            if metric.better == "none":
+                continue
+            yield Row(
+                step=cell.step,
+                parameters=cell.parameters,
+                metric=name,
+                unit=metric.unit,
+                better=metric.better,
+                volume=cell.volume,
+                cell=cell.cell_id,
+                value=metric.value,
+                valid=cell.valid,
+                primary=name in primary,
+                rank=primary.index(name) if name in primary else 0,
+                bounds=_ends(cell.bounds.get(name)),
+                node=nodes.get(cell.cell_id, ""),
+            )
+        for entry in step_kind(cell.kind).metrics:
+            if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):
+                yield Row(
+                    step=cell.step,
+                    parameters=cell.parameters,
+                    metric=entry.name,
+                    unit=entry.unit,
+                    better=entry.better,
+                    volume=cell.volume,
+                    cell=cell.cell_id,
+                    value=None,
+                    valid=cell.valid,
+                    primary=entry.name in primary,
+                    rank=primary.index(entry.name) if entry.name in primary else 0,
+                    node=nodes.get(cell.cell_id, ""),
+                    is_beyond=True,
+                )
+
+
+def _primary_metrics(cell: CellRow) -> tuple[str, ...]:
+    """Return the primary metrics of a step, the one that is tested first at the beginning.
+
+    At a given rate a volume that keeps up has that throughput: its latency shows the difference.
+    """
+    metrics = PRIMARY_METRICS.get(cell.kind, ())
+    return (*metrics[1:], *metrics[:1]) if cell.parameters.get("rate") and cell.kind == "oltp" else metrics
+
+
+def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], math.inf if bounds[1] is None else bounds[1])
+
+
+def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:
+    """Return the comparisons as rows of report.json."""
+    names = {field.name for field in fields(Comparison)} & set(ComparisonRow.model_fields)
+    return tuple(ComparisonRow.model_validate({name: getattr(c, name) for name in names}) for c in comparisons)

@@ -1,0 +1,74 @@
+"""A finding in words: its heading, how sure it is, and the sentence that a report of one volume begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from volbench.core.base.text import percent
+from volbench.core.records.report import FindingRow
+from volbench.results.explain.causes import CAUSES
+
+CONFIDENCE_MAX = 0.99
+"""Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
+_LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
+NONE = "none"
+CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
+"""Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
+
+
+def lead(findings: Sequence[FindingRow]) -> str:
+    """Return what a report of one volume begins with: the first cause in words, with its figures and its advice.
+
+    Of causes that cannot be told apart both are named, and what would decide. Empty without a finding.
+    """
+    named = [finding for finding in findings if finding.cause != NONE]
+    if not named:
+        return f"{cause_title(NONE)}." if findings else ""
+    first = named[0]
+    further = [finding for finding in named[1:] if finding.step == first.step and finding.cause != first.cause]
+    alike = next((finding for finding in further if is_undecided(first) and is_undecided(finding)), None)
+    title = cause_title(first.cause)
+    if alike is not None:
+        title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"
+    details = [f"step {first.step}", certainty(first)]
+    if first.window_s is not None:
+        details.append(f"second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run")
+    sentences = [f"{title} ({'; '.join(detail for detail in details if detail)})."]
+    sentences += [f"{_upper(row.text)}." for row in first.evidence[:1]]
+    decides = next((row.text for row in first.evidence if row.metric == DECIDE), "")
+    sentences.append(f"{_upper(decides)}." if decides and alike is not None else first.advice)
+    return " ".join(sentences)
+
+
+def is_undecided(finding: FindingRow) -> bool:
+    """Return whether it is one of two causes that the evidence does not tell apart."""
+    return any(row.metric == CHECKS and row.value == "one of two" for row in finding.evidence)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def certainty(finding: FindingRow) -> str:
+    """Return `very likely (confidence 97 %); explains 63 % of the latency`, as far as both are known."""
+    clauses = []
+    if finding.confidence is not None:
+        likelihood = next(likelihood for least, likelihood in _LIKELIHOODS if finding.confidence >= least)
+        clauses.append(f"{likelihood} (confidence {percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))})")
+    if finding.share is not None:
+        clauses.append(f"explains {percent(finding.share)} of the latency")
+    return "; ".join(clauses)
+
+
+def cause_title(cause: str) -> str:
+    """Return a cause in words; its name where it has no title."""
+    return CAUSES[cause].title if cause in CAUSES else cause
+
+
+def is_hint(finding: FindingRow) -> bool:
+    """Return whether the confidence is too low for more than a hint; without a confidence it is no hint."""
+    return finding.confidence is not None and finding.confidence < _LIKELIHOODS[-2][0]

@@ -1,0 +1,67 @@
+"""The comparisons of a run's volumes, and whether they decide a run that goes on until it is decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from volbench.core.records.cell import CellResult
+from volbench.core.records.report import CellRow
+from volbench.core.records.run import RunRecord
+from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison_summary import summarise
+from volbench.results.report.rows.cells import cell_rows
+from volbench.results.report.rows.effects import as_declared
+from volbench.results.report.rows.verdict.caveats import unavailable_volumes
+from volbench.results.report.rows.verdict.comparisons import compared_cells
+from volbench.results.report.rows.verdict.nodes import (
+    declared_placements,
+    hosts_by_volume,
+    node_of_cells,
+    nodes_of_all,
+    without_verdict_across_nodes,
+)
+from volbench.results.stats.sequential import CELLS_MIN
+from volbench.results.store.run_directory import RunDirectory
+
+
+def compared_volumes(run: RunRecord, results: Sequence[CellResult], unavailable: Mapping[str, str]) -> list[str]:
+    """Return the names of the declared volumes, without those that could not be used and have no cell."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    measured = {volume_of[result.cell_id] for result in results}
+    return [
+        volume.name
+        for volume in run.volumes
+        if not volume.variant_of and (volume.name in measured or volume.name not in unavailable)
+    ]
+
+
+def run_comparisons(
+    run: RunRecord, results: Sequence[CellResult], cells: Sequence[CellRow], volumes: Sequence[str]
+) -> list[Comparison]:
+    """Return the comparisons of the volumes with the first one; those across nodes have no verdict."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    spec, nodes = run.suite.comparison, node_of_cells(results)
+    comparisons = compared_cells(as_declared(run, cells), volumes, spec, nodes)
+    return without_verdict_across_nodes(comparisons, hosts_by_volume(results, volume_of), declared_placements(run))
+
+
+def why_decided(directory: RunDirectory) -> str:
+    """Return why the cells so far are enough, for one line of text, or nothing.
+
+    Every pair of volumes has a verdict in the report, or there is one volume and nothing to decide.
+    """
+    run, results = directory.run, directory.results()
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    volumes = compared_volumes(run, results, unavailable_volumes(directory.events(), volume_of))
+    cells = Counter(volume_of[result.cell_id] for result in results if result.status == "done")
+    if min((cells[name] for name in volumes), default=0) < CELLS_MIN:
+        return ""
+    if len(volumes) < 2:
+        return "one volume is not compared"
+    if len(nodes_of_all(hosts_by_volume(results, volume_of), volumes)) < int(run.target_options.get("nodes", 1)):
+        return ""  # nodes that the run was asked to measure on have no block yet
+    pairs = summarise(run_comparisons(run, results, cell_rows(run, results), volumes))
+    if len(pairs) < len(volumes) - 1 or any(pair.verdict == "inconclusive" for pair in pairs):
+        return ""
+    return "every pair of volumes has a verdict"

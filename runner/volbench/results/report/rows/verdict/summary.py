@@ -1,0 +1,163 @@
+"""The verdict in one sentence for a DBA, no stronger than the statistics behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from volbench.core.base.text import number, percent, quantity
+from volbench.core.records.metrics import PRIMARY_METRICS
+from volbench.core.records.report import CellRow, ComparisonRow, FindingRow, Summary
+from volbench.results.compare.comparison_summary import PairSummary, overall
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.lead import lead
+from volbench.results.report.wording import comparison_text, label
+
+SHOWN_MAX = 4
+"""More comparisons than this in one sentence are not read; the rest are counted."""
+
+
+def summarise_run(
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    volumes: Sequence[str],
+    caveats: tuple[str, ...],
+    *,
+    low_power: bool,
+    sweep_sentences: Sequence[str] = (),
+    time_difference: tuple[str, ...] = (),
+    findings: Sequence[FindingRow] = (),
+) -> Summary:
+    """Return the summary of all candidates against the first volume.
+
+    Args:
+        pairs: each candidate with the baseline.
+        cells: of the run.
+        volumes: names, the baseline first.
+        caveats: sentences.
+        low_power: whether the run has too few cells for a verdict on small differences.
+        sweep_sentences: of a sweep; the first is the summary of a run without candidates.
+        time_difference: where the extra time of the slower volume goes, in sentences.
+        findings: of the run; the first is the lead of a run with one volume.
+    """
+    compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+    return Summary(
+        verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
+        sentence=compared or next(iter(sweep_sentences), "") or _without_pairs(cells, volumes, lead(findings)),
+        underpowered=low_power,
+        caveats=caveats,
+        time_difference=time_difference,
+    )
+
+
+def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
+    """Several candidates against the baseline in a few words; the ranking has the figures."""
+    baseline = pairs[0].baseline
+    verdicts = {
+        "better": [pair.candidate for pair in pairs if pair.verdict == "candidate_better"],
+        "worse": [pair.candidate for pair in pairs if pair.verdict == "candidate_worse"],
+        "equivalent": [pair.candidate for pair in pairs if pair.verdict == "equivalent"],
+        "better in some metrics and worse in others": [pair.candidate for pair in pairs if pair.verdict == "mixed"],
+        "not decided yet": [pair.candidate for pair in pairs if pair.verdict == "inconclusive"],
+    }
+    groups = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names]
+    return f"{len(pairs)} volumes against {baseline}: {'; '.join(groups)}."
+
+
+def pair_sentence(pair: PairSummary) -> str:
+    """Return the sentence on one candidate against the baseline."""
+    rows = {
+        name: comparison_rows(getattr(pair, name))
+        for name in ("better", "worse", "equivalent", "inconclusive", "alone")
+    }
+    baseline, candidate = pair.baseline, pair.candidate
+    decided = rows["better"] + rows["worse"]
+    if pair.verdict == "mixed":
+        text = (
+            f"Volumes {baseline} and {candidate} each win something: {candidate} is better in "
+            f"{_listed(rows['better'])}; {candidate} is worse in {_listed(rows['worse'])}"
+        )
+    elif pair.winner is not None:
+        against = f". {candidate} against {baseline}" if pair.winner == baseline else ""
+        loser = baseline if pair.winner == candidate else candidate
+        text = f"Volume {pair.winner} is better for MySQL than {loser}{against}: {_listed(decided)}"
+        text += _also_open(rows)
+    elif pair.verdict == "equivalent":
+        text = (
+            f"Volumes {baseline} and {candidate} are equivalent for MySQL, within {_margin(rows['equivalent'])}: "
+        )
+        text += _listed(rows["equivalent"])
+    else:
+        text = f"No verdict on {candidate} against {baseline} yet: "
+        text += _listed(rows["inconclusive"]) or f"{pair.families} steps do not agree"
+        if rows["equivalent"]:
+            text += f"; equivalent: {_names(rows['equivalent'])}"
+        text += _what_would_decide(pair, rows["inconclusive"])
+    if rows["alone"]:
+        text += f"; not certain, since one of {pair.families} steps may differ by chance: {_listed(rows['alone'])}"
+    return f"{text}; {_compared_cells([row for group in rows.values() for row in group])}."
+
+
+def _listed(rows: Sequence[ComparisonRow]) -> str:
+    """Return at most SHOWN_MAX comparisons: the first metric of each step before the second of any."""
+    rank: dict[str, int] = {}
+    ranked = []
+    for row in rows:
+        rank[row.step] = rank.get(row.step, -1) + 1
+        ranked.append((rank[row.step], row))
+    selected = [row for _, row in sorted(ranked, key=lambda pair: pair[0])][:SHOWN_MAX]
+    steps = len({row.step for row in rows}) > 1
+    text = ", ".join(comparison_text(row, steps=steps) for row in selected)
+    return text + (f" and {len(rows) - len(selected)} more" if len(rows) > len(selected) else "")
+
+
+def _also_open(rows: dict[str, tuple[ComparisonRow, ...]]) -> str:
+    text = f"; equivalent: {_names(rows['equivalent'])}" if rows["equivalent"] else ""
+    return text + (f"; open: {_names(rows['inconclusive'])}" if rows["inconclusive"] else "")
+
+
+def _names(rows: Iterable[ComparisonRow]) -> str:
+    return ", ".join(dict.fromkeys(label(row.metric) for row in rows))
+
+
+def _margin(rows: Sequence[ComparisonRow]) -> str:
+    return f"{percent(rows[0].margin)}"
+
+
+def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
+    if pair.runs_needed is not None:
+        return f"; about {pair.runs_needed} cells a volume would decide"
+    reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
+    return f"; {reasons[0]}" if len(reasons) == 1 else ""
+
+
+def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
+    """Return how many cells were compared, and how many of them are disturbed and used within their bounds."""
+    disturbed = max((sum(row.within_bounds) for row in rows), default=0)
+    cells = f"cells, {disturbed} of them disturbed" if disturbed else "valid cells"
+    counts = sorted({row.runs for row in rows})
+    if len(counts) == 1:
+        return f"{counts[0][0]} against {counts[0][1]} {cells}"
+    return (
+        f"{min(n for n, _ in counts)}..{max(n for n, _ in counts)} against "
+        f"{min(m for _, m in counts)}..{max(m for _, m in counts)} {cells}"
+    )
+
+
+def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
+    """Return the sentence for a run without a comparison: of one volume, its first cause and its medians."""
+    if len(volumes) > 1:
+        return "No verdict: no cell gave a metric that can be compared."
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for cell in cells:
+        for name in PRIMARY_METRICS.get(cell.kind, ()):
+            if cell.valid and name in cell.metrics:
+                metric = cell.metrics[name]
+                values.setdefault((cell.step, name, metric.unit), []).append(metric.value)
+    medians = [
+        f"{label(name)} {number(median(measured)) if unit == '1/s' else quantity(median(measured), unit)} ({step})"
+        for (step, name, unit), measured in list(values.items())[:SHOWN_MAX]
+    ]
+    text = ", ".join(medians) or "no valid cell"
+    volume_text = f"One volume, {volumes[0] if volumes else 'none'}; medians: {text}."
+    return f"{cause} {volume_text}" if cause else volume_text

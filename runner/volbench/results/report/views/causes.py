@@ -1,0 +1,125 @@
+"""Causes as a report shows them: a heading in words, the confidence, and the chart that shows the cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from statistics import median
+
+from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
+from volbench.results.explain.causes import CAUSES
+from volbench.results.report.rows.verdict.lead import CHECKS, DECIDED_BY, NONE, cause_title, certainty, is_hint
+
+LOCATIONS_MAX = 3
+"""Further volumes and steps that one line about a cause names."""
+_NOT_FACTS = (CHECKS, DECIDED_BY, "loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseView:
+    """A finding as a page shows it.
+
+    Args:
+        title: the heading.
+        certainty: confidence and explained share in words with figures; empty where neither is known.
+        facts: evidence that a reader can check.
+        confidence_basis: evidence rows that the confidence was calculated from.
+        panel: key of the chart that shows the cause; empty without one.
+    """
+
+    finding: FindingRow
+    title: str
+    certainty: str
+    facts: tuple[EvidenceRow, ...]
+    confidence_basis: tuple[EvidenceRow, ...]
+    panel: str
+
+
+def cause_view(finding: FindingRow, panels: Collection[str]) -> CauseView:
+    """Return a finding for a page that has these panels (their keys)."""
+    panel_keys = CAUSES[finding.cause].panels if finding.cause in CAUSES else ()
+    return CauseView(
+        finding=finding,
+        title=cause_title(finding.cause),
+        certainty=certainty(finding),
+        facts=_facts(finding),
+        confidence_basis=tuple(row for row in finding.evidence if row.metric in (CHECKS, DECIDED_BY)),
+        panel=next((key for key in panel_keys if key in panels), ""),
+    )
+
+
+def _facts(finding: FindingRow) -> tuple[EvidenceRow, ...]:
+    """Return the evidence that a reader can check; the lost speed only where nothing else says what it did."""
+    facts = tuple(row for row in finding.evidence if row.metric not in _NOT_FACTS)
+    if any(row.metric != "cells" for row in facts):
+        return facts
+    return (*(row for row in finding.evidence if row.metric == "loss"), *facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseGroup:
+    """Findings of one cause on several volumes or in several steps.
+
+    Args:
+        strongest: the finding that stands for the group: the first of them in the order of a summary.
+        further: the rest of the findings of the cause, in the same order.
+    """
+
+    strongest: FindingRow
+    further: tuple[FindingRow, ...]
+
+    @property
+    def location(self) -> str:
+        """Return `gp2 (morning), also gp2 (night)`: where the cause was observed, the strongest first."""
+        first, *further = (f"{finding.volume} ({finding.step})" for finding in (self.strongest, *self.further))
+        if not further:
+            return first
+        hidden = len(further) - LOCATIONS_MAX
+        return f"{first}, also {', '.join(further[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) -> tuple[CauseGroup, ...]:
+    """Return the findings by cause, in the order of a summary.
+
+    First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
+    volume has follow, then those that are hints only, then acquittals. Within each kind a cause that is the first
+    of its step precedes one that is second, and among these the one that explains most of the latency of the
+    step's slowest volume.
+
+    Args:
+        findings: of all volumes and steps, those of one step in their order.
+        cells: with the latency of each volume and step; without any, all volumes count as equally slow.
+    """
+    slowness = _slowness(cells)
+    volumes = {finding.volume for finding in findings}
+    by_cause: dict[str, list[tuple[int, float, FindingRow]]] = {}
+    ranks: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        rank = ranks[finding.volume, finding.step]
+        ranks[finding.volume, finding.step] += 1
+        explained = (finding.share or 0.0) * slowness.get((finding.volume, finding.step), 1.0)
+        by_cause.setdefault(finding.cause, []).append((rank, -explained, finding))
+    groups = [sorted(same, key=itemgetter(0, 1)) for same in by_cause.values()]
+    groups.sort(key=lambda same: same[0][:2])
+    if len(volumes) > 1:
+        groups.sort(key=lambda same: {finding.volume for _, _, finding in same} == volumes)
+    groups.sort(key=lambda same: all(is_hint(finding) for _, _, finding in same))
+    groups.sort(key=lambda same: same[0][2].cause == NONE)
+    return tuple(
+        CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups
+    )
+
+
+def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
+    """Return volume and step -> mean latency (median of cells) as a fraction of the step's slowest volume's."""
+    samples: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if (cell.valid or cell.used_within_bounds) and (sample := cell.metrics.get("latency_ms_mean")) is not None:
+            samples.setdefault((cell.volume, cell.step), []).append(sample.value)
+    medians = {key: median(values) for key, values in samples.items()}
+    slowest: dict[str, float] = {}
+    for (_, step), latency_ms in medians.items():
+        slowest[step] = max(latency_ms, slowest.get(step, 0.0))
+    return {key: latency_ms / slowest[key[1]] for key, latency_ms in medians.items() if slowest[key[1]] > 0}

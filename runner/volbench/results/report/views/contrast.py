@@ -1,0 +1,201 @@
+"""Figures that mislead when shown alone, side by side: large and small files, page cache and volume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import get_args
+
+from volbench.core.base.text import TIMES, number, quantity
+from volbench.core.records.report import CellRow, ComparisonRow, Report
+from volbench.core.records.steps import STEP_KINDS, step_kind
+from volbench.core.records.steps.kind import FileGroup, WarmReads
+from volbench.results.report.wording import label
+
+FILE_GROUPS = get_args(FileGroup)
+LARGE, SMALL, TABLES = FILE_GROUPS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastRow:
+    """One figure on all volumes.
+
+    Args:
+        values: medians of valid cells, by volume.
+        slowdown: time on a candidate / time on the baseline, by candidate; below 1 the candidate is faster.
+        slowdown_ci: its confidence interval, where the cells bound it.
+    """
+
+    group: str
+    step: str
+    metric: str
+    unit: str
+    values: Mapping[str, float]
+    slowdown: Mapping[str, float]
+    slowdown_ci: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPairs:
+    """Cold and warm reads of one step on the baseline and on one candidate: speeds as (baseline, candidate)."""
+
+    step: str
+    baseline: str
+    candidate: str
+    unit: str
+    cold: tuple[float, float]
+    warm: tuple[float, float]
+
+    @property
+    def pairs(self) -> tuple[tuple[str, float], ...]:
+        """Return text and baseline / candidate of cold reads, warm reads, and a warm against a cold read.
+
+        The last pair compares memory with storage; of the two such pairs it is the one that flatters the faster
+        volume.
+        """
+        unfair_pair = (f"unfair: {self.baseline} warm against {self.candidate} cold", self.warm[0] / self.cold[1])
+        if self.cold[0] < self.cold[1]:
+            unfair_pair = (
+                f"unfair: {self.baseline} cold against {self.candidate} warm",
+                self.cold[0] / self.warm[1],
+            )
+        return (
+            ("cold against cold", self.cold[0] / self.cold[1]),
+            ("warm against warm", self.warm[0] / self.warm[1]),
+            unfair_pair,
+        )
+
+
+def contrast_rows(report: Report) -> tuple[ContrastRow, ...]:
+    """Return the rows of large and of small files; none unless the run has both."""
+    kinds = {cell.step: cell.kind for cell in report.cells}
+    by_step: dict[tuple[str, str], list[ComparisonRow]] = {}
+    for row in report.comparisons:
+        kind = step_kind(kinds.get(row.step, ""))
+        if kind.file_group is not None and row.metric == kind.speed:
+            by_step.setdefault((kind.file_group, row.step), []).append(row)
+    rows = [_row(group, step, comparisons) for (group, step), comparisons in by_step.items()]
+    groups = {row.group for row in rows}
+    if LARGE not in groups or len(groups) < 2:
+        return ()
+    return tuple(sorted(rows, key=lambda row: FILE_GROUPS.index(row.group)))
+
+
+def contrast_sentences(rows: Sequence[ContrastRow]) -> tuple[str, ...]:
+    """Return the table's content in a sentence for each candidate."""
+    candidates = list(dict.fromkeys(name for row in rows for name in row.slowdown))
+    return tuple(_sentence(name, rows) for name in candidates)
+
+
+def read_pairs(report: Report) -> tuple[ReadPairs, ...]:
+    """Return the steps with cold and warm reads on the baseline and on a candidate, one item a candidate."""
+    names = [volume.name for volume in report.volumes]
+    return tuple(
+        pairs
+        for kind in STEP_KINDS.values()
+        if kind.warm_reads is not None
+        for step in dict.fromkeys(
+            cell.step for cell in report.cells if cell.kind == kind.name and "/" not in cell.step
+        )
+        for candidate in names[1:]
+        if (pairs := _pairs(report.cells, step, kind.warm_reads, (names[0], candidate))) is not None
+    )
+
+
+def _row(group: str, step: str, comparisons: Iterable[ComparisonRow]) -> ContrastRow:
+    rows = list(comparisons)
+    values = {row.baseline: row.baseline_value for row in rows} | {
+        row.candidate: row.candidate_value for row in rows
+    }
+    return ContrastRow(
+        group=group,
+        step=step,
+        metric=rows[0].metric,
+        unit=rows[0].unit,
+        values={name: value for name, value in values.items() if value is not None},
+        slowdown={row.candidate: 1 / row.ratio for row in rows if row.ratio},
+        slowdown_ci={row.candidate: (1 / row.ci[1], 1 / row.ci[0]) for row in rows if row.ci and min(row.ci) > 0},
+    )
+
+
+def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
+    clauses = []
+    for group in FILE_GROUPS:
+        slowdowns = [row.slowdown[name] for row in rows if row.group == group and name in row.slowdown]
+        if slowdowns:
+            spread = (
+                number(min(slowdowns))
+                if len(slowdowns) == 1
+                else f"{number(min(slowdowns))} to {number(max(slowdowns))}"
+            )
+            clauses.append(f"for {group} {spread} times as long")
+    return f"Against the baseline, {name} takes {', '.join(clauses)}. None of these figures predicts another."
+
+
+def _pairs(cells: Sequence[CellRow], step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:
+    names = (f"{step}{reads.suffix}_cold", f"{step}{reads.suffix}_warm") if reads.suffix else (step, step)
+    medians: list[float] = []
+    unit = ""
+    for name, metric in zip(names, (reads.cold, reads.warm), strict=True):
+        for volume in volumes:
+            values = [
+                cell.metrics[metric]
+                for cell in cells
+                if cell.step == name and cell.volume == volume and cell.valid and metric in cell.metrics
+            ]
+            if not values or (middle := median(value.value for value in values)) <= 0:
+                return None
+            unit = values[0].unit
+            medians.append(middle)
+    return ReadPairs(
+        step=step,
+        baseline=volumes[0],
+        candidate=volumes[1],
+        unit=unit,
+        cold=(medians[0], medians[1]),
+        warm=(medians[2], medians[3]),
+    )
+
+
+def markdown_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[str]:
+    """Yield both tables as Markdown, with names through `escaped`; nothing without rows."""
+    rows = contrast_rows(report)
+    names = [volume.name for volume in report.volumes]
+    escaped_names = [escaped(name) for name in names]
+    if rows:
+        yield ""
+        yield "**Large files and small files**"
+        yield ""
+        yield from (f"{escaped(text)}  " for text in contrast_sentences(rows))
+        yield ""
+        heads = ["files", "step", "metric", *escaped_names, *(f"{name} takes" for name in escaped_names[1:])]
+        yield f"| {' | '.join(heads)} |"
+        yield f"|---|---|---|{'--:|' * (2 * len(names) - 1)}"
+        for row in rows:
+            values = " | ".join(quantity(row.values.get(name), row.unit) for name in names)
+            slowdowns = " | ".join(slowdown_text(row, name) for name in names[1:])
+            yield f"| {row.group} | {escaped(row.step)} | {label(row.metric)} | {values} | {slowdowns} |"
+    for pairs in read_pairs(report):
+        yield ""
+        yield f"**Cold and warm reads: {escaped(pairs.step)}** ({pairs.unit})"
+        yield ""
+        yield f"| | {escaped(pairs.baseline)} | {escaped(pairs.candidate)} |"
+        yield "|---|--:|--:|"
+        yield f"| cold | {number(pairs.cold[0])} | {number(pairs.cold[1])} |"
+        yield f"| warm (page cache: memory) | {number(pairs.warm[0])} | {number(pairs.warm[1])} |"
+        yield ""
+        yield f"How many times as fast {escaped(pairs.baseline)} looks:"
+        yield ""
+        yield from (f"- {escaped(text)}: {number(ratio)}" for text, ratio in pairs.pairs)
+        yield ""
+
+
+def slowdown_text(row: ContrastRow, name: str) -> str:
+    """Return `× 6.54 [6.3, 6.8]`, the slowdown of a candidate; without brackets where the cells do not bound it."""
+    slowdown, slowdown_ci = row.slowdown.get(name), row.slowdown_ci.get(name)
+    if slowdown is None:
+        return number(None)
+    return f"{TIMES} {number(slowdown)}" + (
+        f" [{number(slowdown_ci[0])}, {number(slowdown_ci[1])}]" if slowdown_ci else ""
+    )

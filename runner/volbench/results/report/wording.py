@@ -1,0 +1,118 @@
+"""Labels of metrics, and texts of rows that several report formats share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from volbench.core.base.text import change, duration, interval, number, percent, quantity, size
+from volbench.core.records.base import Scalar
+from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
+from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
+
+MEDIANS_DIFFER_MIN = 0.1
+"""A change that differs by more than this from that of the two medians gets a note."""
+
+
+def label(metric: str) -> str:
+    """Return the label of a metric; its name if another version of volbench made it."""
+    return CATALOGUE[metric].label if metric in CATALOGUE else metric
+
+
+def confidence_text(rows: Sequence[ComparisonRow]) -> str:
+    """Return the confidence of the rows' intervals: `95 %`, or `97 to 99.2 %` where looks differ."""
+    confidences = [row.confidence for row in rows]
+    lowest, highest = percent(min(confidences)), percent(max(confidences))
+    return lowest if lowest == highest else f"{lowest.removesuffix(' %')} to {highest}"
+
+
+def parameter_text(parameters: Mapping[str, Scalar]) -> str:
+    """Return parameters on one line: threads=8 rate=200."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def load_text(parameters: Mapping[str, Scalar]) -> str:
+    """Return the load of a step in words: `64 threads at 100/s`, `16 deep`, or nothing."""
+    clauses = []
+    if (threads := parameters.get("threads")) is not None:
+        clauses.append(f"{threads} thread{'' if threads == 1 else 's'}")
+    if isinstance(rate := parameters.get("rate"), int | float):
+        clauses.append(f"at {rate:,.6g}/s")
+    if (depth := parameters.get("iodepth")) is not None:
+        clauses.append(f"{depth} deep")
+    return " ".join(clauses)
+
+
+def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
+    """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
+    step_text = f" ({row.step})" if steps else ""
+    return f"{label(row.metric)} {change(row.ratio, row.ci)} {interval(row.ci)}{step_text}"
+
+
+def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return what a reader of a table of comparisons may stumble over: unlike medians, absent bounds."""
+    notes = []
+    if any(_differs_from_medians(row) for row in rows):
+        notes.append(
+            "A change is the median of the ratios of each candidate cell to each baseline cell. It may differ from"
+            " the ratio of the two medians where cells scatter."
+        )
+    if any(row.ratio is not None and row.ci is None for row in rows):
+        notes.append("No bound: with these cells, the change may be anything.")
+    return notes
+
+
+def _differs_from_medians(row: ComparisonRow) -> bool:
+    if not (row.ratio and row.baseline_value and row.candidate_value):
+        return False
+    of_medians = row.candidate_value / row.baseline_value
+    return abs(math.log(row.ratio / of_medians)) > math.log(1 + MEDIANS_DIFFER_MIN)
+
+
+def fault_text(row: DurabilityRow) -> str:
+    """Return `2 power cuts (volume: async)`, `1 kill of the server`."""
+    event = "power cut" if row.fault == "power_cut" else "kill of the server"
+    event_text = event if row.cuts == 1 else event.replace("cut", "cuts").replace("kill", "kills")
+    durability_text = f" (volume: {row.volume_durability.replace('_', '-')})" if row.volume_durability else ""
+    return f"{row.cuts} {event_text}{durability_text}"
+
+
+def recovery_text(row: DurabilityRow) -> str:
+    """Return `2.1 s`; `failed after 1 of 6 cuts, else 2.1 s`; a server that never recovered has no time."""
+    took = quantity(row.recovery_s, "s")
+    if not row.failed_recoveries:
+        return took
+    failed = f"failed after {row.failed_recoveries} of {row.cuts} cuts"
+    return failed if row.recovery_s is None else f"{failed}, else {took}"
+
+
+def window_text(row: BackupRow) -> str:
+    """Return `fits 10 min; recommended 3 min`; of a suite without a window only the recommended one."""
+    verdict = "" if row.window_s is None else f"{'fits' if row.fits else 'does not fit'} {duration(row.window_s)}; "
+    return f"{verdict}recommended {duration(row.recommended_window_s)}"
+
+
+def data_text(data: DataRow) -> str:
+    """Return `229 MiB of data, buffer pool 32 MiB (7.2 times)`."""
+    text = f"{size(data.bytes)} of data"
+    if data.buffer_pool_bytes is None or data.data_to_pool_ratio is None:
+        return text
+    return f"{text}, buffer pool {size(data.buffer_pool_bytes)} ({data.data_to_pool_ratio:.2g} times)"
+
+
+def why_invalid(cell: CellRow) -> str:
+    """Return the reasons of an invalid step, and the bounds of its figures when comparisons use them."""
+    reasons = "; ".join(cell.invalid_reasons)
+    used = [name for name in cell.used_within_bounds if name in PRIMARY_METRICS.get(cell.kind, ())]
+    if not cell.used_within_bounds:
+        return reasons
+    bounds = ", ".join(bounds_text(cell, name) for name in used)
+    return f"{reasons}; compared within its bounds{f': {bounds}' if bounds else ''}"
+
+
+def bounds_text(cell: CellRow, name: str) -> str:
+    """Return the bounds of a figure without the disturbance: `transactions/s 61.2 to 70.4`."""
+    low, high = cell.bounds[name]
+    unit = cell.metrics[name].unit
+    ends = [number(end) if unit == "1/s" else quantity(end, unit) for end in (low, high) if end is not None]
+    return f"{label(name)} {' to '.join(ends)}" if high is not None else f"{label(name)} {ends[0]} or more"

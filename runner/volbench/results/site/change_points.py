@@ -1,0 +1,149 @@
+"""Where a history of runs changes its level: CUSUM with a permutation test, split in two until nothing is left.
+
+The statistic is the largest standardised difference of means over all places to split, of log values that are
+limited to CLIP robust standard deviations, so that one odd run is no change. Its p-value comes from random orders
+of the same values, whatever their distribution. In a history without a change whose runs are independent, all
+orders are equally likely, so the whole procedure names any change point with probability ALPHA at most: a second
+one is looked for only beside a first. Runs that drift together (a disk that fills, a neighbour by day) are not
+independent: docs/history.md has the measured rates.
+
+Sources: Antoch and Huskova, Permutation tests in change point analysis, Statistics and Probability Letters 53
+(2001) 37-46; Vostrikova, Detecting disorder in multidimensional random processes, Soviet Mathematics Doklady 24
+(1981) 55-59, for the splitting in two; Bai, Estimating multiple breaks one at a time, Econometric Theory 13
+(1997) 315-352, for the repartition: each place is estimated once more between its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.core.records.base import Record
+
+ALPHA = 0.01
+SEGMENT_MIN = 3
+"""A level needs this many runs on either side."""
+CLIP = 4.0
+RUNS_MAX = 400
+"""Only so many of the latest runs are examined: time and memory grow with their square."""
+PERMUTATIONS = 1999
+_SEED = 20_010_537
+_ROUNDING = 1e-9
+_NORMAL = 1.4826  # median absolute deviation to standard deviation, of normal values
+
+
+class ChangePoint(Record):
+    """A place where the level changes.
+
+    Args:
+        index: of the first value of the new level.
+        before, after: medians of the levels on either side, up to the next change points.
+        p_value: of the split that found it.
+    """
+
+    index: int
+    before: float
+    after: float
+    p_value: float
+
+    @property
+    def ratio(self) -> float | None:
+        """after / before; None where that has no meaning."""
+        return self.after / self.before if self.before > 0 else None
+
+
+def change_points(values: Sequence[float], *, alpha: float = ALPHA) -> tuple[ChangePoint, ...]:
+    """Return the change points of a history, oldest first.
+
+    Args:
+        values: one figure of each run, oldest first, shape (n,), any unit.
+        alpha: the probability of any change point in a stable history of independent runs.
+
+    Below 2 x SEGMENT_MIN values there is none to find.
+    """
+    skipped = max(0, len(values) - RUNS_MAX)
+    recent = np.asarray(values[skipped:], dtype=np.float64)
+    splits = _repartitioned(recent, sorted(_splits(recent, 0, len(recent), alpha)))
+    edges = [0, *(index for index, _ in splits), len(recent)]
+    return tuple(
+        ChangePoint(
+            index=skipped + index,
+            before=median(recent[edges[number] : index].tolist()),
+            after=median(recent[index : edges[number + 2]].tolist()),
+            p_value=p_value,
+        )
+        for number, (index, p_value) in enumerate(splits)
+    )
+
+
+def _splits(values: NDArray[np.float64], start: int, end: int, alpha: float) -> Iterator[tuple[int, float]]:
+    """Yield (index, p-value) of significant splits between two indices."""
+    pending = [(start, end)]
+    while pending:
+        start, end = pending.pop()
+        split = _best_split(values[start:end])
+        if split is not None and split[1] <= alpha:
+            index = start + split[0]
+            yield index, split[1]
+            pending += [(start, index), (index, end)]
+
+
+def _repartitioned(values: NDArray[np.float64], splits: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return the splits, each at the best place between its neighbours: a first one was found before the others."""
+    edges = [0, *(index for index, _ in splits), len(values)]
+    moved = []
+    for number, (index, p_value) in enumerate(splits):
+        start, end = edges[number], edges[number + 2]
+        scores = _scores(values[start:end])
+        moved_index = (
+            index if scores is None else start + SEGMENT_MIN + int(_standardised(scores[np.newaxis]).argmax())
+        )
+        moved.append((moved_index, p_value))
+    return moved
+
+
+def _best_split(values: NDArray[np.float64]) -> tuple[int, float] | None:
+    """Return the most likely first index of a new level, and its p-value; None for a short or constant segment."""
+    scores = _scores(values)
+    if scores is None:
+        return None
+    observed = _standardised(scores[np.newaxis])[0]
+    shuffled = _standardised(scores[_orders(len(values))]).max(axis=1)
+    best = int(observed.argmax())
+    as_large = int((shuffled >= observed[best] - _ROUNDING).sum())
+    return best + SEGMENT_MIN, (1 + as_large) / (1 + PERMUTATIONS)
+
+
+def _scores(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return logs in robust standard deviations, limited and centred; None for a short or constant segment.
+
+    The same function of each value in any order, so orders stay equally likely.
+    """
+    if len(values) < 2 * SEGMENT_MIN or values.min() == values.max():
+        return None
+    logs = np.log(values) if values.min() > 0 else values
+    deviations = logs - np.median(logs)
+    scale = _NORMAL * np.median(np.abs(deviations)) or np.abs(deviations).mean()
+    limited = np.clip(deviations / scale, -CLIP, CLIP)
+    result: NDArray[np.float64] = limited - limited.mean()
+    return result
+
+
+def _standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """|sum of the first k scores| / sqrt(k (n - k) / n), for k from SEGMENT_MIN to n - SEGMENT_MIN, by row."""
+    size = scores.shape[1]
+    first = np.arange(SEGMENT_MIN, size - SEGMENT_MIN + 1)
+    sums = scores.cumsum(axis=1)[:, first - 1]
+    result: NDArray[np.float64] = np.abs(sums) / np.sqrt(first * (size - first) / size)
+    return result
+
+
+@lru_cache(maxsize=64)
+def _orders(size: int) -> NDArray[np.intp]:
+    """Random orders, the same in each process: a page must not change when it is made again."""
+    random = np.random.default_rng([_SEED, size])
+    return random.permuted(np.tile(np.arange(size), (PERMUTATIONS, 1)), axis=1)

@@ -1,0 +1,1 @@
+"""Pure statistics: tests, intervals, grids of series, histograms."""

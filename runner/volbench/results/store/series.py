@@ -1,0 +1,287 @@
+"""series.parquet: every sampled value of a cell, in long format; read back whole or in buckets of time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from volbench.core.base.parse import NUMBER_MAX
+from volbench.core.records.series import SeriesRow
+from volbench.results.store.tables import (
+    Columns,
+    TableWriter,
+    check_name,
+    check_series_count,
+    damaged,
+    damaged_values,
+    open_table,
+    read_batches,
+)
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+SERIES_COLUMNS = pa.schema(
+    [
+        pa.field("t_s", pa.float64(), nullable=False),
+        pa.field("source", _NAME, nullable=False),
+        pa.field("metric", _NAME, nullable=False),
+        pa.field("entity", _NAME, nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+BUCKETS_MAX = 100_000
+SERIES_MAX = 20_000
+"""Of one cell; a cell of volbench has some hundreds."""
+BUCKET_SLACK_S = 1e-6
+"""A tick that should end a bucket is not moved into the next by its float's last bit."""
+_NAMES = ("source", "metric", "entity")
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class SeriesKey:
+    """What tells one series of a cell from the others."""
+
+    source: str
+    metric: str
+    entity: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """All values of one series: `t_s` and `value`, both of shape (samples,), ascending in time."""
+
+    t_s: Floats
+    value: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketedSeries:
+    """A series in buckets of equal length; a bucket without a sample is NaN in all of `mean`, `low`, `high`.
+
+    All arrays have shape (buckets,). Bucket i is about the time `t0_s + i * width_s` .. `t0_s + (i + 1) * width_s`.
+    """
+
+    t0_s: float
+    width_s: float
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+class SeriesWriter(TableWriter[SeriesRow]):
+    """`with SeriesWriter(path) as writer: writer.append(rows)`; rows of one series come in order of time."""
+
+    arrow_schema = SERIES_COLUMNS
+    rows_in_group = 131_072
+
+    def columns_of(self, rows: list[SeriesRow]) -> Columns:
+        """One list a column."""
+        return {name: list(map(attrgetter(name), rows)) for name in SERIES_COLUMNS.names}
+
+
+def write_series(path: Path, rows: Iterable[SeriesRow]) -> int:
+    """Write all rows; returns how many. A crash leaves no file or the old one."""
+    with SeriesWriter(path) as writer:
+        writer.append(rows)
+    return writer.rows_written
+
+
+def read_series(
+    path: Path,
+    *,
+    sources: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
+    window_s: tuple[float, float] | None = None,
+) -> dict[SeriesKey, Series]:
+    """Series at full resolution, sorted by their keys; only what is asked for is kept.
+
+    The file is decoded piece by piece, first the names and then the numbers. Beside the 16 bytes of each sample
+    that are returned, 2 bytes a sample and some MiB are used, however long the cell was.
+
+    Args:
+        path: series.parquet.
+        sources, metrics: names to read; None: all.
+        window_s: only samples with window_s[0] < t_s <= window_s[1].
+
+    Raises RunUnreadable.
+    """
+    return _read(path, _Selection(sources=sources, metrics=metrics, window_s=window_s))
+
+
+def bucketed(series: Series, *, window_s: tuple[float, float], width_s: float) -> BucketedSeries:
+    """A series' samples of a window in buckets of `width_s`, each with mean, lowest and highest value.
+
+    A sample is about the interval that ends at its t_s, so t_s on a bucket's end belongs to that bucket.
+
+    Args:
+        series: at full resolution.
+        window_s: start and end of the first and last bucket.
+        width_s: length of a bucket; below twice the sampling interval, ticks that come a little late leave
+            buckets empty that are no gaps: use the full resolution instead.
+
+    Raises ValueError for more than BUCKETS_MAX buckets.
+    """
+    count = _bucket_count(window_s, width_s)
+    first, end = np.searchsorted(series.t_s, window_s, side="right")
+    t_s, value = series.t_s[first:end], series.value[first:end]
+    bucket = np.ceil((t_s - window_s[0] - BUCKET_SLACK_S) / width_s).astype(np.int64) - 1
+    bucket = np.clip(bucket, 0, count - 1)
+    samples = np.bincount(bucket, minlength=count)
+    mean, low, high = np.full((3, count), np.nan)
+    if len(bucket):
+        starts = np.flatnonzero(np.diff(bucket, prepend=-1))
+        filled = bucket[starts]
+        mean[filled] = np.bincount(bucket, value, minlength=count)[filled] / samples[filled]
+        low[filled], high[filled] = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
+    return BucketedSeries(t0_s=window_s[0], width_s=width_s, mean=mean, low=low, high=high)
+
+
+def _bucket_count(window_s: tuple[float, float], width_s: float) -> int:
+    count = int(np.ceil((window_s[1] - window_s[0]) / width_s - 1e-9))
+    if not 0 < count <= BUCKETS_MAX:
+        raise ValueError(
+            f"{count} buckets of {width_s} s in {window_s[0]} .. {window_s[1]} s: at most {BUCKETS_MAX}"
+        )
+    return count
+
+
+def _in_order(t_s: Floats, value: Floats) -> Series:
+    """The samples ascending in time, and in value where times are equal; volbench writes them so."""
+    if not np.all(t_s[1:] > t_s[:-1]):
+        order = np.lexsort((value, t_s))
+        t_s, value = t_s[order], value[order]
+    return Series(t_s=t_s, value=value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Selection:
+    """Which samples are read; None: all."""
+
+    sources: Collection[str] | None = None
+    metrics: Collection[str] | None = None
+    window_s: tuple[float, float] | None = None
+
+    def series(self, source: str, metric: str) -> bool:
+        """Whether a series is selected."""
+        return all(
+            names is None or name in names for names, name in ((self.sources, source), (self.metrics, metric))
+        )
+
+
+@dataclass
+class _Names:
+    """The series of a file, numbered in the order in which they are met."""
+
+    path: Path
+    numbers: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def number(self, names: tuple[str, str, str]) -> int:
+        """The number of a series. Raises RunUnreadable for too many and for names too long."""
+        if names not in self.numbers:
+            check_series_count(self.path, len(self.numbers) + 1, SERIES_MAX)
+            for name in names:
+                check_name(self.path, name)
+            self.numbers[names] = len(self.numbers)
+        return self.numbers[names]
+
+    def ordered(self) -> list[tuple[SeriesKey, int]]:
+        """The keys, sorted, with their numbers."""
+        return sorted(
+            (SeriesKey(source=source, metric=metric, entity=entity), number)
+            for (source, metric, entity), number in self.numbers.items()
+        )
+
+
+def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
+    names = _Names(path)
+    with open_table(path, SERIES_COLUMNS) as file:
+        numbers = _row_numbers(path, file, names, selection)
+        counts = np.bincount(numbers, minlength=SERIES_MAX + 1)[:SERIES_MAX]
+        ordered = [(key, number) for key, number in names.ordered() if counts[number]]
+        ends = np.cumsum([counts[number] for _, number in ordered], dtype=np.int64).tolist()
+        begins = [0, *ends][:-1]
+        free = np.zeros(SERIES_MAX, np.int64)
+        free[[number for _, number in ordered]] = begins
+        t_s = np.empty(int(counts.sum()))
+        value = np.empty(len(t_s))
+        row = 0
+        for batch in read_batches(path, file, ["t_s", "value"]):
+            series = numbers[row : row + len(batch)]
+            row += len(batch)
+            rows = np.argsort(series, kind="stable")
+            sizes = np.bincount(series, minlength=SERIES_MAX + 1)
+            rows = rows[: len(rows) - sizes[SERIES_MAX]]  # those that are not selected have the highest number
+            sizes = sizes[:SERIES_MAX]
+            targets = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
+            t_s[targets] = _finite(path, batch, "t_s", rows)
+            value[targets] = _finite(path, batch, "value", rows)
+            free += sizes
+    return {
+        key: _in_order(t_s[begin:end], value[begin:end])
+        for (key, _), begin, end in zip(ordered, begins, ends, strict=True)
+    }
+
+
+def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:
+    """The selected rows of a column. Raises RunUnreadable for values that are absent or not finite."""
+    column = batch.column(name)
+    if column.null_count:
+        raise damaged_values(path, name)
+    values: Floats = column.to_numpy()[rows]
+    if not (np.abs(values) <= NUMBER_MAX).all():
+        raise damaged_values(path, name)
+    return values
+
+
+def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
+    """The number of each row's series, SERIES_MAX where it is not selected. Raises RunUnreadable."""
+    numbers = np.full(file.metadata.num_rows, SERIES_MAX, np.uint16)
+    row = 0
+    columns = [*_NAMES, *(["t_s"] if selection.window_s is not None else [])]
+    for batch in read_batches(path, file, columns):
+        for name in columns:
+            if batch.column(name).null_count:
+                raise damaged_values(path, name)
+        of_batch = _numbers(path, batch, names, selection)
+        if selection.window_s is not None:
+            t_s = batch.column("t_s").to_numpy()
+            of_batch[~((t_s > selection.window_s[0]) & (t_s <= selection.window_s[1]))] = SERIES_MAX
+        numbers[row : row + len(of_batch)] = of_batch
+        row += len(of_batch)
+    return numbers
+
+
+def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
+    """The number of each row's series. The names are decoded once and not for each row, of which there are many."""
+    arrays = [_encoded(batch.column(name)) for name in _NAMES]
+    try:
+        texts = [array.dictionary.to_pylist() for array in arrays]
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from error
+    combined = np.zeros(len(batch), np.int64)
+    for array in arrays:
+        combined = combined * max(1, len(array.dictionary)) + array.indices.to_numpy()
+    codes, of_row = np.unique(combined, return_inverse=True)
+    numbers = np.empty(len(codes), np.uint16)
+    for index, code in enumerate(codes.tolist()):
+        source_and_metric, entity = divmod(code, max(1, len(texts[2])))
+        source, metric = divmod(source_and_metric, max(1, len(texts[1])))
+        key = (texts[0][source], texts[1][metric], texts[2][entity])
+        numbers[index] = names.number(key) if selection.series(key[0], key[1]) else SERIES_MAX
+    return numbers[of_row.reshape(-1)]
+
+
+def _encoded(names: pa.Array) -> pa.DictionaryArray:
+    """The names as a dictionary, as volbench writes them; another program may have written plain text."""
+    return names if pa.types.is_dictionary(names.type) else names.dictionary_encode()

@@ -1,0 +1,89 @@
+"""Commands whose packages are not installed say which extra has them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from volbench.core.base.extras import EXTRA_OF, PURPOSES, missing_extra
+from volbench.errors import EXIT_ENVIRONMENT
+
+PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+EXTERNAL = (
+    "boto3",
+    "botocore",
+    "bokeh",
+    "cryptography",
+    "dateutil",
+    "duckdb",
+    "jsonschema",
+    "kubernetes",
+    "mysql",
+    "pandas",
+    "sqlglot",
+)
+"""Modules that the core is read without."""
+
+
+def without(*packages: str) -> str:
+    """A program's beginning that makes packages look absent."""
+    return f"import sys\nfor name in {packages!r}: sys.modules[name] = None\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["query", "SELECT 1", "--out", "."], "query"),
+        (["validate", "plan.yaml"], "validate"),
+        (["capture", "out"], "server"),
+        (["k8s", "list"], "kubernetes"),
+    ],
+)
+def test_a_command_without_its_package_names_the_extra_to_install(arguments: list[str], extra: str) -> None:
+    """One message, exit code 3, no traceback."""
+    package = next(package for package, name in EXTRA_OF.items() if name == extra)
+    code = f"{without(package)}sys.argv = ['volbench', *{arguments!r}]\nfrom volbench.cli.main import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == EXIT_ENVIRONMENT, done.stderr
+    assert f"pip install 'volbench[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_only_the_commands_of_extras_need_their_packages() -> None:
+    """All other modules of the command line, and the Python interface, are imported without any of them."""
+    code = (
+        f"{without(*EXTERNAL)}"
+        "from importlib import import_module\n"
+        "from volbench.cli.main import COMMANDS\n"
+        "import volbench.api\n"
+        "for name in COMMANDS:\n"
+        "    try:\n"
+        "        import_module(f'volbench.cli.{COMMANDS[name]}')\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        print(name, error.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.split("\n")[:-1] == [
+        "validate mysql.connector",
+        "capture mysql.connector",
+        "observe mysql.connector",
+        "query duckdb",
+    ]
+
+
+def test_every_extra_has_a_purpose_and_its_packages() -> None:
+    """An extra that another change adds to pyproject.toml is explained too."""
+    assert set(EXTRAS) <= set(PURPOSES)
+    assert set(EXTRA_OF.values()) == set(PURPOSES)
+    assert not {name for name in EXTERNAL if any(name in entry for entry in PROJECT["dependencies"])}
+
+
+def test_another_import_error_is_no_missing_extra() -> None:
+    """A fault of volbench stays one."""
+    assert missing_extra(ModuleNotFoundError("No module named 'volbench.nothing'", name="volbench.nothing")) is None
+    assert missing_extra(ModuleNotFoundError("no name")) is None

@@ -1,0 +1,147 @@
+"""Numbers, changes, durations and sizes read alike in every output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from volbench.core.base.text import change, duration, interval, number, percent, quantity, size, times
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (0.01234, "0.0123"),
+        (4.5678, "4.57"),
+        (78.91, "78.9"),
+        (1234.5, "1,234"),
+        (56789.0, "56,789"),
+        (-3.14159, "−3.14"),
+        (2.5e12, "2.5e+12"),
+        (1.2e-9, "1.2e-09"),
+    ],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    """Absent is a dash, not zero."""
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "–"),
+        (0.0, "0 %"),
+        (0.00042, "0.042 %"),
+        (0.01, "1 %"),
+        (0.0154, "1.5 %"),
+        (0.0999, "10 %"),
+        (0.634, "63 %"),
+        (0.9996, "99.96 %"),
+        (1.0, "100 %"),
+        (12.5, "1,250 %"),
+        (-0.25, "−25 %"),
+        (1e-6, "0 %"),
+    ],
+)
+def test_shares(share: float | None, text: str) -> None:
+    """Nearly all is not 100 %."""
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, "–"),
+        (1.0, "0 %"),
+        (1.38, "+38 %"),
+        (0.73, "−27 %"),
+        (1.0212, "+2.1 %"),
+        (0.9999, "0 %"),
+        (3.4, "+240 %"),
+        (12.3, "× 12.3"),
+        (0.02, "−98 %"),
+        (1.0996, "+10 %"),
+    ],
+)
+def test_changes(ratio: float | None, text: str) -> None:
+    """Per cent with a sign up to tenfold, then a factor; what rounds to nothing has no sign."""
+    assert change(ratio) == text
+
+
+def test_a_change_and_its_interval_have_the_same_form() -> None:
+    assert (change(9.04, (6.39, 12.5)), interval((6.39, 12.5))) == ("× 9.04", "[× 6.39, × 12.5]")
+    assert (change(2.0, (1.5, 9.9)), interval((1.5, 9.9))) == ("+100 %", "[+50 %, +890 %]")
+
+
+def test_an_interval_without_bounds_says_so() -> None:
+    """Too few runs to bound it."""
+    assert interval(None) == "[no bound]"
+    assert interval((0.9, 1.3)) == "[−10 %, +30 %]"
+    assert interval((1.9, 12.0)) == "[× 1.90, × 12.0]"
+
+
+def test_the_unit_one_is_not_written() -> None:
+    """A share is a bare number."""
+    assert quantity(0.5, "1") == "0.500"
+    assert quantity(12.0, "ms") == "12.0 ms"
+    assert quantity(None, "ms") == "–"
+    assert quantity(421.0, "1/s") == "421/s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),
+        (0.0, "0 s"),
+        (0.25, "0.250 s"),
+        (12.34, "12.3 s"),
+        (45, "45 s"),
+        (200, "3 min 20 s"),
+        (600, "10 min"),
+        (7505, "2 h 05 min"),
+        (7200, "2 h"),
+        (86_400, "24 h"),
+        (10.6 * 86_400, "10.6 days"),
+        (30 * 86_400, "30 days"),
+    ],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    """Seconds, minutes, hours, days."""
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (512, "0.5 KiB"),
+        (16 << 10, "16 KiB"),
+        (340 << 20, "340 MiB"),
+        (12.5 * 2**30, "12.5 GiB"),
+        (3 << 40, "3 TiB"),
+        (1000 << 30, "1,000 GiB"),
+        (1500 << 30, "1,500 GiB"),
+        (1.5 * 2**40 + 1, "1.5 TiB"),
+    ],
+)
+def test_sizes(size_bytes: float, text: str) -> None:
+    """The size of a volume in the unit in which it is ordered."""
+    assert size(size_bytes) == text
+
+
+def test_times_has_one_decimal_below_ten() -> None:
+    assert [times(factor) for factor in (1.94, 9.96, 123.4)] == ["1.9 times", "10.0 times", "123 times"]
+
+
+def test_no_other_module_formats_a_percentage() -> None:
+    """Two forms of one figure in one output are two formatters."""
+    own_format = re.compile(r":[^{}\"']*%\}|:[^{}\"']*[fg]\} %")
+    packages = [Path("runner/volbench") / name for name in ("cli", "results/report", "validation")]
+    files = [path for package in packages for path in sorted(package.rglob("*.py"))]
+    assert len(files) > 100
+    assert [
+        f"{path}: {line}" for path in files for line in path.read_text().splitlines() if own_format.search(line)
+    ] == []

@@ -1,0 +1,179 @@
+"""A cluster that is away, or not configured: told as that, and not disturbed by a late clean-up."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.run import VolumeSpec
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.machine.cluster import client as cluster
+from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.placement.kubernetes.collect import run_in_pod
+from volbench.machine.volume.factory import make_volume
+
+
+def kubeconfig(path: Path, server: str) -> Path:
+    file = path / "config"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": server}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "ours"}}],
+            }
+        )
+    )
+    return file
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "UNREACHABLE_S_MAX", 0.2)
+    monkeypatch.setattr(cluster, "_UNREACHABLE_POLL_S", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents go on: one that a late clean-up reached would lose its results."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
+    with closing(Cluster()) as away:
+        assert away.namespace == "ours"
+        with pytest.raises(EnvironmentLacks, match="does not answer") as told:
+            away.ask("GET", "pods", doing="looking for pods")
+        assert told.value.cause == "api_server_away"
+        assert "volbench resume" in told.value.next_step
+        asked: list[str] = []
+        with pytest.raises(EnvironmentLacks):
+            away.with_retries(lambda: asked.append("again"), doing="cleaning up")
+        assert asked == []
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers as an API server does that will not."""
+
+    answers: ClassVar = {
+        "/missing": (404, "x not found"),
+        "/quota": (403, "exceeded quota: q"),
+        "/no": (403, "forbidden"),
+        "/who": (401, "Unauthorized"),
+        "/wrong": (422, "spec.x: Invalid"),
+    }
+
+    execs: ClassVar = {
+        "gone": (404, b'{"kind":"Status","status":"Failure","message":"pods \\"gone\\" not found","code":404}'),
+        "ending": (404, b"pod does not exist"),
+        "ended": (500, b'container not found ("results")'),
+        "denied": (403, b'{"kind":"Status","message":"cannot create resource pods/exec","code":403}'),
+        "unreachable": (500, b'{"kind":"Status","message":"error dialing backend: dial tcp: i/o timeout"}'),
+    }
+    """By pod, as API server and kubelet of 1.34 answered; `denied` and `unreachable` after their source."""
+
+    def do_GET(self) -> None:
+        if "/exec" in self.path:
+            code, body = self.execs[self.path.split("/")[-2]]
+        else:
+            code, message = self.answers[self.path]
+            body = json.dumps({"kind": "Status", "message": message}).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, url)))
+        with closing(Cluster(namespace="other")) as opened:
+            yield opened
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "cause", "said"),
+    [
+        ("/missing", NotFound, "", "x not found"),
+        ("/quota", EnvironmentLacks, "quota", "exceeded quota: q"),
+        ("/no", EnvironmentLacks, "no_permission", "forbidden"),
+        ("/who", EnvironmentLacks, "no_permission", "Unauthorized"),
+        ("/wrong", StepFailed, "cluster_refused", "spec.x: Invalid"),
+    ],
+)
+def test_refusals_are_told_by_kind(
+    refusing: Cluster, path: str, kind: type[Exception], cause: str, said: str
+) -> None:
+    with pytest.raises(kind) as told:
+        refusing.ask("GET", path, doing="trying")
+    assert getattr(told.value, "cause", "") == cause
+    assert said in str(told.value)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("pod", "kind", "cause", "evidence"),
+    [
+        ("gone", NotFound, "", 'pods "gone" not found'),
+        ("ending", NotFound, "", "pod does not exist"),
+        ("ended", NotFound, "", "container not found"),
+        ("denied", EnvironmentLacks, "no_permission", "cannot create resource pods/exec"),
+        ("unreachable", EnvironmentLacks, "api_server_away", "error dialing backend"),
+    ],
+)
+def test_refused_commands_in_a_pod_are_told_by_kind(
+    refusing: Cluster, pod: str, kind: type[Exception], cause: str, evidence: str
+) -> None:
+    """The client reports each of them as status 0; only a server that does not answer is asked again."""
+    with pytest.raises(kind) as refusal:
+        run_in_pod(refusing, pod, ["true"], doing="trying")
+    assert getattr(refusal.value, "cause", "") == cause
+    assert evidence in str(refusal.value)
+
+
+def test_an_interruption_during_the_handshake_is_one(refusing: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client turns it into an answer with status 0."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kubernetes.stream.ws_client.WSClient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_pod(refusing, "gone", ["true"], doing="trying")
+
+
+def test_an_unknown_context_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = kubeconfig(tmp_path, "http://127.0.0.1:9")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(EnvironmentLacks, match="no context 'nowhere'"):
+        Cluster(context="nowhere")
+
+
+def test_no_configuration_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(EnvironmentLacks, match="no Kubernetes configuration"):
+        Cluster()
+
+
+def test_kinds_of_volumes_that_a_cluster_does_not_have_are_refused(refusing: Cluster) -> None:
+    spec: VolumeSpec = parse_volume("a=path:/mnt/x")
+    with pytest.raises(UsageError, match="storage-class:NAME"):
+        make_volume(spec, target="kubernetes", run_id="r", cluster=refusing)

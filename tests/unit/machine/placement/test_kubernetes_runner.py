@@ -1,0 +1,137 @@
+"""The runner's Job is the same from the command line and from kustomize; which run its pods work on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_schemas
+import pytest
+from ruamel.yaml import YAML
+
+from volbench.cli.cluster import k8s_runner
+from volbench.core.suite.load import load_suite
+from volbench.errors import UsageError
+from volbench.machine.placement.kubernetes.manifests import pull_policy_of
+from volbench.machine.placement.kubernetes.runner import fetch_job, results_claim, runner_job, suite_map
+
+ROOT = Path(__file__).parents[4]
+IMAGE = "volbench.invalid/tools:0.2.0"
+
+
+def document(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text())))
+    return found
+
+
+def test_the_manifests_are_those_of_submit() -> None:
+    assert document(ROOT / "k8s/runner/runner.yaml") == runner_job(image=IMAGE)
+    assert document(ROOT / "k8s/runner/setup/results.yaml") == results_claim()
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_all_objects_fit_the_api(version: str) -> None:
+    job = runner_job(image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s")  # noqa: S106 - a name
+    for manifest in (
+        job,
+        suite_map("n", "text"),
+        results_claim(size="1Gi", storage_class="c"),
+        fetch_job(name="n", image=IMAGE, directory="d", pull_secret="s"),  # noqa: S106
+    ):
+        kubernetes_schemas.check(manifest, version)
+
+
+def test_every_container_has_requests_and_limits() -> None:
+    for job in (runner_job(image=IMAGE), fetch_job(name="n", image=IMAGE, directory="d")):
+        for container in job["spec"]["template"]["spec"]["containers"]:
+            assert (
+                set(container["resources"]["requests"])
+                == set(container["resources"]["limits"])
+                == {
+                    "cpu",
+                    "memory",
+                }
+            )
+
+
+def test_the_runners_suite_is_the_one_of_the_documentation() -> None:
+    """suites/compare.yaml and two volumes."""
+    mine, _ = load_suite(ROOT / "k8s/runner/suite.yaml")
+    theirs, _ = load_suite(ROOT / "suites/compare.yaml")
+    assert set(mine.volumes) == {"gp3", "gp2"}
+    assert mine.model_copy(update={"volumes": {}}) == theirs
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl's kustomize")
+def test_the_image_is_set_in_one_place(tmp_path: Path) -> None:
+    """Of the runner and, by its environment, of the cells."""
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    file = tmp_path / "k8s/runner/kustomization.yaml"
+    file.write_text(file.read_text().replace("newName: volbench.invalid/tools", "newName: reg.example/v"))
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(file.parent)], check=True, capture_output=True, text=True
+    ).stdout
+    documents = list(YAML(typ="safe").load_all(built))
+    (job,) = [one for one in documents if one["kind"] == "Job"]
+    (files,) = [one for one in documents if one["kind"] == "ConfigMap"]
+    expected = runner_job(image="reg.example/v:0.2.0")
+    assert json.loads(json.dumps(job["spec"])) == expected["spec"]
+    assert files["metadata"]["name"] == job["metadata"]["name"]
+    assert files["data"] == {"suite.yaml": (ROOT / "k8s/runner/suite.yaml").read_text()}
+
+
+def test_no_image_can_be_registered_by_somebody_else() -> None:
+    """`.invalid` is no domain, by RFC 2606; the names of local images are never pulled."""
+    for file in (ROOT / "k8s").rglob("*.yaml"):
+        for line in file.read_text().splitlines():
+            if "volbench/tools" in line or "newName" in line:
+                assert "volbench.invalid/" in line, f"{file}: {line}"
+    assert pull_policy_of("volbench/tools:0123", "IfNotPresent") == "Never"
+    assert pull_policy_of("reg.example/volbench/tools:1", "Always") == "Always"
+
+
+class Commands:
+    """What `in-cluster` calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resumed: list[Path] = []
+        self.begun: list[Path] = []
+        monkeypatch.setattr(k8s_runner, "resume_run", lambda directory, **_: self.resumed.append(directory.path))
+        monkeypatch.setattr(k8s_runner, "make_plan", lambda *_, **__: None)
+        monkeypatch.setattr(k8s_runner, "show_plan", lambda _: None)
+        monkeypatch.setattr(k8s_runner, "begin_run", lambda _, results, **__: self.begun.append(results))
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    return Commands(monkeypatch)
+
+
+def run_of(results: Path, job: str, run_id: str) -> Path:
+    path = results / job / run_id
+    path.mkdir(parents=True)
+    (path / "run.json").write_text("{}")
+    return path
+
+
+def test_another_job_begins_another_run(commands: Commands, tmp_path: Path) -> None:
+    run_of(tmp_path, "uid-1", "20260101T000000Z-quick-aaaaaa")
+    k8s_runner.in_cluster(tmp_path / "suite.yaml", results=tmp_path, job_uid="uid-2")
+    assert (commands.begun, commands.resumed) == ([tmp_path / "uid-2"], [])
+
+
+def test_the_next_pod_of_a_job_continues_its_run(commands: Commands, tmp_path: Path) -> None:
+    path = run_of(tmp_path, "uid-1", "20260101T000000Z-quick-aaaaaa")
+    k8s_runner.in_cluster(tmp_path / "suite.yaml", results=tmp_path, job_uid="uid-1")
+    assert (commands.begun, commands.resumed) == ([], [path])
+
+
+def test_a_run_of_another_job_is_continued_by_its_id(commands: Commands, tmp_path: Path) -> None:
+    path = run_of(tmp_path, "uid-1", "20260101T000000Z-quick-aaaaaa")
+    k8s_runner.in_cluster(tmp_path / "s", results=tmp_path, job_uid="uid-2", resume=path.name)
+    assert commands.resumed == [path]
+    with pytest.raises(UsageError, match=f"runs there: {path.name}"):
+        k8s_runner.in_cluster(tmp_path / "s", results=tmp_path, job_uid="uid-2", resume="x")

@@ -1,0 +1,110 @@
+"""path volumes: checked and looked at, nothing written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from volbench.core.base.ownership import claim
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.facts import VolumeFacts
+from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.machine.volume.factory import make_volume
+from volbench.machine.volume.kinds import path
+
+
+def open_path(path: Path) -> Path | None:
+    with make_volume(parse_volume(f"a=path:{path}")) as opened:
+        return opened.host_path
+
+
+def test_place_is_left_as_it_is(tmp_path: Path) -> None:
+    """A volume may hold the user's files and lost+found: opening and closing change nothing."""
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "mine.txt").write_text("x")
+    before = tmp_path.stat().st_mtime_ns
+    with make_volume(parse_volume(f"a={tmp_path}")) as opened:
+        assert opened.host_path == tmp_path
+        assert opened.name == "a"
+        assert opened.facts is not None
+        assert opened.facts.path == str(tmp_path)
+        assert opened.docker_volume is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lost+found", "mine.txt"]
+    assert tmp_path.stat().st_mtime_ns == before
+
+
+def test_a_path_on_an_emulated_volume_is_labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that `volume emulate` made, or a container: results on it are never taken for a real volume's."""
+    claim(tmp_path / "v", purpose="emulated volume")
+    (tmp_path / "v" / "volume.json").write_text('{"profile": "ebs-gp2", "parameters": {"time_scale": 20.0}}')
+    (tmp_path / "v" / "data").mkdir()
+    place = str(tmp_path / "v" / "data")
+    monkeypatch.setattr(path, "discover", lambda _: VolumeFacts(path=place, mount_point=place))
+    with make_volume(parse_volume(f"a=path:{place}")) as opened:
+        assert opened.facts is not None
+        assert opened.facts.emulated_profile == "ebs-gp2"
+        assert opened.facts.emulated_parameters == {"time_scale": 20.0}
+        assert opened.emulator_socket == tmp_path / "v" / "control.sock"
+
+
+def test_missing(tmp_path: Path) -> None:
+    """A missing place is not made: a forgotten mount would otherwise measure the system disk."""
+    with pytest.raises(EnvironmentLacks, match="does not exist") as caught:
+        open_path(tmp_path / "no")
+    assert "mkdir -p" in caught.value.next_step
+    assert "mount" in caught.value.next_step
+    assert caught.value.cause == "volume_gone"
+
+
+def test_file_and_dangling_link(tmp_path: Path) -> None:
+    """What is no directory is told as such."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(EnvironmentLacks, match="is not a directory"):
+            open_path(tmp_path / name)
+
+
+@pytest.mark.parametrize("inside", ["", "sub"])
+def test_data_directory_is_refused(tmp_path: Path, inside: str) -> None:
+    """A server's data directory, or a place in one, is refused with exit 4."""
+    (tmp_path / "ibdata1").touch()
+    (tmp_path / "mysql.ibd").touch()
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(Refused, match="MySQL data directory") as caught:
+        open_path(tmp_path / inside)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_not_writable(tmp_path: Path) -> None:
+    """A place without the right to write is told with mode and owner."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(EnvironmentLacks, match="may not write to"):
+        open_path(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_read_only_mount(tmp_path: Path) -> None:
+    """A read-only mount is told before anything runs."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro", "x", str(tmp_path)], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount: {done.stderr.decode().strip()}")
+    try:
+        with pytest.raises(EnvironmentLacks, match="read-only") as caught:
+            open_path(tmp_path)
+        assert caught.value.cause == "volume_read_only"
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.parametrize("text", ["a=pvc:x", "a=storage-class:x?size=1Gi"])
+def test_kubernetes_kinds_need_their_target(text: str) -> None:
+    """A claim means nothing to this machine."""
+    with pytest.raises(UsageError, match="kubernetes"):
+        make_volume(parse_volume(text))

@@ -1,0 +1,102 @@
+"""The suites of the field reports, planned on their own emulated volumes; a plan touches nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volbench.cli import console
+from volbench.cli.runs.plan import show_plan
+from volbench.errors import UsageError
+from volbench.measure.session.planner import Planned, TargetRequest, make_plan
+
+SUITES = Path(__file__).parents[4] / "suites"
+
+
+def planned(suite: str, *settings: str) -> Planned:
+    return make_plan(SUITES / f"{suite}.yaml", [], TargetRequest(target="local"), settings=settings)
+
+
+def said(plan: Planned) -> str:
+    with console.out.capture() as captured:
+        show_plan(plan)
+    return " ".join(captured.get().split())
+
+
+def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
+    plan = planned("fsx-async-writes", "scale=ci")
+    assert {volume.variant_of for volume in plan.run.volumes} == {"", "fsx"}
+    assert len(plan.run.cells) == plan.cost.cells == 30
+    text = said(plan)
+    assert "6 combinations" in text
+    assert "volume.iops: 192 (base), 960" in text
+    assert "decide nothing" not in text
+    assert "4 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=4"))
+
+
+def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:
+    suite = SUITES / "fsx-async-writes.yaml"
+    plan = make_plan(
+        suite, ["v4=path:/mnt/a", "v3=path:/mnt/b"], TargetRequest(target="local"), settings=["sweep=null"]
+    )
+    assert [volume.name for volume in plan.run.volumes] == ["v4", "v3"]
+    assert plan.cost.cells == 10
+
+
+@pytest.mark.parametrize(("scale", "after", "iops"), [("full", "39 min 44 s", "2,415"), ("ci", "18.5 s", "1,050")])
+def test_gp2_credit_exhaustion_says_before_the_run_when_the_credits_will_be_gone(
+    scale: str, after: str, iops: str
+) -> None:
+    """5.4 million credits at so many reads less 150 a second; scale ci has a bucket 325 times smaller."""
+    text = said(planned("gp2-credit-exhaustion", f"scale={scale}"))
+    assert f"credits run out {after} after shop begins, at {iops} IOPS; then 150 IOPS are left" in text
+    assert "it fits its window" in text
+    assert ("325 times smaller" in text) is (scale == "ci")
+
+
+def test_rook_ceph_replicas_measures_the_same_on_nine_volumes() -> None:
+    plan = planned("rook-ceph-replicas", "scale=ci")
+    assert plan.run.volumes[0].name == "gp2"
+    assert plan.cost.cells == 9 * 4
+    assert "prefill=True" in said(plan)
+
+
+@pytest.mark.parametrize(
+    "suite",
+    ["fargate-efs-cold-read", "efs-small-files", "fsx-async-writes", "gp2-credit-exhaustion", "rook-ceph-replicas"],
+)
+def test_a_plan_prints_each_prediction_of_a_report_and_each_is_of_a_volume_and_step_of_it(suite: str) -> None:
+    plan = planned(suite, "scale=report")
+    forecast = plan.run.suite.forecast
+    assert forecast is not None
+    assert forecast.predictions
+    text = said(plan)
+    volumes = {volume.name for volume in plan.run.volumes}
+    steps = {step.name for step in plan.run.suite.steps}
+    for prediction in forecast.predictions:
+        assert {prediction.volume, prediction.against or prediction.volume} <= volumes
+        assert prediction.step.partition("/")[0] in steps
+        assert " ".join(prediction.derivation.split()) in text
+
+
+def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOLBENCH_CACHE", str(tmp_path / "cache"))
+    suite = tmp_path / "own.yaml"
+    suite.write_text(
+        "schema: 2\nname: own\n"
+        f"dataset: {{kind: dump, url: 'https://dumps.invalid/shop.sql.gz', sha256: {'a' * 64}, schema: shop}}\n"
+        "steps: [{kind: idle, duration: 1s}]\nrepeats: 1\n"
+    )
+    volumes = [f"a=path:{tmp_path}"]
+    plan = make_plan(suite, volumes, TargetRequest(target="local"))
+    path = Path(plan.run.suite.dataset.path)
+    assert path.is_relative_to(tmp_path / "cache")
+    assert path.name == "shop.sql.gz"
+    assert "https://dumps.invalid/shop.sql.gz, downloaded to" in said(plan)
+    assert not (tmp_path / "cache").exists()
+    sweep = "sweep={factors: {dataset.path: {base: a.sql, levels: [b.sql]}}}"
+    with pytest.raises(UsageError, match="a sweep cannot download"):
+        make_plan(suite, volumes, TargetRequest(target="local"), settings=[sweep])

@@ -1,0 +1,186 @@
+"""Steps on files, run for real in a directory: trees, large files, fio; what they report and what they leave."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from step_context import NoServer, context_on
+
+from volbench.core.base.marker import MARKER
+from volbench.core.records.steps.fio import FioStep
+from volbench.core.records.steps.sequential import SequentialStep
+from volbench.core.records.steps.small_files import SmallFilesStep
+from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.measure.workload.file_steps import small_files
+from volbench.measure.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
+from volbench.measure.workload.registry import workload_for
+from volbench.measure.workload.timed import timed_operations
+
+SMALL = SmallFilesStep.model_validate({"name": "files", "files": 300, "total_size": "2MiB"})
+
+
+def names_in(directory: Path) -> list[str]:
+    return [entry.name for entry in directory.iterdir()]
+
+
+def test_log_normal_sizes_add_up_to_the_total_and_are_the_same_for_one_seed() -> None:
+    sizes = file_sizes(SMALL, seed=3)
+    assert len(sizes) == 300
+    assert sum(sizes) == 2 << 20
+    assert sizes == file_sizes(SMALL, seed=3) != file_sizes(SMALL, seed=4)
+    spread = np.std(np.log(np.array(sizes)[np.array(sizes) > 0]))
+    assert spread == pytest.approx(1.5, abs=0.25)
+
+
+def test_given_sizes_are_used_in_turn() -> None:
+    step = SmallFilesStep.model_validate({"files": 5, "sizes": ["1KiB", 7]})
+    assert file_sizes(step, seed=1) == [1024, 7, 1024, 7, 1024]
+    assert step.temporary_bytes() >= 3 * sum(file_sizes(step, seed=1))
+
+
+def test_objects_are_spread_over_256_directories_as_git_does() -> None:
+    tree = planned_tree(SmallFilesStep(files=4000), Path("/t"), seed=1)
+    objects = objects_of(tree, Path("/o"), seed=1)
+    assert len({Path(one.path).parent.name for one in objects}) == 256
+    assert {len(Path(one.path).name) for one in objects} == {38}
+
+
+def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_path: Path) -> None:
+    ctx, kept = context_on(tmp_path)
+    outcome = workload_for(SMALL).run(SMALL, ctx)
+    assert [part.suffix for part in outcome.sub_results] == list(SMALL.phases)
+    for part in outcome.sub_results:
+        metrics = part.outcome.metrics
+        rate = metrics["warm_files_per_s" if part.suffix == "read_warm" else "files_per_s"]
+        assert rate.value == pytest.approx(300 / metrics["files_s"].value)
+        assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value
+        # fio rounds a percentile to a bin of its histogram: 64 to each power of two.
+        assert metrics["latency_ms_p99"].value <= metrics["latency_ms_max"].value * (1 + 1 / 64)
+        assert ("files_mib_per_s" in metrics) == (part.suffix not in ("stat", "delete", "read_warm"))
+        assert sum(row.events for row in kept.histograms if row.step == f"files/{part.suffix}") == 300
+    total = sum(part.outcome.metrics["files_s"].value for part in outcome.sub_results if part.suffix != "read_warm")
+    assert outcome.metrics["files_total_s"].value == pytest.approx(total)
+    assert names_in(ctx.volume_dir) == [MARKER]
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "permitted", "asked", "noted"),
+    [("ext4", True, True, False), ("ext4", False, True, True), ("xfs", True, False, False)],
+)
+def test_inodes_deleted_by_the_cell_before_do_not_slow_down_ext4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, asked: bool, noted: bool
+) -> None:
+    drop = Mock(return_value=permitted)
+    monkeypatch.setattr(small_files, "forget_deleted_inodes", drop)
+    ctx, _ = context_on(tmp_path)
+    ctx = replace(ctx, volume_facts=ctx.volume_facts.model_copy(update={"filesystem": filesystem}))
+    outcome = workload_for(SMALL).run(SMALL, ctx)
+    assert drop.called is asked
+    assert any("slower on ext4" in note for note in outcome.notes) is noted
+
+
+@pytest.mark.parametrize("publish", ["link", "rename"])
+def test_several_jobs_share_the_files_and_objects_get_their_names(tmp_path: Path, publish: str) -> None:
+    step = SMALL.model_copy(update={"jobs": 4, "objects_publish": publish, "sync": "each", "files": 50})
+    ctx, kept = context_on(tmp_path)
+    workload_for(step).run(step, ctx)
+    assert sum(row.events for row in kept.histograms if row.step == "files/objects") == 50
+
+
+def test_a_warm_read_is_said_to_be_memory(tmp_path: Path) -> None:
+    ctx, _ = context_on(tmp_path)
+    parts = {part.suffix: part.outcome for part in workload_for(SMALL).run(SMALL, ctx).sub_results}
+    assert "page cache" in parts["read_warm"].notes[0]
+    assert "small files: " in parts["read_cold"].notes[0]
+    assert parts["read_cold"].details["files"] == 300
+
+
+def test_without_our_marker_nothing_is_written(tmp_path: Path) -> None:
+    ctx, _ = context_on(tmp_path)
+    (ctx.volume_dir / MARKER).unlink()
+    with pytest.raises(Refused):
+        workload_for(SMALL).run(SMALL, ctx)
+    assert not names_in(ctx.volume_dir)
+
+
+def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    step = SMALL.model_copy(update={"total_size_bytes": 1 << 60})
+    ctx, _ = context_on(tmp_path)
+    with pytest.raises(EnvironmentLacks, match="not enough free space for the files of step files"):
+        workload_for(step).check(step, ctx)
+
+
+def test_a_cancelled_step_ends_and_cleans_up(tmp_path: Path) -> None:
+    ctx, _ = context_on(tmp_path)
+    ctx = replace(ctx, cancelled=threading.Event())
+    ctx.cancelled.set()
+    with pytest.raises(StepFailed, match="cancelled"):
+        workload_for(SMALL).run(SMALL, ctx)
+    assert names_in(ctx.volume_dir) == [MARKER]
+
+
+def test_a_failing_operation_ends_all_jobs() -> None:
+    def fail(item: int) -> None:
+        if item == 5:
+            raise OSError(28, "no space")
+
+    with pytest.raises(OSError, match="no space"):
+        timed_operations(
+            range(1000),
+            [fail, fail],
+            label="x",
+            timeout_s=60,
+            cancelled=threading.Event(),
+            on_progress=lambda _: None,
+        )
+
+
+def test_a_large_file_is_written_and_read_in_every_mode(tmp_path: Path) -> None:
+    step = SequentialStep.model_validate({"name": "dd", "size": "8MB"})
+    ctx, _ = context_on(tmp_path)
+    outcome = workload_for(step).run(step, ctx)
+    parts = {part.suffix: part.outcome for part in outcome.sub_results}
+    left_out = {"write_direct", "read_direct"} - set(parts)
+    assert {"write", "write_fsync", "read_cold", "read_warm"} <= set(parts)
+    assert len(outcome.notes) == 1 + len(left_out)
+    memory = {"write": "unsynced_write_mib_per_s", "read_warm": "warm_read_mib_per_s"}
+    for mode, part in parts.items():
+        assert part.metrics[memory.get(mode, "sequential_mib_per_s")].value > 0
+        assert ("sequential_mib_per_s" in part.metrics) == (mode not in memory)
+    assert names_in(ctx.volume_dir) == [MARKER]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio")
+def test_each_combination_of_fio_is_a_row_on_a_stopped_server(tmp_path: Path) -> None:
+    step = FioStep.model_validate(
+        {
+            "name": "sweep",
+            "rw": ["randread", "randrw"],
+            "iodepth": [1, 4],
+            "size": "8MiB",
+            "ramp": 0,
+            "duration": "200ms",
+            "direct": False,
+        }
+    )
+    server = NoServer()
+    ctx, _ = context_on(tmp_path, server=server)
+    outcome = workload_for(step).run(step, ctx)
+    rows = [(part.suffix, part.parameters["iodepth"]) for part in outcome.sub_results]
+    assert rows == [("randread-4KiB", 1), ("randread-4KiB", 4), ("randrw-4KiB", 1), ("randrw-4KiB", 4)]
+    for part in outcome.sub_results:
+        metrics = part.outcome.metrics
+        moved = metrics["fio_iops"].value * 4096 / 2**20
+        assert metrics["fio_mib_per_s"].value == pytest.approx(moved, rel=0.05)
+        assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value
+        # fio rounds a percentile to a bin of its histogram: 64 to each power of two.
+        assert metrics["latency_ms_p99"].value <= metrics["latency_ms_max"].value * (1 + 1 / 64)
+    assert outcome.metrics["fio_prefill_s"].value > 0
+    assert (server.running, server.starts) == (True, 1)
+    assert names_in(ctx.volume_dir) == [MARKER]

@@ -1,0 +1,151 @@
+"""Histories from files: plain series, sar, iostat, CloudWatch, a run's cell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from volbench.core.profile.limits import limits_of
+from volbench.core.profile.resolve import resolve
+from volbench.core.records.series import SeriesRow
+from volbench.errors import UsageError
+from volbench.results.credits.answer import difference_from_observed
+from volbench.results.credits.forecast import forecast
+from volbench.results.credits.history import Assumed
+from volbench.results.credits.sources import read_history
+from volbench.results.store.series import write_series
+
+SAR = Path(__file__).parents[3] / "fixtures" / "sar"
+IOSTAT = """\
+Linux 6.1.0 (db1)  03/02/2026  _x86_64_  (2 CPU)
+
+{reports}"""
+HEADING = "Device  r/s  rkB/s  rrqm/s  %rrqm  r_await  rareq-sz  w/s  wkB/s  w_await  aqu-sz  %util"
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_plain_series_keeps_its_gaps(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "t,iops,mib_per_s\n60,100,1\n120,,\n180,50,2\n600,5,1\n")
+    work = read_history(path, Assumed(read_share=0.5)).work
+    assert work.known.tolist() == [True, False, True, False, True]
+    assert work.interval_s.tolist() == [60, 60, 60, 360, 60]
+    assert work.reads_per_s[0] == work.writes_per_s[0] == 50
+    assert work.read_bytes[0] == pytest.approx(2**20 / 100)
+
+
+def test_a_plain_series_may_have_dates_and_reads_apart_from_writes(tmp_path: Path) -> None:
+    csv = "t,reads_per_s,writes_per_s\n2026-01-31T12:01:00Z,3,4\n2026-01-31T12:02:00Z,5,6\n"
+    rows = [
+        {"t": "2026-01-31T12:01:00Z", "reads_per_s": 3, "writes_per_s": 4},
+        {"t": "2026-01-31T12:02:00Z", "reads_per_s": 5, "writes_per_s": 6},
+    ]
+    for path in (written(tmp_path / "a.csv", csv), written(tmp_path / "a.json", json.dumps(rows))):
+        work = read_history(path, Assumed()).work
+        assert (work.clock, work.start_s) == ("date", 1769860800.0)
+        assert work.iops.tolist() == [7, 11]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "t,iops\n60,x\n", "no number"),
+        ("a.csv", "", "cannot be read as CSV"),
+        ("a.csv", "t,iops\n", "no point"),
+        ("a.csv", "t,iops\n60,4\n50,3\n", "do not ascend"),
+        ("a.csv", "t,iops\n60,4\n60,3\n", "do not ascend"),
+        ("a.csv", "t,iops\n60,-4\n", "below 0"),
+        ("a.csv", "time,iops\n60,4\n", "its columns are time, iops"),
+        ("a.json", "{}", "not a plain series"),
+        ("a.json", "[", "cannot be read as a JSON list"),
+        ("a.txt", "hello\n", "nothing here that can be read"),
+        ("a.json", '{"MetricDataResults": []}', "nothing here|no operations|no point"),
+    ],
+)
+def test_bad_input_is_told_with_what_is_wrong(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_history(written(tmp_path / name, text), Assumed())
+
+
+@pytest.mark.parametrize("name", ["sar-d-japanese.txt", "sar-b-japanese.txt"])
+def test_the_credit_exhaustion_that_sar_recorded_is_not_explained_by_its_load(name: str) -> None:
+    """Requests waited up to a second, at 3 to 10 IOPS of the 150 that never run out: sar did not see the cause."""
+    found = read_history(SAR / name, Assumed())
+    assert found.work.interval_s.tolist() == [600.0] * 19
+    assert found.work.iops.max() == pytest.approx(10.24)
+    assert forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), found.work).exhausted_after_s is None
+    if "-d-" in name:
+        assert found.work.write_bytes[0] == pytest.approx(22.77 * 512, rel=0.01)
+        assert found.slow == ((80 * 60.0, 190 * 60.0),)
+
+
+def test_iostat_of_several_devices_asks_for_one(tmp_path: Path) -> None:
+    report = f"{HEADING}\nsda 10 160 0 0 0.8 16 5 80 1.0 0.1 2\nsdb 1 16 0 0 0.8 16 0 0 0.0 0.1 2\n\n"
+    path = written(tmp_path / "iostat.txt", IOSTAT.format(reports=report * 3))
+    with pytest.raises(UsageError, match="devices: sda, sdb"):
+        read_history(path, Assumed())
+    with pytest.raises(UsageError, match="no device 'sdc'"):
+        read_history(path, Assumed(), device="sdc")
+    found = read_history(path, Assumed(), device="sda")
+    assert found.work.reads_per_s.tolist() == [10, 10]
+    assert found.work.read_bytes.tolist() == [16 * 1024] * 2
+    assert any("time stamps" in warning for warning in found.warnings)
+
+
+def cloudwatch(minutes: list[int], iops: float, balance: list[float]) -> str:
+    stamps = [f"2026-01-31T{12 + minute // 60:02d}:{minute % 60:02d}:00Z" for minute in minutes]
+    values = {
+        "VolumeReadOps": [iops * 60] * len(minutes),
+        "VolumeWriteOps": [0.0] * len(minutes),
+        "BurstBalance": balance,
+    }
+    return json.dumps(
+        {
+            "MetricDataResults": [
+                {"Id": f"m{n}", "Label": name, "Timestamps": stamps[::-1], "Values": column[::-1]}
+                for n, (name, column) in enumerate(values.items())
+            ]
+        }
+    )
+
+
+def test_cloudwatch_with_gaps_is_read_and_its_burst_balance_compared(tmp_path: Path) -> None:
+    """3,000 IOPS on 50 GiB spend 171,000 credits a minute: 3.17 % of the bucket. Minutes 5 to 9 are missing."""
+    minutes = [0, 1, 2, 3, 4, 10, 11]
+    spent = [100.0 - 100 * 171_000 / 5.4e6 * (n + 1) for n in range(len(minutes))]
+    path = written(tmp_path / "cloudwatch.json", cloudwatch(minutes, 3000.0, spent))
+    history = read_history(path, Assumed())
+    assert history.work.gaps == [(300.0, 600.0)]
+    found = forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work)
+    apart = difference_from_observed(found, history.observed)
+    assert apart is not None
+    assert apart < 0.001
+
+
+def test_a_cell_of_a_run_is_a_history_and_a_run_of_several_asks_for_one(tmp_path: Path) -> None:
+    for cell in ("a", "b"):
+        directory = tmp_path / "cells" / cell
+        directory.mkdir(parents=True)
+        rows = [
+            SeriesRow(t_s=float(t), source="diskstats", metric=metric, entity="nvme1n1", value=value)
+            for metric, value in (("reads_per_s", 200.0), ("writes_per_s", 100.0))
+            for t in range(1, 11)
+        ]
+        write_series(directory / "series.parquet", rows)
+    (tmp_path / "run.json").write_text("{}")
+    work = read_history(tmp_path / "cells" / "a", Assumed()).work
+    assert work.iops.tolist() == [300.0] * 10
+    with pytest.raises(UsageError, match="2 cells"):
+        read_history(tmp_path, Assumed())
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        read_history(tmp_path / "none", Assumed())
+    with pytest.raises(UsageError, match="nothing here"):
+        read_history(tmp_path, Assumed())

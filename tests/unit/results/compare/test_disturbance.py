@@ -1,0 +1,235 @@
+"""What a disturbance can have done: the bound holds in simulated loops, and verdicts hold inside it."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from bisect import bisect_right
+from itertools import islice, product
+from operator import itemgetter
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from volbench.core.records.cell import ValidityLimits
+from volbench.core.records.metrics import MetricValue, metric
+from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.disturbance import CpuUse, bounds, delayable_share, disturbances, held_share
+from volbench.results.stats.statistics import bounded_shift_of, shift_of
+
+LIMITS = ValidityLimits()
+LATENCIES = {f"latency_ms_{q}": metric(f"latency_ms_{q}", v) for q, v in (("mean", 10), ("p50", 9), ("p95", 20))}
+
+
+def closed_loop(*, clients: int, transactions: int, stolen: list[tuple[float, float]], seed: int) -> list[float]:
+    """When each transaction ends: a wait for a volume, then work on one CPU that is away during `stolen`.
+
+    Draws are by transaction, so that the same transactions come with and without the disturbance.
+    """
+    draw = random.Random(seed)  # noqa: S311 - test data
+    work = [(draw.expovariate(1 / 8), draw.expovariate(1 / 2)) for _ in range(transactions)]
+    waiting = [(0.0, number) for number in range(clients)]
+    arrivals: list[tuple[float, int]] = [(work[number][0], number) for _, number in waiting]
+    heapq.heapify(arrivals)
+    ends, cpu_free, begun = [], 0.0, clients
+    while arrivals:
+        at, number = heapq.heappop(arrivals)
+        cpu_free = served(max(at, cpu_free), work[number][1], stolen)
+        ends.append(cpu_free)
+        if begun < transactions:
+            heapq.heappush(arrivals, (cpu_free + work[begun][0], begun))
+            begun += 1
+    return ends
+
+
+def served(begin: float, need: float, stolen: list[tuple[float, float]]) -> float:
+    """When so much CPU time has been had."""
+    at = begin
+    for low, high in islice(stolen, bisect_right(stolen, begin, key=itemgetter(1)), None):
+        if at < low:
+            had = min(need, low - at)
+            need, at = need - had, at + had
+        if need <= 0:
+            return at
+        at = max(at, min(high, max(at, low)) if at < high else at)
+        if low <= at < high:
+            at = high
+    return at + need
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("clients", [1, 8])
+def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int) -> None:
+    """The CPU is away for 5 to 40 % of the time: without that the loop does no more than the bound says."""
+    draw = random.Random(seed)  # noqa: S311 - test data
+    share = draw.uniform(0.05, 0.4)
+    stolen = [(float(at), at + 20 * share) for at in range(0, 40_000, 20)]
+    disturbed = closed_loop(clients=clients, transactions=2000, stolen=stolen, seed=seed)[-1]
+    free = closed_loop(clients=clients, transactions=2000, stolen=[], seed=seed)[-1]
+    low, high = bounds(
+        {"tps": metric("tps", 2000 / disturbed)},
+        "tps",
+        held=share,
+        open_loop=False,
+        window_s=disturbed,
+    )
+    assert low <= 2000 / free <= high * 1.01, "the last 20 ms may hold a little more of what was stolen"
+
+
+def test_nothing_is_said_within_limits_and_everything_beyond_one() -> None:
+    quiet = CpuUse(cpus=2, foreign=0.15, own=1.0, run_delay=0.5)
+    busy = CpuUse(cpus=2, foreign=1.0, own=0.05, run_delay=0.1)
+    known = {"cpus": 2, "steal_ratio": 0.01, "late_ratio": 0.005, "lateness_s_per_s": 0.02}
+    assert disturbances(LIMITS, cpu=quiet, **known) == ()  # type: ignore[arg-type]
+    found = disturbances(LIMITS, cpu=busy, **known)  # type: ignore[arg-type]
+    assert [one.kind for one in found if one.beyond] == ["foreign_cpu"]
+    assert "other work on the machine used 50 % of its CPUs (1.0 of 2; limit 10 %)" in found[0].text
+    assert held_share(found, ceiling=1.0) == pytest.approx(0.125 + 0.02 + 0.02)
+    assert held_share(found, ceiling=0.1) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("foreign", "own", "delay", "held"),
+    [(2.0, 1.0, None, 1.0), (0.3, 1.0, None, 0.3), (1.5, 0.1, 0.2, 0.25), (0.1, 1.0, 4.0, 0.1)],
+)
+def test_others_hold_back_only_while_they_run_and_something_waits(
+    foreign: float, own: float, delay: float | None, held: float
+) -> None:
+    assert CpuUse(cpus=2, foreign=foreign, own=own, run_delay=delay).held_share == pytest.approx(held)
+
+
+def test_a_step_needs_the_reads_that_it_waited_for() -> None:
+    assert delayable_share(clients=8, reading=6.0, lateness_s_per_s=0.4) == pytest.approx(0.3)
+    assert delayable_share(clients=None, reading=6.0, lateness_s_per_s=None) == 1.0
+    assert delayable_share(clients=8, reading=None, lateness_s_per_s=None) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "low"), [("latency_ms_mean", 9.0), ("latency_ms_p95", 9 - 0.1 * 10 / 0.45), ("latency_ms_p50", 0.0)]
+)
+def test_latencies_of_a_closed_loop_have_a_lower_end(name: str, low: float) -> None:
+    closed = bounds(LATENCIES, name, held=0.1, open_loop=False, window_s=10)
+    assert closed == (pytest.approx(low), LATENCIES[name].value)
+    assert bounds(LATENCIES, name, held=0.1, open_loop=True, window_s=10)[0] == 0.0
+
+
+def test_a_figure_of_a_part_of_the_step_has_no_bound_but_its_direction() -> None:
+    metrics: dict[str, MetricValue] = {"cold_read_mib_per_s": metric("cold_read_mib_per_s", 100.0)}
+    found = bounds(metrics, "cold_read_mib_per_s", held=0.1, open_loop=False, window_s=10)
+    assert found == (100.0, math.inf)
+
+
+values = st.floats(min_value=1, max_value=100)
+boxes = st.lists(
+    st.tuples(values, st.floats(0, 1), st.one_of(st.floats(1, 3), st.just(math.inf))).map(
+        lambda one: (one[0], one[0] * one[1], one[0] * one[2])
+    ),
+    min_size=4,
+    max_size=4,
+)
+
+
+@given(boxes, boxes, st.lists(st.floats(0, 1), min_size=8, max_size=8))
+@example(  # ends of the baseline are equal, chosen values are not
+    x=[(1.0, 0.89, 2.0), (1.0, 0.5, 1.0), (1.0, 0.0001, math.inf), (1.0, 0.74, 1.0)],
+    y=[(1.9, 0.0, math.inf), (5.0, 5.0, math.inf), (3.0, 3.0, math.inf), (4.0, 4.0, math.inf)],
+    at=[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+)
+@example(  # three cells of the baseline have no upper end
+    x=[(2.0, 1.0, math.inf), (2.5, 1.1, math.inf), (2.2, 1.2, math.inf), (2.1, 2.0, 2.2)],
+    y=[(9.0, 2.1, 9.0), (8.0, 8.0, 8.0), (7.0, 7.0, 7.0), (6.0, 6.0, 6.0)],
+    at=[1.0, 1e-5, 2e-5, 1.0, 0.0, 0.0, 0.0, 0.0],
+)
+@example(
+    x=[(1.0, 0.0, math.inf), (2.0, 1.75, 2.0), (1.0, 0.8976673000002982, 2.0), (3.0, 1.5, 3.0)],
+    y=[(3.0, 3.0, math.inf), (4.0, 4.0, math.inf), (1.0, 0.16849227960419524, math.inf), (4.0, 4.0, math.inf)],
+    at=[1.0, 0.0, 1.0, 0.0, 0.0, 0.5, 0.0, 0.0],
+)
+def test_the_worst_case_bounds_every_choice_inside(
+    x: list[tuple[float, float, float]], y: list[tuple[float, float, float]], at: list[float]
+) -> None:
+    """Interval and p-value of any values inside lie within what the bounded test says; ties are another matter."""
+    chosen = [
+        max(1e-6, low + share * (min(high, 1e6) - low)) for (_, low, high), share in zip(x + y, at, strict=True)
+    ]
+    assume(len(set(chosen)) == len(chosen))
+    worst, one = bounded_shift_of(x, y), shift_of(chosen[:4], chosen[4:])
+    assume(one.spread_ratio is None)  # there Welch's t-test has a say too, of the values alone
+    assert one.p_value <= worst.p_value * (1 + 1e-9)
+    assert worst.low is None or (one.low is not None and worst.low <= one.low * (1 + 1e-9))
+    assert worst.high is None or (one.high is not None and one.high <= worst.high * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("runs", [4, 5])
+def test_ties_inside_the_bounds_do_not_weaken_separated_sides(runs: int) -> None:
+    """Whatever values are equal within a side: where all of one side lies beyond the other, p is the smallest."""
+    x, y = [(1.0, 1.0, 2.0)] * runs, [(3.0, 3.0, 4.0)] * runs
+    worst = bounded_shift_of(x, y)
+    tied = shift_of([1.0] * runs, [4.0] * runs)
+    assert worst.p_value == pytest.approx(tied.p_value) == pytest.approx(2 / math.comb(2 * runs, runs))
+
+
+def test_the_worst_p_value_is_that_of_a_corner() -> None:
+    """All 2^8 corners of two boxes of four: the largest p of those is what one look gives."""
+    draw = random.Random(5)  # noqa: S311 - test data
+    for shift in (0.0, 0.3, 1.0):
+        x = [(v := math.exp(draw.gauss(0, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]
+        y = [(v := math.exp(draw.gauss(shift, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]
+        corners = product(*[(low, high) for _, low, high in x + y])
+        shifts = [shift_of(one[:4], one[4:]) for one in corners]
+        largest = max(shift.p_value for shift in shifts if shift.spread_ratio is None)
+        assert bounded_shift_of(x, y).p_value >= largest
+        if shift == 1.0:
+            assert bounded_shift_of(x, y).p_value == largest
+
+
+def compared(a: list[float], b: list[float], *, held: float | None, disturbed: int = 5) -> Comparison:
+    """tps of volumes a and b, the first cells disturbed, without an upper end where `held` is None."""
+    rows = [
+        Row(
+            step="s",
+            parameters={},
+            metric="tps",
+            unit="1/s",
+            better="higher",
+            volume=volume,
+            cell=f"{volume}{n}",
+            value=value,
+            valid=n >= disturbed,
+            bounds=(value, math.inf if held is None else value / (1 - held)) if n < disturbed else None,
+        )
+        for volume, found in (("a", a), ("b", b))
+        for n, value in enumerate(found)
+    ]
+    return compare(rows, ["a", "b"])[0]
+
+
+FAST, SLOW = [900.0, 950, 1000, 1010, 980], [200.0, 210, 190, 205, 199]
+
+
+def test_a_large_difference_keeps_its_verdict_within_bounds() -> None:
+    found = compared(FAST, SLOW, held=0.5)
+    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (5, 5), (0, 0))
+    assert "whatever the disturbance of 10 disturbed cells did" in found.reason
+    assert found.ci is not None
+    assert found.ci[1] > 0.4
+
+
+def test_a_small_difference_stays_open() -> None:
+    found = compared(FAST, [value * 0.9 for value in FAST], held=0.2)
+    assert found.verdict == "inconclusive"
+    assert "could change the verdict" in found.reason
+
+
+def test_cells_that_could_change_the_verdict_are_left_out_where_enough_others_are() -> None:
+    a, b = [*FAST, 990.0, 1020], [*(0.8 * value for value in FAST), 800.0, 790]
+    found = compared(a, b, held=0.9, disturbed=2)
+    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (0, 0), (2, 2))
+
+
+def test_without_disturbed_rows_nothing_changes() -> None:
+    found = compared(FAST, SLOW, held=0.5, disturbed=0)
+    assert (found.verdict, found.within_bounds) == ("worse", (0, 0))
+    assert found.p_value == shift_of(FAST, SLOW).p_value

@@ -1,0 +1,109 @@
+"""Advice that computes: amounts for a target, with the what-if's interval, and refused where it decides nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from volbench.core.profile.limits import Charge, Limit
+from volbench.results.explain.accounts.demand import Demand
+from volbench.results.explain.accounts.what_if import OtherVolume, outlooks_of
+from volbench.results.explain.rules.advice import (
+    Needed,
+    cpus_for_p95,
+    needed_for_p95,
+    pool_text,
+    redo_text,
+)
+
+DEMAND = Demand(
+    clients=8,
+    tps=60.0,
+    response_s=8 / 60,
+    reads=28.0,
+    writes=15.0,
+    read_bytes=16384.0,
+    write_bytes=24576.0,
+    reads_waited=26.0,
+    writes_waited=2.0,
+    read_s=0.0034,
+    write_s=0.016,
+    cpu_s_min=0.004,
+    cpu_s=0.006,
+    cpu_s_max=0.008,
+    cpu_known=True,
+    cpus=2,
+    locks_share=0.0,
+    p95_s=0.23,
+)
+LOAD = dataclasses.replace(DEMAND, clients=64)
+
+
+def capped(rate: float) -> OtherVolume:
+    cap = Limit(name="iops", scope="volume", resource="iops", rate_per_s=rate, charge=Charge(unit="io"))
+    return OtherVolume(name="", read_s=0.0008, write_s=0.0008, caps=(cap,))
+
+
+def test_the_amount_that_is_named_reaches_the_target_and_less_does_not() -> None:
+    needed = needed_for_p95(LOAD, capped, 2000.0, (100.0, 100_000.0))
+    assert needed.likely is not None
+    for rate, reaches in ((needed.likely, True), (0.97 * needed.likely, False)):
+        (outlook,) = outlooks_of(LOAD, capped(rate))
+        assert outlook.p95_ms is not None
+        assert (outlook.p95_ms <= 2000.0) is reaches
+
+
+def test_the_interval_is_that_of_the_what_if() -> None:
+    needed = needed_for_p95(LOAD, capped, 2000.0, (100.0, 100_000.0))
+    assert needed.least is not None
+    assert needed.likely is not None
+    assert needed.enough is not None
+    assert needed.least < needed.likely < needed.enough
+    (outlook,) = outlooks_of(LOAD, capped(needed.enough))
+    assert outlook.p95_interval is not None
+    assert outlook.p95_interval[1] <= 2000.0
+
+
+def test_a_target_that_no_volume_reaches_has_no_amount() -> None:
+    assert needed_for_p95(LOAD, capped, 0.001, (100.0, 100_000.0)).likely is None
+
+
+@pytest.mark.parametrize(
+    ("needed", "decides"),
+    [
+        (Needed(least=1000, likely=1500, enough=2500), True),
+        (Needed(least=1000, likely=1500, enough=9000), False),
+        (Needed(least=1000, likely=1500, enough=None), False),
+    ],
+)
+def test_an_interval_that_is_too_wide_decides_nothing(needed: Needed, decides: bool) -> None:
+    assert needed.decides is decides
+
+
+def test_a_pool_has_a_least_size_and_what_decides_the_rest() -> None:
+    text = pool_text(64 << 20, 0.20)
+    assert "at least 79.2 MiB (now 64)" in text  # 64 * 0.99 / 0.80
+    assert "--set config.innodb_buffer_pool_size=128M" in text
+    assert pool_text(64 << 20, 0.005) == ""
+
+
+def test_redo_for_ten_minutes_at_the_usual_and_the_highest_rate() -> None:
+    text = redo_text([1.0, 1.0, 4.0, float("nan")], 10)
+    assert "innodb_redo_log_capacity of 1.17 GiB holds 10 minutes" in text
+    assert "2.34 GiB at its highest rate" in text
+    assert redo_text([0.0], 10) == ""
+
+
+def test_cpus_for_half_of_the_latency_of_a_loop_that_waits_for_cpus_alone() -> None:
+    """Ten clients of 10 ms CPU on one CPU take 100 ms each; two CPUs are at least needed for half of that."""
+    needed = cpus_for_p95(clients=10, latency_s=0.1, cpu_s=0.01, queued_s=0.09, target=0.5)
+    assert needed.least == 2.0
+    assert needed.enough is not None
+    assert 2.0 <= needed.enough <= 3.0
+    assert needed.decides
+
+
+def test_no_number_of_cpus_shortens_what_is_no_wait_for_one() -> None:
+    needed = cpus_for_p95(clients=10, latency_s=0.1, cpu_s=0.01, queued_s=0.02, target=0.5)
+    assert needed.likely is None

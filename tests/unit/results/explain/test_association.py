@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volbench.results.explain.evidence.association import (
+    CentredSeries,
+    associations,
+    benjamini_hochberg,
+    cell_correlations,
+    effective_size,
+)
+from volbench.results.stats.grid import Grid
+from volbench.results.store.series import SeriesKey
+
+P95 = SeriesKey(source="client", metric="latency_ms_p95")
+AWAIT = SeriesKey(source="diskstats", metric="r_await_ms", entity="sda")
+
+
+def walk(seed: int, size: int = 120) -> np.ndarray:
+    return np.cumsum(np.random.default_rng(seed).normal(0, 1, size))
+
+
+def grid(**columns: np.ndarray) -> Grid:
+    size = len(next(iter(columns.values())))
+    named = {P95: columns.pop("p95")} | {
+        SeriesKey(source="diskstats", metric=name, entity="sda"): column for name, column in columns.items()
+    }
+    return Grid(t_s=np.arange(1.0, size + 1), width_s=1.0, columns=named)
+
+
+def test_finds_the_metric_that_leads_and_its_lag() -> None:
+    await_ms = np.exp(walk(1) / 10)
+    p95 = np.roll(await_ms, 2) ** 3 * 40
+    p95[:2] = np.nan
+    first = associations([grid(p95=p95, r_await_ms=await_ms, other=walk(2))], P95)[0]
+    assert (first.key, first.lag, first.holds) == (AWAIT, 2, True)
+    assert first.rho == pytest.approx(1.0, abs=0.05)
+
+
+def test_two_walks_that_share_nothing_are_not_associated() -> None:
+    """Undifferenced, most pairs of random walks correlate."""
+    held = sum(
+        any(one.holds for one in associations([grid(p95=walk(seed), other=walk(1000 + seed))], P95))
+        for seed in range(100)
+    )
+    assert held <= 8
+
+
+def test_shuffling_the_seconds_destroys_it() -> None:
+    await_ms = np.exp(walk(3) / 10)
+    p95 = await_ms * 40
+    assert associations([grid(p95=p95, r_await_ms=await_ms)], P95)[0].holds
+    held = 0
+    for seed in range(40):
+        shuffled = np.random.default_rng(seed).permutation(p95)
+        held += any(one.holds for one in associations([grid(p95=shuffled, r_await_ms=await_ms)], P95))
+    assert held <= 4
+
+
+def test_units_do_not_matter() -> None:
+    await_ms, p95 = np.exp(walk(4) / 10), np.exp(walk(5) / 10)
+    scaled = cell_correlations(grid(p95=p95 / 1000, r_await_ms=await_ms * 1e6), P95)
+    assert cell_correlations(grid(p95=p95, r_await_ms=await_ms), P95) == scaled
+
+
+def test_many_metrics_by_chance_are_not_believed() -> None:
+    columns = {f"m{n}": walk(n) for n in range(100, 160)}
+    assert sum(one.holds for one in associations([grid(p95=walk(6), **columns)], P95)) <= 3
+
+
+def test_constant_short_or_absent_series_say_nothing() -> None:
+    assert associations([grid(p95=walk(7, 100), other=np.ones(100))], P95) == ()
+    assert associations([grid(p95=walk(1, 10), other=walk(2, 10))], P95) == ()
+    assert associations([grid(p95=walk(1))], AWAIT) == ()
+
+
+def test_neighbours_that_are_alike_count_for_less() -> None:
+    smooth = np.convolve(np.random.default_rng(8).normal(0, 1, 300), np.ones(10) / 10, "valid")
+    assert effective_size(CentredSeries(smooth), CentredSeries(smooth)) < 100
+    rough = np.random.default_rng(9).normal(0, 1, 290)
+    assert effective_size(CentredSeries(rough), CentredSeries(smooth)) > 200
+
+
+def test_benjamini_hochberg() -> None:
+    """The worked example of their paper's procedure: q is p x m / rank, never falling."""
+    keys = [SeriesKey(source="s", metric=str(n)) for n in range(4)]
+    q = benjamini_hochberg(dict(zip(keys, [0.01, 0.04, 0.03, 0.5], strict=True)))
+    assert [q[key] for key in keys] == pytest.approx([0.04, 0.16 / 3, 0.16 / 3, 0.5])
+
+
+def cells(seed: int, count: int, size: int, *, coupled: bool) -> list[Grid]:
+    """Short cells of one step, each at a level of its own; `coupled`: latency follows one of the metrics."""
+    made = []
+    for cell in range(count):
+        metric, noise = walk(1000 * seed + cell, size), walk(1000 * seed + 500 + cell, size)
+        level = 100.0 * cell
+        made.append(grid(p95=level + (metric + noise / 4 if coupled else noise), r_await_ms=level + metric))
+    return made
+
+
+def test_short_cells_are_pooled() -> None:
+    """One cell of eight seconds says nothing, five of them do."""
+    short = cells(1, 5, 9, coupled=True)
+    assert associations(short[:1], P95) == ()
+    first = associations(short, P95)[0]
+    assert (first.key, first.lag, first.cells, first.holds) == (AWAIT, 0, 5, True)
+    assert first.rho > 0.6
+
+
+def test_levels_that_differ_between_cells_are_no_association() -> None:
+    false = sum(
+        any(row.holds for row in associations(cells(seed, 5, 9, coupled=False), P95)) for seed in range(100)
+    )
+    assert false <= 8

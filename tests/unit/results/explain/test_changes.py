@@ -1,0 +1,109 @@
+"""Changes within a step: their second, size and shape, on physics of our own and on recordings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_throttle import case_of
+from synthetic_cell import Load, Storage, columns
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.findings import explain_case
+from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.stats.grid import Floats, align
+
+RECORDINGS = Path(__file__).parents[3] / "fixtures" / "recordings"
+LOAD = Load(queue=8, threads=8)
+
+
+def case(latency_ms: Callable[[Floats], Floats], seed: int, load: Load = LOAD) -> Case:
+    grid = align(columns(dataclasses.replace(load, seed=seed), Storage(latency_ms=latency_ms)))
+    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
+
+
+def degraded(of: Case) -> Cause:
+    return next(one for one in explain_case(of).findings if one.cause == "storage.degraded")
+
+
+def text(finding: Cause) -> str:
+    return "\n".join(row.text for row in finding.evidence)
+
+
+@pytest.mark.parametrize("times", [1.8, 3.0, 6.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_operations_that_take_longer_from_one_second_on(times: float, seed: int) -> None:
+    finding = degraded(case(lambda t_s: np.where(t_s <= 38, 1.5, 1.5 * times), seed))
+    assert finding.window_s == (pytest.approx(38, abs=1), 60.0)
+    assert "from second 38 on" in text(finding) or "from second 37 on" in text(finding)
+    assert finding.evidence[0].value == pytest.approx(1.5 * times, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_rise_over_eighteen_seconds_is_a_ramp(seed: int) -> None:
+    finding = degraded(case(lambda t_s: 1.5 * (1 + 3 * np.clip((t_s - 20) / 18, 0, 1)), seed))
+    assert "after a rise from second" in text(finding)
+    assert finding.window_s[0] == pytest.approx(21, abs=4)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_slow_episode_has_both_ends(seed: int) -> None:
+    finding = degraded(case(lambda t_s: np.where((t_s > 20) & (t_s <= 34), 6.0, 1.5), seed))
+    assert finding.window_s == pytest.approx((20, 34), abs=1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_slowness_that_recurs_is_periodic(seed: int) -> None:
+    finding = degraded(case(lambda t_s: np.where(t_s % 15 >= 9, 6.0, 1.5), seed))
+    assert "each 15 s again" in text(finding)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_steady_volume_has_no_change(seed: int) -> None:
+    assert "storage.degraded" not in [
+        one.cause for one in explain_case(case(lambda t_s: t_s * 0 + 1.5, seed)).findings
+    ]
+
+
+def test_a_heavier_load_is_no_slower_volume() -> None:
+    """Operations take longer while there are more of them: the volume is what it was."""
+    heavy = case(lambda t_s: np.where(t_s <= 30, 1.5, 4.5), 1)
+    disk = {key: one for key, one in heavy.grid.columns.items() if key.source == "diskstats"}
+    more = {
+        key: one * np.where(heavy.grid.t_s <= 30, 1.0, 4.5)
+        for key, one in disk.items()
+        if key.metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s", "aqu_sz")
+    }
+    grid = dataclasses.replace(heavy.grid, columns={**heavy.grid.columns, **more})
+    found = explain_case(dataclasses.replace(heavy, grid=grid, whole=grid)).findings
+    assert "storage.degraded" not in [one.cause for one in found]
+
+
+@pytest.mark.parametrize("name", ["clean-1", "clean-2", "clean-3", "clean-4", "clean-reads-1", "clean-reads-4"])
+def test_recorded_steady_volumes_have_no_change(name: str) -> None:
+    """Recordings of sar and iostat beside MariaDB on a busy machine."""
+    found = explain_recorded([RECORDINGS / name / "iostat.txt"], device="")
+    assert "storage.degraded" not in [one.cause for one in found.findings]
+
+
+def joined(first: Case, second: Case, at: int) -> Case:
+    """One step that is the first case up to a bucket, and the second from there on."""
+    size = min(len(first.grid), len(second.grid))
+    columns = {
+        key: np.concatenate([first.grid.columns[key][:at], second.grid.columns[key][at:size]])
+        for key in first.grid.columns.keys() & second.grid.columns.keys()
+    }
+    grid = dataclasses.replace(first.grid, t_s=first.grid.t_s[:size], columns=columns)
+    return dataclasses.replace(first, grid=grid, whole=grid)
+
+
+def test_a_limit_above_the_device_for_a_part_of_a_step_is_named_with_its_window() -> None:
+    """Two real runs put together: no limit for 11 s, then 800 reads/s for the server's control group."""
+    case = joined(case_of("clean"), case_of("above-read-800"), 11)
+    finding = next(one for one in explain_case(case).findings if one.cause == "host.io_limit")
+    assert finding.window_s[0] == pytest.approx(float(case.grid.t_s[10]), abs=2)
+    assert "transactions a second without it" in text(finding)

@@ -1,0 +1,125 @@
+"""Confidence is how often findings of a cause by such evidence were true, and says what it was counted on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from volbench.results.explain.calibration import (
+    CALIBRATION,
+    ONE_OF_TWO_MAX,
+    PRIOR_MAX,
+    SECOND,
+    SECOND_MAX,
+    Calibration,
+    Counted,
+    Kind,
+    checks_key,
+    fit,
+)
+from volbench.results.explain.cause import Cause, confidence_rows
+
+STALL = Cause(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
+
+
+def stall(*checks: bool | None, one_of_two: bool = False) -> Cause:
+    return dataclasses.replace(STALL, checks=checks, one_of_two=one_of_two)
+
+
+def calibration(outcomes: list[tuple[str, str, bool]]) -> Calibration:
+    kinds = {"all held": {"true": 98, "findings": 100}}
+    derived = {"runs": 1, "seeds": (), "kinds": kinds, "causes": {}, "by_evidence": fit(outcomes)}
+    return Calibration.model_validate({"source": "", "derived": derived})
+
+
+@pytest.mark.parametrize(
+    ("finding", "kind"),
+    [
+        (stall(True, True), "all held"),
+        (stall(True, None), "some not made"),
+        (stall(True, None, False), "some failed"),
+        (stall(True, True, one_of_two=True), "one of two"),
+    ],
+)
+def test_the_kind_is_what_the_checks_came_to(finding: Cause, kind: Kind) -> None:
+    assert finding.kind == kind
+    assert finding.confidence == CALIBRATION.confidence(kind, finding.cause)
+
+
+def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
+    """And of causes that cannot be told apart the likelier one is not sure, and any other has at most half."""
+    assert stall(True, False).confidence <= stall(True, None).confidence <= stall(True, True).confidence < 1
+    assert stall(True, one_of_two=True).confidence <= ONE_OF_TWO_MAX
+    assert dataclasses.replace(stall(True, one_of_two=True), is_second=True).confidence <= SECOND_MAX
+
+
+def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
+    checks, decided_by = confidence_rows(stall(True, None))
+    assert checks.value == "some not made"
+    assert checks.text.startswith("1 of 2 checks hold, 1 could not be made; ")
+    assert f" of {CALIBRATION.derived.kinds['some not made'].findings} such findings" in checks.text
+    assert "other faults, machines and loads may differ" in checks.text
+    assert "one of two" in confidence_rows(stall(True, one_of_two=True))[0].text
+    assert (decided_by.metric, decided_by.value) == ("decided_by", "level")
+
+
+def test_a_kind_that_was_never_seen_is_a_toss_up() -> None:
+    empty = {"runs": 0, "seeds": (), "kinds": {}, "causes": {}}
+    assert Calibration.model_validate({"source": "", "derived": empty}).confidence("all held") == 0.5
+
+
+def test_a_cause_and_its_evidence_are_counted_by_themselves() -> None:
+    """A meter that was right each time lends nothing to a threshold that was wrong each second time."""
+    cause = "storage.iops_limit"
+    counted = calibration([(cause, "metered", True)] * 40 + [(cause, "level", True), (cause, "level", False)] * 10)
+    assert counted.confidence("all held", cause, "metered") > 0.95
+    assert counted.confidence("all held", cause, "level") == pytest.approx((10 + 2 * PRIOR_MAX) / 22)
+
+
+def test_what_was_never_counted_is_never_very_likely() -> None:
+    """Whatever other causes reach, and few findings are drawn towards the same prior."""
+    counted = calibration([("host.io_limit", "metered", True)])
+    assert counted.confidence("all held", "interference.io", "level") == PRIOR_MAX < 0.9
+    assert PRIOR_MAX <= counted.confidence("all held", "host.io_limit", "metered") < 0.91
+
+
+def test_fit_counts_each_cause_by_its_evidence() -> None:
+    outcomes = [("a", "metered", True), ("a", "metered", False), ("a", "level", True), ("b", "level", False)]
+    assert fit(outcomes) == {
+        "a": {"level": Counted(true=1, findings=1), "metered": Counted(true=1, findings=2)},
+        "b": {"level": Counted(true=0, findings=1)},
+    }
+
+
+def test_the_number_of_checks_counts_where_it_was_counted() -> None:
+    """Three findings with half of their checks unmade were all wrong, twelve with most of them made all true."""
+    counted = calibration([("storage.degraded", "before and after", True)] * 20)
+    few, many = (True, None, None, True), (True, True, True, None)
+    keys = [checks_key("some not made", checks) for checks in (few, many)]
+    assert keys[0] == "some not made: 2 of 4 hold, 2 not made"
+    tables = {keys[0]: Counted(true=0, findings=3), keys[1]: Counted(true=12, findings=12)}
+    numbered = counted.model_copy(update={"derived": counted.derived.model_copy(update={"checks": tables})})
+
+    def stated(*checks: bool | None, kind: Kind = "some not made") -> float:
+        return numbered.confidence(kind, "storage.degraded", "before and after", checks=checks)
+
+    pooled = 12.5 / 16
+    of_kind = (12 + 2 * pooled) / 17
+    assert stated(*few) == pytest.approx(2 * of_kind / 5)
+    assert stated(*many) == pytest.approx((12 + 2 * of_kind) / 14)
+    assert stated(True, None) == pytest.approx(of_kind)  # as many checks were never counted
+    assert stated(True, False, kind="some failed") == pytest.approx(pooled)
+
+
+def test_a_second_cause_is_counted_apart_from_the_likelier_one() -> None:
+    checks = (True, None)
+    assert checks_key("one of two", checks, is_second=True).startswith(f"{SECOND}: ")
+    assert checks_key("some failed", checks, is_second=True).startswith("some failed: ")
+
+
+def test_the_likelier_of_two_and_the_other_are_counted_by_themselves() -> None:
+    outcomes = [("storage.iops_limit", "one of two", True)] * 20 + [("storage.iops_limit", SECOND, False)] * 20
+    counted = calibration(outcomes)
+    assert counted.confidence("one of two", "storage.iops_limit") == ONE_OF_TWO_MAX
+    assert counted.confidence("one of two", "storage.iops_limit", is_second=True) < 0.1

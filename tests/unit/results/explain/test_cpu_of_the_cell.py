@@ -1,0 +1,47 @@
+"""CPU time and run delay of the cell's own processes: what a busy machine did to this load, and what it did not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from kernel_throttle import case_of
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.findings import explain_case
+from volbench.results.store.series import SeriesKey
+
+
+def with_tasks(case: Case, cpus_used: float, run_delay: float) -> Case:
+    """A real run on a machine of two busy CPUs, with an account of its processes set by hand."""
+    columns = {
+        SeriesKey(source="tasks", metric=metric, entity="cell"): np.full(len(case.grid), value)
+        for metric, value in (("cpus_used", cpus_used), ("run_delay_s_per_s", run_delay))
+    }
+    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **columns}))
+
+
+def causes(case: Case) -> list[str]:
+    return [finding.cause for finding in explain_case(case).findings]
+
+
+def test_clients_that_wait_for_cpus_most_of_their_time_lack_cpus() -> None:
+    """10 of 16 clients: their reads are done by the device, and wait for a CPU."""
+    assert causes(with_tasks(case_of("clean"), 1.0, 10.0))[0] == "cpu.server_saturated"
+
+
+def test_a_busy_machine_whose_cpus_this_load_hardly_waits_for_is_no_cause() -> None:
+    named = causes(with_tasks(case_of("device-write-300"), 0.05, 0.1))
+    assert "cpu.server_saturated" not in named
+    assert named[0] == "storage.iops_limit"
+
+
+def test_a_load_that_gets_its_rate_lacks_nothing() -> None:
+    """A rate of 5 a second, statements take a tenth of the clients' time: the CPUs are busy with something else."""
+    case = with_tasks(case_of("clean"), 1.0, 10.0)
+    columns = dict(case.grid.columns)
+    key = SeriesKey(source="performance_schema", metric="statement_s_per_s", entity="")
+    columns[key] = columns[key] * 0 + 1.6
+    slow = replace(case, rate=5.0, grid=replace(case.grid, columns=columns))
+    assert slow.is_served
+    assert "cpu.server_saturated" not in causes(slow)

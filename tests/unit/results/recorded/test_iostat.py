@@ -1,0 +1,161 @@
+"""Reports of iostat with their columns moved together: it is read by headings, not by places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from iostat_texts import NEW, OLD
+
+from volbench.results.recorded.iostat import looks_like_iostat, parse_iostat
+from volbench.results.store.series import SeriesKey
+
+
+def value(text: str, metric: str, entity: str, source: str = "diskstats", **more: float) -> list[float] | None:
+    found = parse_iostat(text, **more).series.get(SeriesKey(source=source, metric=metric, entity=entity))
+    return None if found is None else found.value.tolist()
+
+
+def test_the_report_since_boot_is_left_out() -> None:
+    assert value(NEW, "reads_per_s", "nvme1n1") == [100.0]
+    assert value(NEW, "read_mib_per_s", "nvme1n1") == [2.0]
+    assert value(NEW, "util_ratio", "nvme1n1") == [0.2]
+
+
+def test_a_waiting_time_without_an_operation_is_not_zero() -> None:
+    assert value(NEW, "r_await_ms", "nvme1n1") == [2.5]
+    assert value(NEW, "w_await_ms", "nvme1n1") is None
+    assert value(NEW, "f_await_ms", "nvme1n1") is None
+
+
+def test_processors_belong_to_the_report_that_follows_them() -> None:
+    assert value(NEW, "user_ratio", "", "cpu") == [0.2]
+    assert value(NEW, "steal_ratio", "", "cpu") == [0.01]
+
+
+def test_times_and_devices() -> None:
+    found = parse_iostat(NEW)
+    assert found.clocked
+    assert {float(one.t_s[0]) for one in found.series.values()} == {36_002.0}
+    assert not any(key.entity == "loop3" for key in found.series)
+
+
+def test_old_columns_without_time_stamps() -> None:
+    found = parse_iostat(OLD, interval_s=5.0)
+    assert not found.clocked
+    assert "5 s apart" in found.notes[0]
+    assert value(OLD, "aqu_sz", "sda") == [8.0]
+    assert value(OLD, "await_ms", "sda") == [40.0]
+
+
+@pytest.mark.parametrize("stamp", ["2026-01-31T10:00:02+0900", "31/01/26 10:00:02", "01/31/2026 10:00:02 AM"])
+def test_time_stamps_of_locales(stamp: str) -> None:
+    found = parse_iostat(NEW.replace("01/31/26 10:00:02", stamp))
+    assert found.clocked
+    assert next(iter(found.series.values())).t_s.tolist() == [36_002.0]
+
+
+def test_other_text_is_no_iostat() -> None:
+    assert looks_like_iostat(OLD)
+    assert not looks_like_iostat("Device tps kB_read/s\n")
+    assert parse_iostat("nothing").series == {}
+
+
+RECORDED = Path(__file__).parents[3] / "fixtures" / "sysstat-12.6.1"
+"""What iostat of sysstat 12.6.1 printed in three reports, the first of them since boot: record.sh there."""
+TEXTS = sorted(path.name for path in RECORDED.glob("iostat*.txt") if "JSON" not in path.name)
+
+
+def rows_of_disk(text: str, column: str, disk: str = "vda") -> list[str]:
+    """A column's cells of one disk in the second and third report, read another way than by the parser."""
+    cells, place = [], None
+    for line in text.splitlines():
+        words = line.split()
+        if "Device" in words:
+            place = words.index(column) if column in words else None
+        elif place is not None and disk in (words[:1] + words[-1:]):
+            cells.append(words[place])
+    return cells[1:]
+
+
+def plain(cell: str) -> float:
+    """A cell in KiB, in percent or as it is."""
+    units = {"k": 1, "M": 1024, "G": 1024**2}
+    cell = cell.replace(",", ".").removesuffix("%")
+    return float(cell[:-1]) * units[cell[-1]] if cell[-1] in units else float(cell)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    ("columns", "metric", "scale"),
+    [
+        (("r/s",), "reads_per_s", 1),
+        (("w/s",), "writes_per_s", 1),
+        (("tps",), "operations_per_s", 1),
+        (("rkB/s", "rMB/s"), "read_mib_per_s", 1 / 1024),
+        (("kB/s",), "mib_per_s", 1 / 1024),
+        (("aqu-sz",), "aqu_sz", 1),
+        (("%util",), "util_ratio", 0.01),
+    ],
+)
+def test_what_iostat_printed(name: str, columns: tuple[str, ...], metric: str, scale: float) -> None:
+    text = (RECORDED / name).read_text()
+    for column in columns:
+        cells = rows_of_disk(text, column)
+        if cells:
+            factor = 1.0 if column == "rMB/s" else scale
+            assert value(text, metric, "vda") == pytest.approx([plain(cell) * factor for cell in cells])
+            return
+    assert value(text, metric, "vda") is None
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_three_reports_are_two_intervals(name: str) -> None:
+    found = parse_iostat((RECORDED / name).read_text())
+    t_s = found.series[SeriesKey(source="cpu", metric="idle_ratio", entity="")].t_s
+    assert np.diff(t_s).tolist() == [1.0]
+    assert found.clocked == ("-t" in name)
+
+
+@pytest.mark.parametrize("name", ["iostat-x-oJSON.txt", "iostat-x-t-oJSON.txt"])
+def test_json(name: str) -> None:
+    text = (RECORDED / name).read_text()
+    assert looks_like_iostat(text)
+    reports = json.loads(text)["sysstat"]["hosts"][0]["statistics"][1:]
+    disks = [next(one for one in report["disk"] if one["disk_device"] == "vda") for report in reports]
+    assert value(text, "r_await_ms", "vda") == [one["r_await"] for one in disks]
+    assert value(text, "util_ratio", "vda") == pytest.approx([one["util"] / 100 for one in disks])
+    assert value(text, "iowait_ratio", "", "cpu") == pytest.approx([r["avg-cpu"]["iowait"] / 100 for r in reports])
+    assert parse_iostat(text).clocked == ("-t" in name)
+
+
+def test_json_that_is_cut_off_says_so() -> None:
+    text = (RECORDED / "iostat-x-oJSON.txt").read_text()
+    with pytest.raises(ValueError, match="cut off"):
+        parse_iostat(text[:4000])
+
+
+def test_a_clock_of_an_unknown_language_is_refused() -> None:
+    text = (RECORDED / "iostat-x-tel_GR.txt").read_text()
+    with pytest.raises(ValueError, match=r"'πριν'.*LC_ALL=C"):
+        parse_iostat(text.replace("πμ", "πριν"))
+
+
+def test_a_loop_device_counts_where_there_is_no_disk() -> None:
+    text = "\n".join(
+        line
+        for line in (RECORDED / "iostat-x-t.txt").read_text().splitlines()
+        if not line.startswith(("vda", "zram"))
+    )
+    found = value(text, "reads_per_s", "loop0")
+    assert found is not None
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", ["iostat-x-gALL.txt", "iostat-x-gALL--pretty.txt"])
+def test_the_sum_of_a_group_is_no_device(name: str) -> None:
+    """`iostat -x -g ALL vda`: the group's row has what its devices have, and would count them twice."""
+    recorded = parse_iostat((RECORDED / name).read_text())
+    assert {key.entity for key in recorded.series if key.source == "diskstats"} == {"vda"}

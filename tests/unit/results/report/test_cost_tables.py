@@ -1,0 +1,232 @@
+"""What stands beside the findings: costs, queries, predictions, small multiples, in page and Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from synthetic_run import build_run, two_volumes
+
+from volbench.core.base.text import MINUS
+from volbench.core.records.report import AssociationRow, QueryRow, Report, TimeBudgetRow
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.explain.run import explain_run
+from volbench.results.explain.tables import transaction_rows
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.render import render
+from volbench.results.report.views.cost_tables import (
+    association_sentences,
+    correlation_sentences,
+    query_tables,
+    small_multiples,
+    transaction_tables,
+)
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
+
+QUERY = QueryRow(volume="a", step="load", query="SELECT a|b <c>", share=0.6, per_s=9.0, mean_ms=4.0, cpu_ms=1.0)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return build_run(
+        tmp_path_factory.mktemp("run"), two_volumes(steps=(OltpStep(name="load", warmup_s=10, duration_s=60),))
+    )
+
+
+@pytest.fixture(scope="module")
+def report(directory: RunDirectory) -> Report:
+    built = build_report(directory, what_if=[other_volume("ebs-gp3?iops=6000")])
+    slower = QUERY.model_copy(update={"volume": "b", "mean_ms": 8.0, "ratio": 2.0, "cpu_ms": None})
+    return built.model_copy(update={"queries": (QUERY, slower)})
+
+
+def test_costs_are_per_volume_with_the_first_as_baseline(report: Report) -> None:
+    (table,) = transaction_tables(report)
+    rows = dict(table.rows)
+    first, second = rows["reads of the volume"]
+    assert first is not None
+    assert second is not None
+    assert (first.volume, first.ratio, second.volume) == ("a", 1.0, "b")
+    assert second.ratio == pytest.approx(second.value / first.value)
+    assert first.cells > 1
+
+
+def test_a_volume_without_a_baseline_has_no_ratio(directory: RunDirectory) -> None:
+    rows = transaction_rows(explain_run(load_run(directory)), ["b"])
+    assert {row.volume for row in rows} == {"b"}
+    assert {row.ratio for row in rows if row.value > 0} == {1.0}
+
+
+def test_loads_of_different_threads_are_kept_apart(report: Report) -> None:
+    row = report.transactions[0]
+    ladder = [row.model_copy(update={"threads": threads, "value": float(threads)}) for threads in (1, 8, 32)]
+    tables = transaction_tables(report.model_copy(update={"transactions": tuple(ladder)}))
+    assert [table.step for table in tables] == ["load, 1 thread", "load, 8 threads", "load, 32 threads"]
+
+
+def test_queries_stand_side_by_side(report: Report) -> None:
+    (table,) = query_tables(report)
+    ((query, cells),) = table.rows
+    assert query == QUERY.query
+    assert [cell and cell.mean_ms for cell in cells] == [4.0, 8.0]
+
+
+def association(directory: RunDirectory, metric: str = "aqu_sz") -> AssociationRow:
+    cell = directory.run.cells[0]
+    return AssociationRow(
+        volume=cell.volume,
+        step="load",
+        cell_id=cell.cell_id,
+        source="diskstats",
+        metric=metric,
+        entity="nvme1n1",
+        rho=0.8,
+        lag_s=0,
+        samples=60,
+        effective_samples=40.0,
+        q_value=0.001,
+    )
+
+
+def points(pieces: Sequence[str]) -> list[tuple[float, float]]:
+    return [tuple(map(float, pair.split(","))) for piece in pieces for pair in piece.split()]  # type: ignore[misc]
+
+
+def test_small_multiples_lie_in_their_box_and_break_at_gaps(directory: RunDirectory) -> None:
+    (group,) = small_multiples(load_run(directory), [association(directory)])
+    (chart,) = group.charts
+    assert chart.unit == "1"
+    for pieces in (chart.latency, chart.metric):
+        drawn = np.array(points(pieces))
+        assert len(drawn) > 20
+        assert drawn.min() >= 0
+        assert drawn.max() <= 100
+    assert len(chart.latency) == 2  # volume a stalls for five seconds: no latency is known then
+
+
+def test_a_metric_that_is_not_there_and_a_damaged_table_leave_no_chart(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    (group,) = small_multiples(load_run(directory), [association(directory, "no_such_metric")])
+    assert group.charts == ()
+    broken = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load"),), repeats=1))
+    row = association(broken)
+    (broken.cell_dir(row.cell_id) / SERIES_FILE).write_bytes(b"PAR1 damaged")
+    assert small_multiples(load_run(broken), [row]) == []
+
+
+def test_the_page_has_all_of_it_and_escapes_what_comes_from_outside(
+    report: Report, directory: RunDirectory
+) -> None:
+    page = render(report.model_copy(update={"associations": (association(directory),)}), directory, "html")
+    assert "What a transaction costs" in page
+    assert "SELECT a|b &lt;c&gt;" in page
+    assert "cannot be predicted: no statement times" in page
+    assert 'class="mini"' in page
+    assert "reads of the volume" in page
+
+
+def test_markdown_keeps_a_bar_within_its_cell(report: Report) -> None:
+    text = markdown(report)
+    assert "`SELECT a\\|b <c>` | 60 %, 4.00 ms | 60 %, 8.00 ms |" in text
+    assert "`ebs-gp3?iops=6000`: cannot be predicted" in text
+    without = markdown(report.model_copy(update={"transactions": (), "queries": (), "what_if": ()}))
+    assert "transaction costs" not in without
+
+
+def test_a_report_without_any_of_it_has_no_empty_section(report: Report, directory: RunDirectory) -> None:
+    bare = report.model_copy(update={"transactions": (), "queries": (), "what_if": (), "associations": ()})
+    assert 'id="costs"' not in render(bare, directory, "html")
+
+
+def test_views_hold_no_series(directory: RunDirectory) -> None:
+    """A run of hundreds of cells is explained one cell at a time."""
+    for cells in explain_run(load_run(directory)).views.values():
+        for view in cells.values():
+            fields = (getattr(view, one.name) for one in dataclasses.fields(view))
+            assert not any(isinstance(value, np.ndarray) for value in fields)
+
+
+@pytest.mark.parametrize("source", ["client", "diskstats", "cpu", "psi", "innodb", "performance_schema"])
+def test_a_run_without_a_source_is_reported_from_the_rest(source: str, tmp_path: Path) -> None:
+    """Each source taken out of a run's tables in turn: the stall stays, unless nobody saw it."""
+    run = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load", warmup_s=10, duration_s=60),), repeats=1))
+    for cell in run.run.cells:
+        path = run.cell_dir(cell.cell_id) / SERIES_FILE
+        table = pq.read_table(path)
+        kept = table.filter(pc.not_equal(pc.cast(table["source"], "string"), source))
+        pq.write_table(kept, path)
+    report = build_report(run)
+    causes = {row.cause for row in report.findings if row.volume == "a"}
+    assert ("storage.stall" in causes) == (source != "diskstats")
+    assert render(report, run, "html")
+    assert markdown(report)
+
+
+def test_a_falling_metric_is_said_as_what_it_is() -> None:
+    row = AssociationRow(
+        volume="a",
+        step="load",
+        cell_id="1",
+        source="innodb",
+        metric="questions_per_s",
+        entity="",
+        rho=-0.69,
+        lag_s=2.00006,
+        samples=31,
+        effective_samples=25,
+        q_value=0.04,
+        cells=2,
+        cpu_rho=-0.2,
+    )
+    (text,) = association_sentences([row])
+    assert "p95 rises when there is less innodb questions_per_s (" in text
+    assert f"{MINUS}0.69, 2.00 s later over 2 cells; CPU use: " in text
+
+
+def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> None:
+    """A report said first that p95 rises when fewer bytes of the binary log are written: its load did less."""
+    rows = [
+        AssociationRow(
+            volume=volume,
+            step="load",
+            cell_id="1",
+            source=source,
+            metric=metric,
+            entity="",
+            rho=rho,
+            lag_s=0.0,
+            samples=31,
+            effective_samples=25,
+            q_value=0.01,
+        )
+        for volume, source, metric, rho in (
+            ("a", "performance_schema", "file_write_mib_per_s", -0.93),
+            ("a", "diskstats", "r_await_ms", 0.71),
+            ("b", "innodb", "questions_per_s", -0.8),
+            ("b", "diskstats", "writes_iops", -0.7),
+        )
+    ]
+    first, second = association_sentences(rows)
+    assert "load on a: p95 follows diskstats r_await_ms" in first
+    assert "load on b: p95 rises when there is less innodb questions_per_s" in second
+    assert second.endswith("; a load that waits longer does less)")
+
+
+def test_a_steady_load_has_nothing_to_correlate_and_the_text_says_so(report: Report) -> None:
+    budget = TimeBudgetRow(
+        volume="a", step="load", piece="cpu", title="CPU", ms=1.0, share=1.0, latency_ms=1.0, cells=1, valid=True
+    )
+    steady = report.model_copy(update={"associations": (), "time_budgets": (budget,)})
+    (text,) = correlation_sentences(steady)
+    assert "nothing to correlate" in text
+    assert text in markdown(steady)
+    assert correlation_sentences(steady.model_copy(update={"time_budgets": ()})) == ()

@@ -1,0 +1,124 @@
+"""A sweep in report.json, Markdown and HTML: what each factor does, and why the others do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
+
+from volbench.core.plan.designs import combinations_of
+from volbench.core.records.report import EvidenceRow, FindingRow, Report
+from volbench.core.records.sweep import SweepSpec
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.formats.terminal import summary_lines
+from volbench.results.report.render import render
+from volbench.results.report.rows.effects import sweep_row
+from volbench.results.store.files import write_record
+from volbench.results.store.run_directory import RUN_FILE, RunDirectory
+
+SWEEP = SweepSpec.model_validate(
+    {
+        "factors": {
+            "volume.iops": {"base": 192, "levels": [960]},
+            "volume.mode": {"base": "sync", "levels": ["async"]},
+        }
+    }
+)
+VARIANTS = ("fsx", "fsx.iops-960", "fsx.mode-async")
+
+
+def sweep_of(results: Path, repeats: int) -> RunDirectory:
+    """One declared volume in three variants: async is eight times faster, IOPS change nothing."""
+    volumes = tuple(
+        SyntheticVolume(name=name, speed=8.0 if name.endswith("async") else 1.0, kind="emulated")
+        for name in VARIANTS
+    )
+    wanted = Synthetic(volumes=volumes, repeats=repeats, steps=(OLTP,), noise=0.01)
+    directory = build_run(results, wanted)
+    run = directory.run
+    parameters = dict(zip(VARIANTS, combinations_of(SWEEP), strict=True))
+    write_record(
+        directory.path / RUN_FILE,
+        run.model_copy(
+            update={
+                "suite": run.suite.model_copy(update={"sweep": SWEEP}),
+                "volumes": tuple(
+                    v.model_copy(update={"variant_of": "" if v.name == "fsx" else "fsx"}) for v in run.volumes
+                ),
+                "cells": tuple(c.model_copy(update={"parameters": parameters[c.volume]}) for c in run.cells),
+            }
+        ),
+    )
+    return RunDirectory.open(directory.path)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """Six cells of each."""
+    return sweep_of(tmp_path_factory.mktemp("swept"), 6)
+
+
+@pytest.fixture(scope="module")
+def report(swept: RunDirectory) -> Report:
+    return build_report(swept)
+
+
+def test_each_level_is_compared_with_the_base_of_the_declared_volume(report: Report) -> None:
+    found = {e.factors[0]: e for e in report.effects if e.metric == "tps"}
+    assert {e.volume for e in report.effects} == {"fsx"}
+    assert found["volume.mode"].ratio == pytest.approx(8, rel=0.05)
+    assert (found["volume.mode"].verdict, found["volume.mode"].runs) == ("better", (6, 6))
+    assert found["volume.iops"].verdict == "equivalent"
+    assert found["volume.iops"].base_value == found["volume.mode"].base_value
+
+
+def test_variants_of_a_volume_are_not_compared_as_volumes(report: Report) -> None:
+    assert report.comparisons == ()
+    assert report.summary.verdict == "single_volume"
+    assert report.summary.sentence.startswith("read-write on fsx: volume.mode from sync to async matters most")
+
+
+def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
+    swept: RunDirectory, report: Report
+) -> None:
+    base_cell = next(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
+    cause = FindingRow(
+        cause="storage.sync_latency",
+        volume="fsx",
+        step="read-write",
+        cell_ids=(base_cell,),
+        evidence=(EvidenceRow(metric="f_await_ms", value=25.0, unit="ms", text="a commit waits 25 ms"),),
+    )
+    said = sweep_row(swept.run, report.effects, [cause])
+    assert said is not None
+    text = "\n".join(said.conclusions)
+    assert "the bottleneck of the base is storage.sync_latency: a commit waits 25 ms" in text
+    assert "volume.iops from 192 to 960" in text
+    assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
+    assert "decides whether a commit waits" not in text
+
+
+def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Path) -> None:
+    """They cannot show anything: the largest change is named with what it lacks, and no reason is given for it."""
+    swept = sweep_of(tmp_path, 2)
+    report = build_report(swept)
+    sentence = report.summary.sentence
+    assert sentence.startswith("read-write on fsx: 2 cells of each level are too few to tell what changes ")
+    assert "the largest measured change is volume.mode from sync to async: +" in sentence
+    base_cells = tuple(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
+    cause = FindingRow(cause="storage.read_latency", volume="fsx", step="read-write", cell_ids=base_cells)
+    row = sweep_row(swept.run, report.effects, [cause])
+    assert row is not None
+    (of_mode,) = [line for line in row.conclusions if "volume.mode" in line]
+    assert "not the bottleneck" not in of_mode
+
+
+def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:
+    page, text, lines = render(report, swept, "html"), markdown(report), "\n".join(summary_lines(report))
+    for shown in (page, text):
+        assert "volume.iops" in shown
+        assert "sync →" in shown
+    assert 'id="effects"' in page
+    assert "matters most" in lines

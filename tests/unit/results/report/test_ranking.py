@@ -1,0 +1,59 @@
+"""Three and more volumes as a matrix: the best marked, the others by their factor."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_run import Synthetic, SyntheticVolume, build_run
+
+from volbench.core.records.report import Report
+from volbench.results.report.build import build_report
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.render import render
+from volbench.results.report.views.ranking import ranking
+from volbench.results.store.run_directory import RunDirectory
+
+SPEEDS = (("a", 1.0), ("b", 1.5), ("c", 0.25))
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    volumes = tuple(SyntheticVolume(name=name, speed=speed) for name, speed in SPEEDS)
+    return build_run(tmp_path_factory.mktemp("three"), Synthetic(volumes=volumes))
+
+
+@pytest.fixture(scope="module")
+def report(three: RunDirectory) -> Report:
+    return build_report(three)
+
+
+def test_the_best_has_the_factor_one_and_the_others_how_much_worse_they_are(report: Report) -> None:
+    rows = {row.metric: row for row in ranking(report) if row.step == "read-write"}
+    for metric in ("tps", "latency_ms_p95"):  # one where higher is better, one where lower is
+        a, b, c = rows[metric].values
+        assert a is not None
+        assert b is not None
+        assert c is not None
+        assert b.best
+        assert not a.best
+        assert (b.factor, b.shade) == (1.0, 0.0)
+        assert 1.3 < a.factor < 1.7
+        assert 5.0 < c.factor < 7.0
+        assert 0 < a.shade < c.shade < 1
+
+
+def test_two_volumes_have_no_ranking(pair_report: Report) -> None:
+    assert ranking(pair_report) == ()
+
+
+def test_a_volume_without_a_valid_cell_has_an_empty_place(report: Report) -> None:
+    cells = tuple(cell.model_copy(update={"valid": False}) if cell.volume == "c" else cell for cell in report.cells)
+    assert all(row.values[2] is None for row in ranking(report.model_copy(update={"cells": cells})))
+
+
+def test_pages_show_it(report: Report, three: RunDirectory) -> None:
+    assert 'id="ranking"' in render(report, three, "html")
+    (line,) = [line for line in markdown(report).splitlines() if line.startswith("| read-write") and "p95" in line][
+        :1
+    ]
+    assert line.count("**") == 2
+    assert line.count(" times)") == 2

@@ -1,0 +1,173 @@
+"""Budgets of volumes side by side: sums, differences with intervals, sentences, and the two pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from volbench.core.records.report import Report
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.formats.terminal import summary_lines
+from volbench.results.report.render import render
+from volbench.results.report.rows.time_budget import (
+    VolumeBudget,
+    difference_sentences,
+    shift_ms,
+    time_budget_rows,
+    time_difference_rows,
+)
+from volbench.results.report.views.time_budget import budget_charts
+from volbench.results.store.run_directory import RunDirectory
+
+
+def volume(name: str, *cells: Mapping[str, float], step: str = "load") -> VolumeBudget:
+    return VolumeBudget(volume=name, step=step, threads=8, cells=cells)
+
+
+DISK = volume("disk", *({"data_reads": 2.0 + i / 10, "cpu": 1.0, "outside": 0.5} for i in range(5)))
+GP3 = volume(
+    "gp3", *({"data_reads": 10.0 + i / 10, "cpu": 1.0, "commit_log": 2.0, "outside": 0.5} for i in range(5))
+)
+
+
+def test_the_pieces_of_a_volume_sum_to_its_latency() -> None:
+    rows = time_budget_rows([DISK, GP3])
+    for name, latency in (("disk", 3.7), ("gp3", 13.7)):
+        of = [row for row in rows if row.volume == name]
+        assert sum(row.ms for row in of) == pytest.approx(latency)
+        assert sum(row.share for row in of) == pytest.approx(1.0)
+        assert [row.latency_ms for row in of] == pytest.approx([latency] * len(of))
+
+
+def test_the_largest_difference_comes_first_and_the_shares_sum_to_one() -> None:
+    rows = time_difference_rows([DISK, GP3], "disk")
+    assert [row.piece for row in rows[:2]] == ["data_reads", "commit_log"]
+    assert sum(row.difference_ms for row in rows) == pytest.approx(10.0)
+    assert sum(row.share or 0.0 for row in rows) == pytest.approx(1.0)
+    interval = rows[0].ci
+    assert interval is not None
+    assert interval[0] <= 8.0 <= interval[1]
+    assert interval[0] > 7.5
+
+
+def test_the_interval_of_a_shift_is_in_milliseconds() -> None:
+    assert shift_ms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) is None  # too few to bound it
+    interval = shift_ms([1.0, 1.1, 1.2, 1.3, 1.4], [3.0, 3.1, 3.2, 3.3, 3.4])
+    assert interval == pytest.approx((1.7, 2.3), abs=0.11)
+    same = shift_ms([5.0] * 5, [5.0] * 5)
+    assert same == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
+def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> None:
+    (text,) = difference_sentences(time_difference_rows([DISK, GP3], "disk"))
+    assert text == (
+        "A transaction takes 13.7 ms on gp3 and 3.70 ms on disk."
+        " Of the extra 10.0 ms: 8.00 ms (80 %) reads of data files, 2.00 ms (20 %) COMMIT waiting for the redo log."
+    )
+    (reverse,) = difference_sentences(time_difference_rows([GP3, DISK], "gp3"))
+    assert reverse == text
+
+
+def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> None:
+    """As on a busy machine: waiting for a CPU was 115 % of the extra time, and nothing said what shrank."""
+    before = volume("disk", *[{"data_reads": 1.0, "commit_log": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 11.0, "commit_log": 3.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert "Of the extra 8.00 ms: 10.0 ms (125 %) reads of data files; 2.00 ms less COMMIT waiting" in text
+
+
+def test_the_wait_for_a_client_thread_is_named_apart_from_what_makes_transactions_long() -> None:
+    """An open loop on a volume that rsync reads, too: 1,500 of 2,000 ms were the queue, 503 of the rest reads."""
+    before = volume("disk", *[{"data_reads": 2.0, "cpu": 1.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 505.0, "cpu": 3.0, "client_queue": 1500.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert text.endswith(
+        "Of the extra 2,005 ms, 1,500 ms are waiting for a free client thread, because transactions take longer."
+        " Of the other 505 ms: 503 ms (99.6 %) reads of data files."
+    )
+
+
+def test_a_queue_that_grows_where_transactions_get_shorter_is_a_piece_as_any() -> None:
+    """A stall: its few transactions hardly raise the mean of the others, those behind them wait."""
+    before = volume("disk", *[{"data_reads": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 4.0, "client_queue": 10.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert "Of the extra 9.00 ms: 10.0 ms (111 %) waiting for a free client thread; 1.00 ms less reads" in text
+
+
+def test_a_rest_that_is_noise_explains_no_queue() -> None:
+    """A short stall: service takes 0.1 ms longer on average, and transactions wait 30 ms."""
+    before = volume("disk", *[{"data_reads": 5.0}] * 4)
+    after = volume("gp3", *[{"data_reads": 5.1, "client_queue": 30.0}] * 4)
+    (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
+    assert text.endswith("Of the extra 30.1 ms: 30.0 ms (99.67 %) waiting for a free client thread.")
+
+
+def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
+    other = volume("twin", *DISK.cells)
+    assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()
+
+
+def test_steps_are_named_only_where_there_are_several() -> None:
+    write = [volume(budget.volume, *budget.cells, step="write") for budget in (DISK, GP3)]
+    texts = difference_sentences(time_difference_rows([DISK, GP3, *write], "disk"))
+    assert [("(load" in text, "(write" in text) for text in texts] == [(True, False), (False, True)]
+
+
+def test_a_step_is_named_where_the_run_has_loads_without_a_budget() -> None:
+    (text,) = difference_sentences(time_difference_rows([DISK, GP3], "disk"), loads=2)
+    assert "on disk (load, 8 threads)." in text
+
+
+def test_single_cells_have_no_interval_and_the_sentence_says_so() -> None:
+    few = [volume(budget.volume, *budget.cells[:1]) for budget in (DISK, GP3)]
+    (text,) = difference_sentences(time_difference_rows(few, "disk"))
+    assert text.endswith("(Too few cells for intervals.)")
+
+
+def test_a_bar_is_drawn_to_the_longest_and_its_segments_do_not_overlap() -> None:
+    (chart,) = budget_charts(time_budget_rows([DISK, GP3]), time_difference_rows([DISK, GP3], "disk"))
+    assert [bar.volume for bar in chart.bars] == ["disk", "gp3"]
+    ends = [bar.segments[-1].left + bar.segments[-1].width for bar in chart.bars]
+    assert ends == pytest.approx([100 * 3.7 / 13.7, 100.0])
+    for bar in chart.bars:
+        for segment, following in zip(bar.segments, bar.segments[1:], strict=False):
+            assert following.left == pytest.approx(segment.left + segment.width)
+
+
+def test_pieces_of_disturbed_cells_are_marked() -> None:
+    disturbed = VolumeBudget(volume="gp3", step="load", threads=8, cells=GP3.cells, valid=False)
+    rows = time_difference_rows([DISK, disturbed], "disk")
+    assert {row.valid for row in rows} == {False}
+    (text,) = difference_sentences(rows)
+    assert text.endswith("(Cells were disturbed: the pieces are approximate.)")
+    assert {row.valid for row in time_budget_rows([DISK])} == {True}
+
+
+@pytest.fixture(scope="module")
+def budgeted(pair_report: Report) -> Report:
+    differences = time_difference_rows([DISK, GP3], "disk")
+    summary = pair_report.summary.model_copy(update={"time_difference": difference_sentences(differences)})
+    return pair_report.model_copy(
+        update={
+            "summary": summary,
+            "time_budgets": time_budget_rows([DISK, GP3]),
+            "time_differences": differences,
+        }
+    )
+
+
+def test_every_format_shows_the_budget(budgeted: Report, pair: RunDirectory) -> None:
+    page, text, lines = render(budgeted, pair, "html"), markdown(budgeted), "\n".join(summary_lines(budgeted))
+    assert 'id="time"' in page
+    assert "piece-commit_log" in page
+    assert "| reads of data files | 2.20 ms (59 %) | 10.2 ms (74 %) | +8.00 ms |" in text
+    assert "load on gp3: a transaction takes 13.7 ms: reads of data files 74 %" in lines
+    for shown in (page, text, lines):
+        assert "A transaction takes 13.7" in shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_report_without_budgets_has_no_empty_section(pair_report: Report, pair: RunDirectory) -> None:
+    bare = pair_report.model_copy(update={"time_budgets": (), "time_differences": ()})
+    assert 'id="time"' not in render(bare, pair, "html")

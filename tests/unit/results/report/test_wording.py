@@ -1,0 +1,64 @@
+"""Labels of metrics: each metric that can be reported has one."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.core.records.base import Scalar
+from volbench.core.records.metrics import CATALOGUE
+from volbench.core.records.report import ComparisonRow
+from volbench.results.report.wording import label, load_text, table_notes
+
+
+def test_labels_are_those_of_the_catalogue() -> None:
+    """A metric of another version goes by its own name."""
+    assert {label(name) for name in CATALOGUE} == {metric.label for metric in CATALOGUE.values()}
+    assert label("no_such_metric") == "no_such_metric"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"threads": 64, "rate": 100.0, "test": "oltp_read_write"}, "64 threads at 100/s"),
+        ({"threads": 1, "rate": 2.5}, "1 thread at 2.5/s"),
+        ({"rate": 12000}, "at 12,000/s"),
+        ({"iodepth": 16, "numjobs": 1}, "16 deep"),
+        ({"tool": "mysqldump"}, ""),
+    ],
+)
+def test_a_load_in_words(parameters: dict[str, Scalar], text: str) -> None:
+    assert load_text(parameters) == text
+
+
+def row(ratio: float | None, ci: tuple[float, float] | None, *, after: float = 80.0) -> ComparisonRow:
+    return ComparisonRow(
+        step="s",
+        parameters={},
+        metric="tps",
+        unit="1/s",
+        better="higher",
+        baseline="a",
+        candidate="b",
+        baseline_value=100.0,
+        candidate_value=after,
+        ratio=ratio,
+        ci=ci,
+        p_value=0.01,
+        verdict="inconclusive",
+        runs=(5, 5),
+        margin=0.05,
+        confidence=0.95,
+    )
+
+
+def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
+    """As on a busy machine: 73 and 91 ms with a change of +56 %."""
+    assert table_notes([row(0.8, (0.7, 0.9)), row(0.78, (0.7, 0.9))]) == []
+    (note,) = table_notes([row(0.6, (0.5, 0.7))])
+    assert note.startswith("A change is the median of the ratios")
+
+
+def test_no_bound_is_explained_where_it_stands() -> None:
+    (note,) = table_notes([row(0.8, None)])
+    assert note.startswith("No bound")
+    assert table_notes([row(None, None)]) == []

@@ -1,0 +1,49 @@
+"""The knee of a queue: asymptotes of a closed loop, on the exact model of one server with a limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.results.stats.knee import curve, knee, level
+
+DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def closed_loop(alone_ms: float, limit: float) -> dict[int, list[tuple[float, float]]]:
+    """Exactly the two asymptotes, three cells a depth with 1 % between them."""
+    cells = {}
+    for depth in DEPTHS:
+        iops = min(limit, 1000 * depth / alone_ms)
+        cells[depth] = [(iops * f, 1000 * depth / iops / f) for f in (0.99, 1.0, 1.0 / 0.99)]
+    return cells
+
+
+def test_the_knee_is_where_the_limit_meets_the_latency_of_a_request_alone() -> None:
+    """0.8 ms and 3,000 IOPS: 2.4 requests under way."""
+    found = knee(curve(closed_loop(0.8, 3000)))
+    assert found is not None
+    assert found.depth == pytest.approx(2.4, rel=0.01)
+    assert found.iops == pytest.approx(3000)
+
+
+def test_a_volume_that_still_grows_at_the_largest_depth_has_no_knee() -> None:
+    assert knee(curve(closed_loop(0.5, 1e6))) is None
+
+
+def test_a_sweep_without_depth_one_has_no_knee() -> None:
+    cells = closed_loop(0.8, 3000)
+    del cells[1]
+    assert knee(curve(cells)) is None
+
+
+def test_intervals_are_student_s_of_logs() -> None:
+    found = level([100.0, 110.0, 121.0])
+    assert found.value == pytest.approx(110)
+    assert found.ci is not None
+    half = 4.303 * 0.0953102 / 3**0.5
+    assert found.ci[1] / found.value == pytest.approx(2.718281828**half, rel=1e-3)
+    assert level([5.0]).ci is None
+
+
+def test_depths_without_a_valid_cell_are_left_out() -> None:
+    assert [point.depth for point in curve({1: [(10.0, 1.0)], 2: [], 4: [(20.0, 2.0)]})] == [1, 4]

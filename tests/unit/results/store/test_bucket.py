@@ -1,0 +1,183 @@
+"""Copies of runs in a bucket of a real S3 server on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+from s3_server import NAME, credentials, s3, s3_address
+from synthetic_run import Synthetic, SyntheticVolume, build_run
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.cli.runs import run as run_command
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.measure.execute.run import CellState
+from volbench.measure.session.copies import copied, copying
+from volbench.results.store.bucket import SUMS_FILE, Bucket, Copied
+
+SUITES = Path(__file__).parents[4] / "suites"
+__all__ = ["credentials", "s3", "s3_address"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Files as a run has them, some of them not for others."""
+    directory = tmp_path / "20260301T120000Z-quick-1a2b3c"
+    (directory / "cells" / "01-a").mkdir(parents=True)
+    (directory / "run.json").write_text("{}")
+    (directory / "cells" / "01-a" / "series.parquet").write_bytes(bytes(range(256)) * 20_000)
+    (directory / "cells" / "01-a" / "empty").touch()
+    (directory / ".lock").write_text("1")
+    return directory
+
+
+def address(s3_address: str, bucket: str = NAME) -> str:
+    return f"s3://{bucket}/team/a?region=us-east-1&scheme=http&endpoint_override={s3_address}"
+
+
+def stored(s3: Any) -> dict[str, bytes]:
+    listed = s3.list_objects_v2(Bucket=NAME).get("Contents", [])
+    return {one["Key"]: s3.get_object(Bucket=NAME, Key=one["Key"])["Body"].read() for one in listed}
+
+
+def test_a_copy_has_every_file_and_its_checksum(s3_address: str, s3: Any, run: Path) -> None:
+    """Another client finds the same bytes; the list is what sha256sum reads. Locks are not for others."""
+    done = Bucket(address(s3_address)).copy(run)
+    assert (done.destination, done.files, done.unchanged) == (f"s3://{NAME}/team/a/{run.name}", 3, 0)
+    found = stored(s3)
+    base = f"team/a/{run.name}"
+    names = ["cells/01-a/empty", "cells/01-a/series.parquet", "run.json"]
+    assert set(found) == {f"{base}/{name}" for name in [*names, SUMS_FILE]}
+    for name in names:
+        assert found[f"{base}/{name}"] == (run / name).read_bytes()
+    assert found[f"{base}/{SUMS_FILE}"].decode().splitlines() == [
+        f"{hashlib.sha256((run / name).read_bytes()).hexdigest()}  {name}" for name in names
+    ]
+
+
+def test_a_second_copy_sends_what_has_changed_or_is_not_there(s3_address: str, s3: Any, run: Path) -> None:
+    bucket = Bucket(address(s3_address))
+    bucket.copy(run)
+    (run / "run.json").write_text('{"more": 1}')
+    s3.delete_object(Bucket=NAME, Key=f"team/a/{run.name}/cells/01-a/series.parquet")
+    again = bucket.copy(run)
+    assert (again.files, again.unchanged) == (2, 1)
+    assert stored(s3)[f"team/a/{run.name}/run.json"] == b'{"more": 1}'
+    assert bucket.copy(run).files == 0
+
+
+def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3_address: str, run: Path) -> None:
+    with pytest.raises(EnvironmentLacks, match="does not exist") as raised:
+        Bucket(address(s3_address, "no-such-bucket")).copy(run)
+    assert "resume RUN --results-to" in raised.value.next_step
+
+
+class Damaging(LocalFileSystem):  # type: ignore[misc]
+    """A store that gives back other bytes than it took."""
+
+    def open_output_stream(self, path: str, *words: object) -> Any:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return super().open_output_stream(path, *words)
+
+    def open_input_stream(self, path: str, *_words: object) -> Any:
+        return io.BytesIO(Path(path).read_bytes().replace(b"{}", b"[]"))
+
+
+def test_bytes_that_come_back_otherwise_are_no_copy(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is named, and no list says that all is well."""
+    monkeypatch.setattr(Bucket, "_open", lambda _: (Damaging(), str(tmp_path / "store")))
+    with pytest.raises(StepFailed, match=r"run\.json: the bucket gives back other bytes") as raised:
+        Bucket("s3://any/where").copy(run)
+    assert hashlib.sha256(b"[]").hexdigest() in raised.value.evidence
+    assert list((tmp_path / "store").rglob(SUMS_FILE)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("/mnt/results", "s3://BUCKET/PREFIX"),
+        ("s3:///prefix", "s3://BUCKET/PREFIX"),
+        ("gs://bucket/x", "s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/x", "holds no credentials"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_asked(given: str, said: str) -> None:
+    """A secret is not repeated."""
+    with pytest.raises(UsageError, match=said) as raised:
+        Bucket(given)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_finished_run_is_copied_by_resume(
+    s3_address: str, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the report that it leaves; the address may come from the environment, as in a cluster."""
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=1))
+    directory.journal.append("run_finished", failed=[])
+    monkeypatch.setenv("VOLBENCH_RESULTS_TO", address(s3_address))
+    ran = CliRunner().invoke(app, ["resume", str(directory.path)], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    assert "each read back and compared" in ran.output
+    found = stored(s3)
+    assert found[f"team/a/{directory.path.name}/report.json"] == (directory.path / "report.json").read_bytes()
+
+
+def test_a_bucket_that_takes_nothing_is_told_before_anything_runs(
+    s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_command, "execute", lambda *_, **__: pytest.fail("it ran"))
+    words = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
+    words += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
+    with pytest.raises(EnvironmentLacks, match="could not be copied"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: bool) -> None:
+    """Whatever becomes of the copy, the cell's failure ends the command."""
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=1))
+    asked: list[Path] = []
+
+    class Store(Bucket):
+        def copy(self, run: Path) -> Copied:
+            asked.append(run)
+            if len(asked) > 1 and not copies:
+                raise EnvironmentLacks("the bucket is gone")
+            return Copied(destination="s3://x/y", files=1, size_bytes=1, unchanged=0)
+
+    with (
+        pytest.raises(StepFailed, match="the cell's own"),
+        copied(directory, Store("s3://x/y"), lambda _: None),
+    ):
+        raise StepFailed("the cell's own")
+    assert asked == [directory.path] * 2
+
+
+def test_a_copy_is_made_when_the_next_cell_begins(tmp_path: Path) -> None:
+    """A bucket that refuses in mid-run does not end the measurement."""
+    copies: list[Path] = []
+    told: list[str] = []
+
+    class Counting:
+        def copy(self, run: Path) -> Copied:
+            copies.append(run)
+            if len(copies) == 2:
+                raise EnvironmentLacks("the results could not be copied", where="s3://b", evidence="away")
+            return Copied(destination="s3://b", files=1, size_bytes=1, unchanged=0)
+
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))
+    seen: list[str] = []
+    watch = copying(lambda state: seen.append(state.cell_id), directory, Counting(), told.append)  # type: ignore[arg-type]
+    for cell in ("1", "1", "2", "2", "3", "4"):
+        state = CellState(number=int(cell), total=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
+        watch(state)
+    assert seen == ["1", "1", "2", "2", "3", "4"]
+    assert copies == [directory.path] * 3, "after each of the first three cells; the last one's is that of the end"
+    assert told == ["not copied after cell 2: the results could not be copied: away"]

@@ -1,0 +1,276 @@
+"""`volbench query`: views over results, read-only, fenced in, tolerant of damage."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_run import Synthetic, SyntheticVolume, build_run
+
+from volbench.core.records.report import TimeBudgetRow, TimeDifferenceRow
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.errors import UsageError
+from volbench.results.report.build import build_report
+from volbench.results.store.query import DERIVED, VIEWS, query
+from volbench.results.store.run_directory import RunDirectory
+
+PAGE = Path(__file__).parents[4] / "docs/results.md"
+
+SMALL = Synthetic(
+    volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=2)),
+    repeats=2,
+    steps=(OltpStep(name="load", warmup_s=1, duration_s=4),),
+    invalid={("a", 1): "client CPU-bound"},
+)
+RUN = "20260302T093000Z-synthetic-0a1b2c"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("results")
+    build_run(place, SMALL)
+    return place
+
+
+@pytest.fixture
+def own_results(tmp_path: Path) -> Path:
+    build_run(tmp_path, SMALL)
+    return tmp_path
+
+
+@pytest.mark.parametrize("view", [*VIEWS, *DERIVED])
+def test_every_view_is_there(results: Path, view: str) -> None:
+    """With the run's id as a column."""
+    assert "run_id" in query(results, f"FROM {view}").columns
+
+
+@pytest.mark.parametrize("view", [*VIEWS, *DERIVED])
+def test_views_are_there_without_runs(tmp_path: Path, view: str) -> None:
+    """An empty directory gives empty views, so that scripts need no special case."""
+    assert query(tmp_path, f"FROM {view}").rows == []
+
+
+def test_views_join(results: Path) -> None:
+    """Series and histograms carry run and cell ids that fit the others."""
+    answer = query(
+        results,
+        "SELECT volume, count(*), bool_or(cells.valid) FROM all_metrics JOIN cells USING (run_id, cell_id, volume)"
+        " WHERE metric = 'tps' AND all_metrics.repeat = 1 GROUP BY volume ORDER BY volume",
+    )
+    assert answer.rows == [("a", 1, False), ("b", 1, True)]
+    answer = query(
+        results,
+        "SELECT DISTINCT s.run_id, c.volume FROM series s JOIN cells c USING (run_id, cell_id)"
+        " JOIN histograms h USING (run_id, cell_id) ORDER BY ALL",
+    )
+    assert answer.rows == [(RUN, "a"), (RUN, "b")]
+
+
+def test_time_budgets_are_rows(own_results: Path) -> None:
+    """Pieces of a transaction and of its difference, from report.json; each volume's pieces sum to its latency."""
+    about = {"step": "load", "threads": 8, "piece": "data_reads", "title": "reads of data files"}
+    budgets = (
+        TimeBudgetRow(**about, volume="a", ms=3.0, share=0.75, latency_ms=4.0, cells=2),
+        TimeBudgetRow(
+            **{**about, "piece": "cpu", "title": "CPU"}, volume="a", ms=1.0, share=0.25, latency_ms=4.0, cells=2
+        ),
+    )
+    bounded, unbounded = (
+        TimeDifferenceRow(
+            **about,
+            baseline="a",
+            candidate="b",
+            baseline_ms=3.0,
+            candidate_ms=1.0,
+            difference_ms=-2.0,
+            ci=ci,
+            share=1.0,
+        )
+        for ci in ((-2.5, -1.5), None)
+    )
+    report = build_report(RunDirectory.open(own_results / RUN))
+    changed = report.model_copy(update={"time_budgets": budgets, "time_differences": (bounded, unbounded)})
+    (own_results / RUN / "report.json").write_text(changed.model_dump_json(by_alias=True))
+    pieces = query(own_results, "SELECT run_id, sum(ms) = any_value(latency_ms) FROM time_budgets GROUP BY ALL")
+    assert pieces.rows == [(RUN, True)]
+    differences = query(
+        own_results, "SELECT candidate, difference_ms, ci_low, ci_high, valid FROM time_differences"
+    )
+    assert differences.rows == [("b", -2.0, -2.5, -1.5, True), ("b", -2.0, None, None, True)]
+
+
+def test_metrics_are_of_valid_steps(results: Path) -> None:
+    """The documentation's example averages valid cells only; `all_metrics` has the others with their reasons."""
+    example = re.search(r'volbench query "(SELECT .*? FROM metrics .*?)"', PAGE.read_text())
+    assert example is not None
+    of_valid = dict(query(results, example[1]).rows)
+    invalid, valid = (
+        row[0]
+        for row in query(
+            results, "SELECT value FROM all_metrics WHERE metric = 'tps' AND volume = 'a' ORDER BY repeat"
+        ).rows
+    )
+    assert of_valid["a"] == valid != invalid
+    reasons = query(results, "SELECT DISTINCT invalid_reasons FROM all_metrics WHERE NOT valid").rows
+    assert reasons == [("client CPU-bound",)]
+
+
+def test_an_interrupted_cell_is_not_valid(own_results: Path) -> None:
+    """Whatever its steps say of themselves."""
+    (path,) = (own_results / RUN / "cells").glob("*-b-r1/result.json")
+    path.write_text(path.read_text().replace('"status": "done"', '"status": "interrupted"'))
+    assert query(own_results, "SELECT count(*) FROM metrics WHERE volume = 'b' AND repeat = 1").rows == [(0,)]
+    assert query(own_results, "SELECT valid FROM cells WHERE volume = 'b' AND repeat = 1").rows == [(False,)]
+
+
+def test_settings_that_only_the_report_judges_count(own_results: Path) -> None:
+    """A cell that report.json calls invalid is invalid in every view."""
+    report = build_report(RunDirectory.open(own_results / RUN))
+    odd = [
+        cell.model_copy(update={"valid": False, "invalid_reasons": ("engine settings differ",)})
+        if (cell.volume, cell.repeat) == ("b", 2)
+        else cell
+        for cell in report.cells
+    ]
+    text = report.model_copy(update={"cells": tuple(odd)}).model_dump_json(by_alias=True)
+    (own_results / RUN / "report.json").write_text(text)
+    answer = query(own_results, "SELECT DISTINCT repeat FROM metrics WHERE volume = 'b'")
+    assert answer.rows == [(1,)]
+
+
+@pytest.mark.parametrize("view", ["series", "histograms"])
+def test_samples_say_whether_their_cell_is_valid(results: Path, view: str) -> None:
+    answer = query(
+        results,
+        f"SELECT DISTINCT v.valid, c.volume, c.repeat FROM {view} v"  # noqa: S608 - names of views
+        " JOIN cells c USING (run_id, cell_id)",
+    )
+    assert {(volume, repeat) for valid, volume, repeat in answer.rows if not valid} == {("a", 1)}
+    assert len(answer.rows) == 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t AS SELECT 1",
+        "COPY (SELECT 1) TO '{results}/x.csv'",
+        "SELECT 1; SELECT 2",
+        "ATTACH '{results}/x.db'",
+        "INSTALL httpfs",
+        "DROP VIEW series",
+        "",
+    ],
+)
+def test_only_reading_is_allowed(results: Path, sql: str) -> None:
+    """Refused before anything is done."""
+    before = sorted(results.rglob("*"))
+    with pytest.raises(UsageError, match="only read"):
+        query(results, sql.format(results=results))
+    assert sorted(results.rglob("*")) == before
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "{results}/../secret.txt"])
+def test_nothing_outside_can_be_read(own_results: Path, path: str) -> None:
+    """Not by an absolute path and not by way of `..`."""
+    (own_results.parent / "secret.txt").write_text("secret")
+    with pytest.raises(UsageError, match="cannot be answered"):
+        query(own_results, f"FROM read_text('{path.format(results=own_results)}')")
+
+
+def test_bad_sql_names_the_views(results: Path) -> None:
+    """The next step says what there is."""
+    with pytest.raises(UsageError, match="histograms"):
+        query(results, "SELECT * FROM nothing_like_it")
+
+
+def test_damaged_files_are_named_and_left_out(own_results: Path) -> None:
+    """One truncated table, one foreign result, one foreign directory: the rest is answered."""
+    cells = sorted((own_results / RUN / "cells").iterdir())
+    (cells[0] / "series.parquet").write_bytes(b"PAR1 and no more")
+    (cells[1] / "result.json").write_text('{"schema": 1, "cell_id"')
+    (own_results / "foreign").mkdir()
+    (own_results / "foreign" / "run.json").write_text("{}")
+    answer = query(own_results, "SELECT (SELECT count(DISTINCT cell_id) FROM series), (SELECT count(*) FROM cells)")
+    assert answer.rows == [(3, 3)]
+    assert len(answer.warnings) == 3
+    assert any("series.parquet" in warning for warning in answer.warnings)
+    assert any("foreign" in warning for warning in answer.warnings)
+
+
+def test_attempts_set_apart_are_not_data(own_results: Path) -> None:
+    """A failed attempt's series stay out of the views."""
+    cells = sorted((own_results / RUN / "cells").iterdir())
+    cells[0].rename(cells[0].with_name(f"{cells[0].name}.attempt-1"))
+    assert query(own_results, "SELECT count(DISTINCT cell_id) FROM series").rows == [(3,)]
+
+
+def test_no_directory_is_a_usage_error(tmp_path: Path) -> None:
+    """Exit code 2, with its name."""
+    with pytest.raises(UsageError, match="nowhere"):
+        query(tmp_path / "nowhere", "SELECT 1")
+
+
+ATTACKS = (
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN COPY (SELECT 1) TO '{run}/run.json'",
+    "/* x */ EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "WITH x AS (COPY (SELECT 1) TO '{series}' (USE_TMP_FILE false)) SELECT 1",
+    "WITH x AS (COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)) SELECT * FROM x",
+    "COPY (SELECT 1) TO '{run}/run.json'",
+    "SELECT 1; COPY (SELECT 1) TO '{run}/run.json'",
+    "FROM (COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false))",
+    "SELECT * FROM query('COPY (SELECT 1) TO ''{run}/run.json''')",
+    "ATTACH '{run}/new.db'",
+    "EXPORT DATABASE '{run}/new'",
+    "IMPORT DATABASE '{run}/new'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CALL enable_logging(storage_path='{run}/log')",
+    "SELECT * FROM enable_logging(storage='file', storage_config={{'path': '{run}/log.csv'}})",
+    "SELECT * FROM enable_profiling(save_location='{run}/run.json')",
+    "PRAGMA profiling_output='{run}/run.json'",
+    "PRAGMA enable_profiling='json'",
+    "SET temp_directory='{run}/tmp'",
+    "SET enable_external_access=true",
+    "RESET lock_configuration",
+    "SELECT * FROM read_text('{run}/run.json')",
+    "SELECT * FROM read_blob('{run}/*')",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_json('{run}/run.json')",
+    "SELECT * FROM read_parquet('{series}')",
+    "SELECT * FROM parquet_metadata('{series}')",
+    "SELECT * FROM '{series}'",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM glob('{run}/*')",
+    "SELECT * FROM read_duckdb('{run}/new.db')",
+    "SELECT * FROM results",
+    "SELECT * FROM warnings",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM read_text(''/etc/passwd'')'))",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE PERSISTENT SECRET s (TYPE s3)",
+    "EXPLAIN ANALYZE INSERT INTO runs VALUES (1)",
+    "CHECKPOINT",
+    "SELECT getenv('HOME')",
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_statement_writes_or_reads_another_file(
+    own_results: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way in that DuckDB 2.0 has: refused, and each file under results is byte for byte what it was."""
+    monkeypatch.chdir(own_results)
+    series = next(own_results.glob("*/cells/*/series.parquet"))
+    before = {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()}
+    with pytest.raises(UsageError):
+        query(own_results, attack.format(run=own_results / RUN, series=series))
+    assert {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()} == before
+
+
+@pytest.mark.parametrize("sql", ["EXPLAIN SELECT * FROM runs", "explain analyze FROM series", "DESCRIBE cells"])
+def test_what_only_reads_is_explained(results: Path, sql: str) -> None:
+    """EXPLAIN stays for those who ask why a query is slow."""
+    assert query(results, sql).rows

@@ -1,0 +1,148 @@
+"""series.parquet: written whole or not at all, read back exactly, gaps stay gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from volbench.core.records.series import SeriesRow
+from volbench.errors import RunUnreadable
+from volbench.results.store.series import (
+    SeriesKey,
+    SeriesWriter,
+    bucketed,
+    read_series,
+    write_series,
+)
+
+IOPS = SeriesKey(source="diskstats", metric="reads_per_s", entity="vda")
+TPS = SeriesKey(source="client", metric="tps")
+
+
+def rows_of(key: SeriesKey, values: dict[float, float]) -> list[SeriesRow]:
+    return [
+        SeriesRow(t_s=t, source=key.source, metric=key.metric, entity=key.entity, value=value)
+        for t, value in values.items()
+    ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "series.parquet"
+    rows = rows_of(IOPS, {1.0: 10.0, 2.0: 30.0, 3.0: 20.0, 7.0: 5.0}) + rows_of(TPS, {1.0: 1.5, 2.0: 0.0})
+    write_series(path, rows)
+    return path
+
+
+def test_what_is_written_is_read(file: Path) -> None:
+    """Full resolution, each series by itself; a zero is a value."""
+    found = read_series(file)
+    assert set(found) == {IOPS, TPS}
+    assert found[IOPS].t_s.tolist() == [1, 2, 3, 7]
+    assert found[TPS].value.tolist() == [1.5, 0.0]
+
+
+def test_only_what_is_asked_for_is_read(file: Path) -> None:
+    """By source, by metric, and by window, whose start is outside and whose end is inside."""
+    assert set(read_series(file, sources=["client"])) == {TPS}
+    assert set(read_series(file, metrics=["reads_per_s"])) == {IOPS}
+    assert read_series(file, metrics=["reads_per_s"], window_s=(1.0, 3.0))[IOPS].t_s.tolist() == [2, 3]
+    assert read_series(file, sources=[]) == {}
+
+
+def test_keys_are_sorted(file: Path) -> None:
+    """One key for each series, in an order that does not depend on the rows'."""
+    assert list(read_series(file)) == [TPS, IOPS]
+
+
+def test_buckets_keep_extremes_and_gaps(file: Path) -> None:
+    """Mean, lowest and highest of each bucket; a bucket without samples is a gap, not zero."""
+    found = bucketed(read_series(file)[IOPS], window_s=(0.0, 8.0), width_s=2.0)
+    np.testing.assert_allclose(found.mean, [20, 20, np.nan, 5])
+    np.testing.assert_allclose(found.low, [10, 20, np.nan, 5])
+    np.testing.assert_allclose(found.high, [30, 20, np.nan, 5])
+
+
+@pytest.mark.parametrize("width_s", [1.0, 0.1, 0.3, 7.7])
+def test_buckets_agree_with_the_samples(tmp_path: Path, width_s: float) -> None:
+    """Bucket means weighted by their samples give the mean of all, whatever the width."""
+    path = tmp_path / "series.parquet"
+    ticks = {round(i * 0.1, 6): float(i % 17) for i in range(1, 1001)}
+    write_series(path, rows_of(TPS, ticks))
+    found = bucketed(read_series(path)[TPS], window_s=(0.0, 100.0), width_s=width_s)
+    edges = found.t0_s + width_s * np.arange(len(found.mean) + 1)
+    samples = np.histogram(np.array(list(ticks)) - 1e-5, edges)[0]
+    assert samples.sum() == 1000
+    assert np.nansum(found.mean * samples) / 1000 == pytest.approx(np.mean(list(ticks.values())))
+    assert np.nanmax(found.high) == 16
+
+
+def test_too_many_buckets_are_refused(file: Path) -> None:
+    """A limit on everything."""
+    with pytest.raises(ValueError, match="buckets"):
+        bucketed(read_series(file)[IOPS], window_s=(0.0, 86_400.0), width_s=0.001)
+
+
+def test_row_groups_go_to_disk_as_they_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long cell is not kept in memory; the file has its name only at the end."""
+    monkeypatch.setattr(SeriesWriter, "rows_in_group", 1_000)
+    path = tmp_path / "series.parquet"
+    with SeriesWriter(path) as writer:
+        rows = rows_of(TPS, {float(i): 1.0 for i in range(SeriesWriter.rows_in_group + 1)})
+        writer.append(rows)
+        assert writer.rows_written == SeriesWriter.rows_in_group
+        assert not path.exists()
+    assert writer.rows_written == len(rows)
+    assert len(read_series(path)[TPS].t_s) == len(rows)
+
+
+def test_a_failure_while_writing_leaves_the_old_file(file: Path) -> None:
+    """Neither a half file nor a leftover."""
+    before = file.read_bytes()
+
+    def rows_until_failure() -> Iterator[SeriesRow]:
+        yield from rows_of(TPS, {1.0: 1.0})
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write_series(file, rows_until_failure())
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["series.parquet"]
+
+
+def test_an_empty_table_is_readable(tmp_path: Path) -> None:
+    """A cell that was over before the first tick."""
+    path = tmp_path / "series.parquet"
+    assert write_series(path, []) == 0
+    assert read_series(path) == {}
+
+
+@pytest.mark.parametrize("keep", [0, 10, 300])
+def test_a_truncated_file_is_named(file: Path, keep: int) -> None:
+    """Expected failure with the file's name, not a stack trace of a library."""
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(RunUnreadable, match=r"series\.parquet"):
+        read_series(file)
+
+
+def test_damage_in_the_middle_is_named(file: Path) -> None:
+    """The footer is whole and the pages are not."""
+    data = bytearray(file.read_bytes())
+    data[4:200] = bytes(196)
+    file.write_bytes(bytes(data))
+    with pytest.raises(RunUnreadable, match=r"series\.parquet"):
+        read_series(file)
+
+
+def test_a_foreign_file_and_no_file_are_named(tmp_path: Path) -> None:
+    """A Parquet file of somebody else; none at all."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"t_s": [1.0]}), tmp_path / "foreign.parquet")
+    with pytest.raises(RunUnreadable, match="columns missing"):
+        read_series(tmp_path / "foreign.parquet")
+    with pytest.raises(RunUnreadable, match="no such file"):
+        read_series(tmp_path / "absent.parquet")
