@@ -1,6 +1,6 @@
 //! The control socket: one JSON object per line, one answer per line.
 //!
-//! `{"do": "state"}`, `{"do": "counters"}`, `{"do": "parameters"}`, `{"do": "modify", "parameters": {..}}`,
+//! `{"do": "state"}`, `{"do": "counters"}`, `{"do": "parameters"}`, `{"do": "modify", "parameters": {..}, "lasts_s": 3}`,
 //! `{"do": "fault", "fault": {"kind": "stall", "seconds": 2}}`, `{"do": "hurry", "on": true}`. An answer is `{"ok": true, ..}` or
 //! `{"ok": false, "error": ".."}`.
 
@@ -20,7 +20,7 @@ use crate::config::Transport;
 use crate::engine::{Engine, Storage};
 use crate::model::Parameters;
 use crate::model::fault::Fault;
-use crate::model::request::Op;
+use crate::model::request::{Nanos, Op};
 
 /// A line longer than any set of parameters.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -43,10 +43,26 @@ enum Command {
     State,
     Counters,
     Parameters,
-    Modify { parameters: Box<Parameters> },
+    Modify {
+        parameters: Box<Parameters>,
+        /// Seconds until the volume goes back by itself; absent: it stays as it is now.
+        lasts_s: Option<f64>,
+    },
     Fault { fault: Fault },
     Hurry { on: bool },
     Settle,
+}
+
+/// The longest change that the volume takes back by itself.
+const LASTS_S_MAX: f64 = 3600.0;
+
+/// The nanoseconds of a change for a limited time.
+fn duration(lasts_s: f64) -> Result<Nanos, String> {
+    if lasts_s > 0.0 && lasts_s <= LASTS_S_MAX {
+        Ok((lasts_s * 1e9) as Nanos)
+    } else {
+        Err(format!("lasts_s is {lasts_s}; it must be above 0 and at most {LASTS_S_MAX}"))
+    }
 }
 
 /// What is known of the daemon itself.
@@ -153,9 +169,17 @@ impl Control {
         match command {
             Command::State => Ok(json!({"state": self.state()})),
             Command::Counters => Ok(json!({"counters": self.counters()})),
-            Command::Parameters => Ok(json!({"parameters": self.engine.model().parameters()})),
-            Command::Modify { parameters } => {
-                self.engine.model().modify(*parameters, self.engine.now())?;
+            Command::Parameters => {
+                let mut model = self.engine.model();
+                model.go_back(self.engine.now());
+                Ok(json!({"parameters": model.parameters()}))
+            }
+            Command::Modify { parameters, lasts_s } => {
+                let (mut model, now) = (self.engine.model(), self.engine.now());
+                match lasts_s {
+                    None => model.modify(*parameters, now)?,
+                    Some(lasts_s) => model.modify_until(*parameters, now, now + duration(lasts_s)?)?,
+                }
                 Ok(json!({}))
             }
             Command::Hurry { on } => {

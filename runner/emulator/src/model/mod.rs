@@ -143,6 +143,8 @@ pub struct Model {
     runs: Runs,
     troubles: Troubles,
     waiting: [[WaitingTime; 2]; 2], // [instance?][throughput?]
+    /// What a change for a limited time goes back to, and when.
+    lasting: Option<(Nanos, Parameters)>,
 }
 
 impl Model {
@@ -157,6 +159,7 @@ impl Model {
             runs: Runs::default(),
             troubles: Troubles::default(),
             waiting: Default::default(),
+            lasting: None,
             parameters,
         })
     }
@@ -165,8 +168,35 @@ impl Model {
         &self.parameters
     }
 
+    /// Changes limits and latencies until `until`; then the volume goes back by itself to what it was before the
+    /// first of such changes. Who modulates a volume and dies leaves nothing behind.
+    pub fn modify_until(&mut self, parameters: Parameters, now: Nanos, until: Nanos) -> Result<(), String> {
+        self.go_back(now);
+        let lasting = match self.lasting.take() {
+            Some((_, before)) => before,
+            None => self.parameters.clone(),
+        };
+        let changed = self.replace(parameters, now);
+        self.lasting = Some((if changed.is_ok() { until } else { now }, lasting));
+        self.go_back(now);
+        changed
+    }
+
+    /// Takes back a change for a limited time that is over.
+    pub fn go_back(&mut self, now: Nanos) {
+        if self.lasting.as_ref().is_some_and(|(until, _)| now >= *until) {
+            let (_, before) = self.lasting.take().expect("asked just now");
+            self.replace(before, now).expect("these parameters were valid before");
+        }
+    }
+
     /// Changes limits and latencies while in use; buckets of the same name keep how full they are.
     pub fn modify(&mut self, parameters: Parameters, now: Nanos) -> Result<(), String> {
+        self.lasting = None;
+        self.replace(parameters, now)
+    }
+
+    fn replace(&mut self, parameters: Parameters, now: Nanos) -> Result<(), String> {
         parameters.validate()?;
         let scale = parameters.time_scale;
         self.limits = parameters
@@ -187,6 +217,7 @@ impl Model {
 
     /// Charges the request to every limit and says when it is due.
     pub fn admit(&mut self, now: Nanos, request: &Request) -> Admission {
+        self.go_back(now);
         let run = if request.op.is_data() { self.runs.follow(request) } else { Run::default() };
         self.charge_neighbour(now);
         let mut start = now.max(self.troubles.stalled_until);

@@ -361,3 +361,40 @@ fn each_disk_of_a_cluster_counts_what_it_did() {
     assert!(disks.iter().all(|disk| disk.limit_per_s == 300.0), "90 operations each spent 50 credits");
     assert!(model_of(gp2(300.0)).disks(0).is_empty(), "one volume is no cluster");
 }
+
+/// Parameters with one limit of that rate.
+fn limited(rate: f64) -> Parameters {
+    Parameters { limits: vec![limit("cap", Unit::Io, rate, 1.0)], ..Parameters::default() }
+}
+
+fn rate_of(model: &Model) -> f64 {
+    model.parameters().limits[0].rate_per_s
+}
+
+#[test]
+fn a_change_for_a_limited_time_is_taken_back_by_the_volume_itself() {
+    let mut model = Model::new(limited(1000.0), 0).unwrap();
+    model.modify_until(limited(100.0), 0, 3 * S).unwrap();
+    model.modify_until(limited(200.0), 2 * S, 5 * S).unwrap();
+    model.admit(4 * S, &read(0, 4096));
+    assert_eq!(rate_of(&model), 200.0, "the second change prolongs the first");
+    model.admit(5 * S, &read(4096, 4096));
+    assert_eq!(rate_of(&model), 1000.0, "what was before the first change");
+}
+
+#[test]
+fn a_lasting_change_ends_one_for_a_limited_time() {
+    let mut model = Model::new(limited(1000.0), 0).unwrap();
+    model.modify_until(limited(100.0), 0, 3 * S).unwrap();
+    model.modify(limited(500.0), S).unwrap();
+    model.admit(9 * S, &read(0, 4096));
+    assert_eq!(rate_of(&model), 500.0);
+}
+
+#[test]
+fn a_refused_change_for_a_limited_time_leaves_the_volume_as_it_was() {
+    let mut model = Model::new(limited(1000.0), 0).unwrap();
+    model.modify_until(limited(100.0), 0, 3 * S).unwrap();
+    assert!(model.modify_until(limited(-1.0), S, 5 * S).is_err());
+    assert_eq!(rate_of(&model), 1000.0);
+}
