@@ -1,0 +1,237 @@
+"""What the response is estimated from: latency, awaits and counted waits of one step of one cell.
+
+Which time stands for which wait, and who counts it:
+
+- `read`: reads of data files, as the volume's device timed them; counted: page requests that had to read
+  (Innodb_buffer_pool_reads, which leaves out what is read ahead).
+- `redo_sync`, `binlog_sync`: syncs of the logs, as the server timed them (performance_schema); of a server without
+  an instrument for its redo log (MariaDB), the device's write and flush, one after the other. Counted: syncs of
+  each log; a transaction that commits with others waits for its own sync, and at most for all of the one before.
+- `write`: writes of the device, only where the server counts waits for a free page or for room in the log buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from volbench.results.explain.case import Case
+from volbench.results.response.samples import CellSamples, Counted, retimed
+from volbench.results.stats.grid import Floats
+from volbench.results.store.histograms import MergedHistograms
+from volbench.results.store.series import Series, SeriesKey
+
+COUNTED_MIN = 0.1
+"""Waits per transaction from which on the load waits for something. A tenth of a sync is a group of ten commits;
+fewer waits for free pages cost less than any interval of the slopes shows."""
+QUANTILE_EVENTS = {0.95: 100, 0.99: 500}
+"""Transactions of an interval from which on its quantile stands on at least five slower ones."""
+_SOURCE = "performance_schema"
+
+
+def samples_of(
+    case: Case,
+    histogram: MergedHistograms | None,
+    *,
+    cell: str,
+    volume: str,
+    series: Mapping[SeriesKey, Series],
+    signals: Mapping[str, Floats] | None = None,
+) -> CellSamples | None:
+    """Return the samples of a step; None without transactions or without any await.
+
+    Args:
+        case: the step.
+        histogram: of its latencies, on the intervals of its grid; None: the mean follows from the number of threads
+            (Little's law), in a closed loop.
+        cell, volume: names.
+        series: of the cell, with the samplers' own times.
+        signals: of a modulation, by term, on the grid.
+    """
+    tps = case.at("tps")
+    if tps is None or case.beside:
+        return None
+    finished = np.nan_to_num(tps) * case.grid.width_s
+    latency = _mean_ms(case, histogram, finished)
+    total = float(finished.sum())
+    if latency is None or total <= 0:
+        return None
+    counted = _counted(case, total)
+    awaits = {term: await_ms for term, await_ms in _awaits(case, counted, series).items() if await_ms is not None}
+    if not awaits:
+        return None
+    return CellSamples(
+        cell=cell,
+        volume=volume,
+        threads=case.threads,
+        interval_s=case.grid.width_s,
+        latency_ms=latency,
+        finished=finished,
+        awaits_ms=awaits,
+        counted={term: count for term, count in counted.items() if term in awaits},
+        signals={term: values for term, values in (signals or {}).items() if term in awaits},
+        latency_quantiles_ms={} if histogram is None else _quantiles(histogram),
+    )
+
+
+def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
+    """Return the samples of each class of statements of a step: mean time of one execution over the same awaits.
+
+    No server counts waits by class, so nothing is counted here.
+    """
+    from volbench.results.explain.accounts.queries import query_costs  # noqa: PLC0415
+
+    classes = {}
+    for cost in query_costs(case.grid):
+        ended = case.grid.column(_SOURCE, "query_per_s", cost.query)
+        seconds = case.grid.column(_SOURCE, "query_s_per_s", cost.query)
+        if ended is not None and seconds is not None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean_ms = np.where(ended > 0, 1000 * seconds / ended, np.nan)
+            classes[cost.query] = CellSamples(
+                cell=samples.cell,
+                volume=samples.volume,
+                threads=samples.threads,
+                interval_s=samples.interval_s,
+                latency_ms=mean_ms,
+                finished=np.nan_to_num(ended) * samples.interval_s,
+                awaits_ms=samples.awaits_ms,
+                counted={},
+                signals=samples.signals,
+            )
+    return classes
+
+
+def _mean_ms(case: Case, histogram: MergedHistograms | None, finished: Floats) -> Floats | None:
+    """Return the mean latency of each interval, NaN where nothing ended."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if histogram is not None:
+            total = histogram.counts @ _bin_middles_ms(histogram)
+            known = histogram.counts.sum(axis=1)
+            return np.asarray(np.where(known > 0, total / known, np.nan), dtype=np.float64)
+        if case.threads and case.rate is None:
+            width_s = case.grid.width_s
+            return np.asarray(np.where(finished > 0, 1000 * case.threads * width_s / finished, np.nan))
+    return None
+
+
+def _bin_middles_ms(histogram: MergedHistograms) -> Floats:
+    """Return the geometric middle of each bin; bins are logarithmic, at most 2 % wide."""
+    bins = np.arange(histogram.counts.shape[1])
+    return np.asarray(np.exp((bins + 0.5) / histogram.key.edge_mult + histogram.key.edge_deduct), dtype=np.float64)
+
+
+def _quantiles(histogram: MergedHistograms) -> dict[float, Floats]:
+    """Return quantiles of the intervals that have enough transactions for them, NaN in the others."""
+    middles, events = _bin_middles_ms(histogram), histogram.counts.sum(axis=1)
+    below = np.cumsum(histogram.counts, axis=1)
+    quantiles = {}
+    for level, least in QUANTILE_EVENTS.items():
+        numbers = np.minimum((below < level * events[:, None]).sum(axis=1), len(middles) - 1)
+        values = np.where(events >= least, middles[numbers], np.nan)
+        if np.isfinite(values).any():
+            quantiles[level] = values
+    return quantiles
+
+
+def _counted(case: Case, transactions: float) -> dict[str, Counted]:
+    """Return waits per transaction over the step, by term; those below COUNTED_MIN are 0."""
+    counts: dict[str, Counted] = {}
+    reads = _per_transaction(case, "buffer_pool_reads_per_s", transactions)
+    if reads is None:
+        reads = _per_transaction(case, "data_reads_per_s", transactions)
+    if reads is not None:
+        counts["read"] = Counted(low=reads, high=reads)
+    for term, syncs in (("redo_sync", _redo_syncs(case)), ("binlog_sync", _syncs(case, "binlog"))):
+        if syncs is not None:
+            each = float(np.nansum(syncs)) * case.grid.width_s / transactions
+            grouped = each >= COUNTED_MIN and (case.threads or 0) > 1
+            counts[term] = Counted(low=each, high=2 * max(1.0, each) if grouped else each)
+    waits = [
+        _per_transaction(case, name, transactions) for name in ("buffer_pool_wait_free_per_s", "log_waits_per_s")
+    ]
+    if any(wait is not None for wait in waits):
+        writes = sum(wait or 0.0 for wait in waits)
+        counts["write"] = Counted(low=writes, high=writes)
+    return counts
+
+
+def _per_transaction(case: Case, metric: str, transactions: float) -> float | None:
+    column = case.grid.column("innodb", metric)
+    return None if column is None else float(np.nansum(column)) * case.grid.width_s / transactions
+
+
+def _syncs(case: Case, log: str) -> Floats | None:
+    return case.grid.column(_SOURCE, "file_syncs_per_s", log)
+
+
+def _redo_syncs(case: Case) -> Floats | None:
+    """Return syncs of the redo log; of a server that does not count them, its writes, each of which is synced.
+
+    So it is with innodb_flush_log_at_trx_commit=1; with other values a transaction waits for no redo sync.
+    """
+    if case.variables.get("innodb_flush_log_at_trx_commit", "1") != "1":
+        return None
+    for column in (_syncs(case, "redo"), case.grid.column("innodb", "os_log_fsyncs_per_s")):
+        if column is not None:
+            return column
+    return case.grid.column("innodb", "log_writes_per_s")
+
+
+def _awaits(
+    case: Case, counted: Mapping[str, Counted], series: Mapping[SeriesKey, Series]
+) -> dict[str, Floats | None]:
+    """Return the awaits of terms that the load waits for; reads also where it waits for none, as their check."""
+    device = case.device
+
+    def on_device(await_name: str, rate_name: str) -> Floats | None:
+        return (
+            None
+            if device is None
+            else _retimed(case, series, device.source, (await_name, rate_name), device.entity)
+        )
+
+    def on_server(await_name: str, rate_name: str, log: str) -> Floats | None:
+        return _retimed(case, series, _SOURCE, (await_name, rate_name), log)
+
+    def is_waited_for(term: str) -> bool:
+        return term in counted and counted[term].low >= COUNTED_MIN
+
+    read = on_device("r_await_ms", "reads_per_s")
+    awaits = {"read": on_server("file_read_ms", "file_reads_per_s", "data") if read is None else read}
+    write, flush = on_device("w_await_ms", "writes_per_s"), on_device("f_await_ms", "flushes_per_s")
+    if is_waited_for("redo_sync"):
+        redo = on_server("file_sync_ms", "file_syncs_per_s", "redo")
+        awaits["redo_sync"] = _write_and_flush(write, flush) if redo is None else redo
+    if is_waited_for("binlog_sync"):
+        awaits["binlog_sync"] = on_server("file_sync_ms", "file_syncs_per_s", "binlog")
+    if is_waited_for("write"):
+        awaits["write"] = write
+    return awaits
+
+
+def _write_and_flush(write: Floats | None, flush: Floats | None) -> Floats | None:
+    """Return the time of a sync that no instrument shows: a write and, where the volume has any, a flush."""
+    if write is None or flush is None:
+        return write
+    return np.asarray(write + np.nan_to_num(flush), dtype=np.float64)
+
+
+def _retimed(
+    case: Case, series: Mapping[SeriesKey, Series], source: str, names: tuple[str, str], entity: str
+) -> Floats | None:
+    """Return a mean time on the client's intervals, from a source sampled at other moments; see `retimed`."""
+    times, rate = (series.get(SeriesKey(source=source, metric=name, entity=entity)) for name in names)
+    if times is None or rate is None or len(rate.t_s) < 2:
+        return None
+    length_s = np.diff(rate.t_s, prepend=2 * rate.t_s[0] - rate.t_s[1])
+    operations = np.nan_to_num(rate.value) * length_s
+    await_ms = np.zeros(len(rate.t_s))
+    numbers = np.searchsorted(rate.t_s, times.t_s - 1e-6)
+    inside = numbers < len(rate.t_s)
+    await_ms[numbers[inside]] = np.nan_to_num(times.value[inside])
+    clock = np.concatenate([[rate.t_s[0] - length_s[0]], rate.t_s])
+    ends = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
+    mean_ms = retimed(clock, operations, await_ms, ends)
+    return mean_ms if np.isfinite(mean_ms).any() else None

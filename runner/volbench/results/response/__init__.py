@@ -1,0 +1,1 @@
+"""What a millisecond of the volume costs each transaction and query: slopes of latency over waiting times."""

@@ -1,0 +1,206 @@
+"""What the estimate is made of: one step of one cell, interval by interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.results.response.least_squares import Floats, Ints
+
+WINDOW_INTERVALS = 3
+"""The client's interval and a sampler's begin at different moments, so what the volume did in one of the client's
+intervals is told in two of the sampler's. An interval and both its neighbours hold all of it."""
+INSTRUMENT_INTERVALS = 5
+"""A window and one more interval on each side, for what two neighbouring windows of the sampler's share."""
+MIXED_MAX = 0.02
+"""Share of a window that may lie in the other state of a signal: 60 ms of three seconds, what a change takes."""
+LEVEL_MAX = 0.3
+"""Range of an await over an interval and its neighbours, over the smallest of them: no change lies between. A mean
+over a hundred reads of an ordinary volume (deviation half of the mean) moves by 5 %."""
+LEVEL_SHARE_MIN = 0.3
+"""Share of a cell's intervals that must be level for them alone to be used: a volume that changes every three
+seconds leaves a third."""
+OPERATIONS_MIN = 1.0
+"""Of an interval; fewer are a share of one that completed in a neighbouring interval."""
+SAMPLES_MIN = 6
+"""Intervals of a cell; fewer hold no two windows that share none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """How often a transaction waits for an operation, as the server counts: from `low` to `high` times.
+
+    They differ for log syncs: a commit waits for its own sync, and at most for all of one that was under way.
+    """
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSamples:
+    """One step of one cell. Arrays have shape (intervals,), NaN where nothing is known.
+
+    Args:
+        threads: of the load.
+        latency_ms: mean of the transactions that ended in an interval; or of one class of statements.
+        finished: how many ended.
+        awaits_ms: by term, mean time of the operations that completed in an interval.
+        signals: by term, the share of each interval in which a modulation kept the volume slow; empty: none.
+        counted: by term, over the whole step.
+        operations: by term, completed over the whole step; for weighing.
+        latency_quantiles_ms: by level (0.95), the quantile of the transactions that ended in an interval.
+    """
+
+    cell: str
+    volume: str
+    threads: int | None
+    interval_s: float
+    latency_ms: Floats
+    finished: Floats
+    awaits_ms: Mapping[str, Floats]
+    counted: Mapping[str, Counted]
+    signals: Mapping[str, Floats] = field(default_factory=dict)
+    operations: Mapping[str, float] = field(default_factory=dict)
+    latency_quantiles_ms: Mapping[float, Floats] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.latency_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Samples of several cells one below the other. Shapes (n,) and (n, terms).
+
+    `smoothed_ms` is each await as the mean over more neighbouring intervals, `signal` the modulation.
+    """
+
+    terms: tuple[str, ...]
+    latency_ms: Floats
+    weights: Floats
+    awaits_ms: Floats
+    smoothed_ms: Floats
+    signal: Floats
+    cell: Ints
+    threads: Ints
+    block: Ints
+    volume: Ints
+
+    def __len__(self) -> int:
+        return len(self.latency_ms)
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """Return the rows of a mask of shape (n,)."""
+        arrays = {name: values[mask] for name, values in vars(self).items() if name != "terms"}
+        return Rows(terms=self.terms, **arrays)
+
+
+def retimed(t_s: Floats, operations: Floats, await_ms: Floats, ends_s: Floats) -> Floats:
+    """Return a sampler's mean times on intervals that begin and end at other moments.
+
+    Operations and their total time are cumulated and read off at the ends of the wanted intervals, as if both grew
+    evenly between two samples. Their ratio is the mean of what completed meanwhile.
+
+    Args:
+        t_s: when the samples were taken, ascending, shape (m + 1,); the first is the begin of the first interval.
+        operations, await_ms: completed in each of the sampler's intervals, and their mean time, shape (m,).
+        ends_s: of the wanted intervals, the first one's begin before them: shape (n + 1,).
+
+    The result has shape (n,), NaN where fewer than OPERATIONS_MIN completed.
+    """
+    done, spent_ms = (
+        np.diff(np.interp(ends_s, t_s, np.concatenate([[0.0], np.cumsum(amount)])))
+        for amount in (operations, operations * await_ms)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(done >= OPERATIONS_MIN, spent_ms / done, np.nan), dtype=np.float64)
+
+
+def smoothed(values: Floats, weights: Floats, intervals: int) -> Floats:
+    """Return the weighted mean of each interval and its neighbours, of those that are known; shape (n,), n > 0."""
+    known = np.isfinite(values) & (weights > 0)
+    kernel = np.ones(min(intervals, len(values)))
+    weight = np.convolve(np.where(known, weights, 0.0), kernel, "same")[: len(values)]
+    total = np.convolve(np.where(known, weights * np.nan_to_num(values), 0.0), kernel, "same")[: len(values)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(weight > 0, total / weight, np.nan), dtype=np.float64)
+
+
+def rows_of(
+    cells: Sequence[CellSamples], terms: Sequence[str], *, block_intervals: int, is_modulated: bool
+) -> Rows:
+    """Return the intervals of all cells in which latency and every term are known.
+
+    Where the time of the modulation is known, only intervals count whose whole window lies in one state of every
+    signal: no difference of clocks can mix the two states. Without it, only intervals count that lie on a level;
+    where there are few, latency and awaits are means over a window.
+
+    Args:
+        cells: each with every term.
+        terms: of the awaits.
+        block_intervals: neighbouring intervals that make one block.
+        is_modulated: whether the cells have signals.
+    """
+    volumes = {name: number for number, name in enumerate(dict.fromkeys(cell.volume for cell in cells))}
+    pieces, first_block = [], 0
+    for number, cell in enumerate(cells):
+        piece = _rows_of_cell(cell, terms, block_intervals, is_modulated)
+        whole = {"cell": number, "volume": volumes[cell.volume], "threads": cell.threads or 0}
+        size = len(piece["latency_ms"])
+        piece |= {name: np.full(size, value, dtype=np.int64) for name, value in whole.items()}
+        piece["block"] = piece["block"] + first_block
+        first_block += -(-len(cell) // block_intervals)
+        pieces.append(piece)
+    return Rows(
+        terms=tuple(terms), **{name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    )
+
+
+def _rows_of_cell(
+    cell: CellSamples, terms: Sequence[str], block_intervals: int, is_modulated: bool
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of one cell's rows but those that all its rows share."""
+    evenly = np.ones(len(cell))
+    awaits = {term: cell.awaits_ms[term] for term in terms}
+    signals = {
+        term: smoothed(cell.signals.get(term, np.zeros(len(cell))), evenly, WINDOW_INTERVALS) for term in terms
+    }
+    known = np.isfinite(cell.latency_ms) & (cell.finished > 0)
+    for values in awaits.values():
+        known &= np.isfinite(values)
+    if is_modulated:
+        apart = np.all([np.minimum(signal, 1 - signal) < MIXED_MAX for signal in signals.values()], axis=0)
+    else:
+        apart = np.all([_is_level(values) for values in awaits.values()], axis=0)
+    used, latency = known & apart, cell.latency_ms
+    if not is_modulated and used.sum() < LEVEL_SHARE_MIN * known.sum():
+        used, weights = known, np.where(known, cell.finished, 0.0)
+        latency = smoothed(latency, weights, WINDOW_INTERVALS)
+        awaits = {term: smoothed(values, weights, WINDOW_INTERVALS) for term, values in awaits.items()}
+    instruments = {term: smoothed(cell.awaits_ms[term], evenly, INSTRUMENT_INTERVALS) for term in terms}
+
+    def columns(by_term: Mapping[str, Floats]) -> Floats:
+        return np.asarray(np.column_stack([by_term[term] for term in terms])[used], dtype=np.float64)
+
+    return {
+        "latency_ms": latency[used],
+        "weights": cell.finished[used].astype(np.float64),
+        "awaits_ms": columns(awaits),
+        "smoothed_ms": columns(instruments),
+        "signal": columns(signals),
+        "block": np.flatnonzero(used) // block_intervals,
+    }
+
+
+def _is_level(values: Floats) -> NDArray[np.bool_]:
+    """Return which intervals have an await like their neighbours', shape (n,); unknown neighbours are like it."""
+    known = np.isfinite(values)
+    beside = np.pad(values, 1, mode="edge") if len(values) else np.full(2, np.nan)
+    windows = np.stack([beside[:-2], values, beside[2:]])
+    lowest = np.where(np.isfinite(windows), windows, np.inf).min(axis=0)
+    highest = np.where(np.isfinite(windows), windows, -np.inf).max(axis=0)
+    return np.asarray(known & (highest - lowest <= LEVEL_MAX * lowest), dtype=np.bool_)

@@ -1,0 +1,185 @@
+"""Slopes are the waits that were put in, and their intervals hold them, under everything that makes a slope lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated_response import Load, cell, covers, square_wave
+
+from volbench.results.response.estimate import NoResponse, Response, estimate
+from volbench.results.response.least_squares import fit
+
+SECONDS = 60
+
+
+def modulated_cell(load: Load, seed: int, *, offset_s: float = 0.5, slot_s: int = 4):
+    rng = np.random.default_rng(seed)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=slot_s, rng=rng)
+    syncs = square_wave(SECONDS, low_ms=1.0, high_ms=3.0, slot_s=slot_s, rng=rng)
+    signals = {"read": (reads > 1).astype(float), "log_sync": (syncs > 2).astype(float)}
+    return cell(load, {"read": reads, "log_sync": syncs}, rng=rng, offset_s=offset_s, signals=signals)
+
+
+def response_of(cells) -> Response:
+    response = estimate(cells)
+    assert isinstance(response, Response), response
+    return response
+
+
+def test_the_slope_of_a_modulated_volume_is_the_number_of_waits_in_nineteen_of_twenty_runs():
+    held, width = [], []
+    for seed in range(100):
+        slope = response_of([modulated_cell(Load(waits={"read": 20.0, "log_sync": 2.0}), seed)]).slope("read")
+        assert slope is not None
+        held.append(covers((slope.low, slope.high), 20.0))
+        width.append((slope.high - slope.low) / 20.0)
+    assert sum(held) >= 90
+    assert np.median(width) < 0.2
+
+
+def test_a_load_that_does_not_wait_for_the_volume_has_slope_zero():
+    held, width = [], []
+    for seed in range(100):
+        load = Load(waits={"read": 0.0, "log_sync": 0.0}, cpu_ms=20.0)
+        slope = response_of([modulated_cell(load, seed)]).slope("read")
+        assert slope is not None
+        held.append(covers((slope.low, slope.high), 0.0))
+        width.append(slope.high - slope.low)
+    assert sum(held) >= 90
+    assert np.median(width) < 2.0  # a tenth of the slope of a load that waits for 20 reads
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.3, 0.5, 0.9])
+def test_clocks_that_cut_time_at_different_moments_do_not_make_the_slope_too_small(offset_s):
+    slopes = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+        samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, offset_s=offset_s)
+        slopes.append(response_of([samples]).slopes[0].value)
+    assert np.mean(slopes) == pytest.approx(20.0, rel=0.06)
+
+
+def test_least_squares_on_all_seconds_is_wrong_with_such_clocks():
+    """The fault that windows and levels are there for: the tests above can fail."""
+    rng = np.random.default_rng(1)
+    reads = square_wave(600, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, offset_s=0.5)
+    naive = fit(
+        samples.latency_ms,
+        samples.awaits_ms["read"][:, None],
+        weights=samples.finished,
+        groups=np.zeros(600, np.int64),
+        clusters=np.arange(600) // 6,
+    )
+    assert naive is not None
+    assert naive.slopes[0] > 22.0
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.5, 0.9])
+def test_a_volume_that_is_never_level_gives_a_slope_that_holds(offset_s):
+    held = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        reads = np.repeat(0.5 + rng.exponential(0.5, 2 * SECONDS), 5)
+        samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, offset_s=offset_s)
+        slope = response_of([samples]).slopes[0]
+        held.append(covers((slope.low, slope.high), 20.0))
+    assert sum(held) >= 34
+
+
+def test_a_signal_averages_out_what_the_machine_does_to_both_sides():
+    """Missing CPU makes awaits longer and all else five times as much: without a signal the slope is wrong."""
+    with_signal, without = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+        machine = np.repeat(rng.exponential(0.6, SECONDS), 10)
+        for signals, slopes in (({"read": (reads > 1).astype(float)}, with_signal), ({}, without)):
+            samples = cell(
+                Load(waits={"read": 5.0}),
+                {"read": reads},
+                rng=rng,
+                machine_ms=machine,
+                signals=signals,
+                offset_s=0.5,
+            )
+            slopes.append(response_of([samples]).slopes[0].value)
+    assert np.mean(with_signal) == pytest.approx(5.0, rel=0.1)
+    assert np.mean(without) > 5.5
+
+
+def test_volumes_that_differ_in_more_than_await_do_not_bend_the_slope():
+    """The slower volume's host is slower, too: between volumes the slope is far too large, and a note says so."""
+    cells = []
+    for number, (base_ms, cpu_ms) in enumerate([(0.5, 3.0)] * 4 + [(2.0, 60.0)] * 4):
+        rng = np.random.default_rng(number)
+        reads = square_wave(SECONDS, low_ms=base_ms, high_ms=2 * base_ms, slot_s=3, rng=rng)
+        load = Load(waits={"read": 20.0}, cpu_ms=cpu_ms, volume=f"v{base_ms}")
+        cells.append(cell(load, {"read": reads}, rng=rng, name=f"{number}"))
+    response = response_of(cells)
+    assert response.method == "within"
+    assert covers((response.slopes[0].low, response.slopes[0].high), 20.0)
+    assert any("differ in more" in note for note in response.notes)
+
+
+def test_steady_cells_of_two_volumes_give_the_slope_between_them():
+    cells = []
+    for number, base_ms in enumerate([0.5, 3.0] * 5):
+        rng = np.random.default_rng(number)
+        steady = np.full(8 * 10, base_ms * rng.normal(1, 0.05))
+        cells.append(
+            cell(Load(waits={"read": 19.5}, volume=f"v{base_ms}"), {"read": steady}, rng=rng, name=str(number))
+        )
+    response = response_of(cells)
+    assert response.method == "between"
+    assert covers((response.slopes[0].low, response.slopes[0].high), 19.5)
+    assert response.slopes[0].agreement == "agrees"
+
+
+def test_of_awaits_that_move_together_the_smaller_is_held_at_its_count():
+    rng = np.random.default_rng(3)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"read": 20.0, "log_sync": 2.0}), {"read": reads, "log_sync": 1.5 * reads}, rng=rng)
+    response = response_of([samples])
+    read, sync = response.slope("read"), response.slope("log_sync")
+    assert read is not None
+    assert sync is not None
+    assert (read.is_held, sync.is_held) == (False, True)
+    assert covers((read.low, read.high), 20.0)
+    assert any("moved together" in note for note in response.notes)
+
+
+def test_a_pause_of_the_whole_machine_is_left_out():
+    rng = np.random.default_rng(5)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    machine = np.zeros(SECONDS * 10)
+    machine[300:310] = 40.0
+    samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, machine_ms=machine, offset_s=0.0)
+    response = response_of([samples])
+    assert covers((response.slopes[0].low, response.slopes[0].high), 20.0)
+    assert response.slopes[0].is_sharp
+
+
+@pytest.mark.parametrize(("counted", "agreement"), [(20.0, "agrees"), (40.0, "below"), (10.0, "above")])
+def test_a_count_that_the_slope_contradicts_is_told(counted, agreement):
+    """Reads in parallel or ahead make the slope smaller than the count, locks held during reads larger."""
+    rng = np.random.default_rng(7)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"read": 20.0}, counted={"read": counted}), {"read": reads}, rng=rng)
+    assert response_of([samples]).slopes[0].agreement == agreement
+
+
+def test_a_steady_volume_gives_no_slope_and_says_what_would():
+    rng = np.random.default_rng(9)
+    samples = cell(Load(waits={"read": 20.0}), {"read": np.full(SECONDS * 10, 1.0)}, rng=rng)
+    nothing = estimate([samples])
+    assert isinstance(nothing, NoResponse)
+    assert "--modulate" in nothing.advice
+
+
+def test_too_few_seconds_give_no_slope():
+    rng = np.random.default_rng(9)
+    samples = cell(Load(waits={"read": 20.0}), {"read": np.full(30, 1.0)}, rng=rng)
+    assert isinstance(estimate([samples]), NoResponse)
+    assert isinstance(estimate([]), NoResponse)
