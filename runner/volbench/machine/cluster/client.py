@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ REQUEST_TIMEOUT_S = 30
 _CHUNK_BYTES = 4096
 UNREACHABLE_S_MAX = 180.0
 """How long the API server may be unreachable before a run ends and has to be resumed; agents keep running."""
+FIRST_ANSWER_S_MAX = 5.0
+"""How long one that has never answered may be away: nothing runs yet, so a wrong address is more likely."""
 _UNREACHABLE_POLL_S = 1.0
 _BUSY = {
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -37,7 +40,36 @@ _BUSY = {
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 }
+_POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|denied the request")
+"""In the message of an admission that refuses an object; the authorizer's is `cannot VERB resource`."""
+_PLUGIN_ENDED = re.compile(r"^exec: process returned -?\d+\. ?")
+_ANONYMOUS = "system:anonymous"
+_EVIDENCE_CHARACTERS = 300
+_answered: set[str] = set()
+"""Addresses of API servers that have answered this process."""
 RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
+
+
+class LoginFailures(logging.Filter):
+    """Keeps what a login plugin of the kubeconfig said when it failed: the client logs that and goes on without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is to be logged; keep the client's own about a login."""
+        if record.module != "kube_config" or record.levelno < logging.ERROR:
+            return True
+        lines = [line.strip() for line in record.getMessage().splitlines() if line.strip()]
+        said = _PLUGIN_ENDED.sub("", lines[-1]) if lines else ""
+        # On a terminal the plugin writes there itself, and the client fails on the text that it has not.
+        self.last = "its own words are above" if "'NoneType' object" in said else said[:_EVIDENCE_CHARACTERS]
+        return False
+
+
+_logins = LoginFailures()
+"""Of this process: several clusters are one login."""
 
 
 class NotFound(StepFailed):
@@ -56,10 +88,14 @@ class Cluster:
 
     def __init__(self, *, context: str = "", namespace: str = "") -> None:
         self._configuration = client.Configuration()
+        _logins.last = ""
+        logging.getLogger().addFilter(_logins)
         self.namespace = namespace or _load(self._configuration, context) or "default"
         if namespace:
             _load(self._configuration, context)
         self._configuration.retries = False  # `with_retries` decides on retries
+        if _logins.last:
+            raise _not_logged_in("logging in", _logins.last)
         self.api = client.ApiClient(self._configuration)
         self._gave_up_error: EnvironmentLacks | None = None
 
@@ -145,19 +181,37 @@ class Cluster:
         After that no further request is sent: a late cleanup must not remove an agent that still runs.
         Raises EnvironmentLacks, StepFailed, NotFound.
         """
-        until_s = time.monotonic() + UNREACHABLE_S_MAX
+        bound_s = UNREACHABLE_S_MAX if self._has_answered else min(FIRST_ANSWER_S_MAX, UNREACHABLE_S_MAX)
+        until_s = time.monotonic() + bound_s
         while self._gave_up_error is None:
             try:
                 with cluster_errors(doing):
-                    return request()
+                    return self._answer_to(request)
             except EnvironmentLacks as error:
+                if error.cause == "not_logged_in" and _logins.last:
+                    raise _not_logged_in(doing, _logins.last) from error
                 if error.cause != "api_server_away":
                     raise
                 _log.info("%s: the API server is unreachable, retrying: %s", doing, error.evidence)
                 if time.monotonic() > until_s:
-                    self._gave_up_error = error
+                    self._gave_up_error = error if self._has_answered else _never_answered(error)
             time.sleep(_UNREACHABLE_POLL_S)
         raise self._gave_up_error
+
+    @property
+    def _has_answered(self) -> bool:
+        return str(self._configuration.host) in _answered
+
+    def _answer_to(self, request: Callable[[], Any]) -> Any:
+        """Return what a request gives, and note that the API server answers: a refusal is an answer too."""
+        try:
+            answer = request()
+        except ApiException as error:
+            if error.status and error.status not in _BUSY:
+                _answered.add(str(self._configuration.host))
+            raise
+        _answered.add(str(self._configuration.host))
+        return answer
 
     def fresh_client(self) -> client.ApiClient:
         """Return a new client, for uses that cannot share one (exec over a web socket)."""
@@ -189,7 +243,7 @@ class Cluster:
             response_type="object",
             _preload_content=False,
             _return_http_data_only=True,
-            _request_timeout=(REQUEST_TIMEOUT_S, read_timeout_s),
+            _request_timeout=(REQUEST_TIMEOUT_S if self._has_answered else FIRST_ANSWER_S_MAX, read_timeout_s),
         )
 
     def object_path(self, path: str) -> str:
@@ -238,29 +292,60 @@ def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
         return _unreachable(doing, f"{error.status}: {message}")
     if error.status == HTTPStatus.NOT_FOUND:
         return NotFound("the cluster does not have this object", where=doing, evidence=message)
-    if error.status == HTTPStatus.UNAUTHORIZED:
-        return EnvironmentLacks(
-            "the cluster does not know this user",
-            where=doing,
-            evidence=message,
-            cause="no_permission",
-            next_step="renew the kubeconfig, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
-        )
-    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in message:
-        return quota_exceeded(doing, message)
+    if error.status == HTTPStatus.UNAUTHORIZED or (error.status == HTTPStatus.FORBIDDEN and _ANONYMOUS in message):
+        return _not_logged_in(doing, message)
+    if _POLICY.search(message):
+        return _policy(doing, message)
     if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in message:
-        return EnvironmentLacks(
-            "the cluster denied the request (RBAC)",
-            where=doing,
-            evidence=message,
-            next_step=RULES,
-            cause="no_permission",
-        )
+        return quota_exceeded(doing, message) if "exceeded quota" in message else _forbidden(doing, message)
     return StepFailed(
         "the cluster refused the request",
         where=doing,
         evidence=f"{error.status}: {message}",
         cause="cluster_refused",
+    )
+
+
+def _policy(doing: str, message: str) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "a policy of the cluster refused the object",
+        where=doing,
+        evidence=message[:_EVIDENCE_CHARACTERS],
+        cause="policy",
+        next_step="give the objects what the policy wants, for labels by `--target-option labels=KEY=VALUE`, or "
+        "ask who wrote it for an exception",
+    )
+
+
+def _forbidden(doing: str, message: str) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the cluster denied the request (RBAC)",
+        where=doing,
+        evidence=message,
+        next_step=RULES,
+        cause="no_permission",
+    )
+
+
+def _not_logged_in(doing: str, evidence: str) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the login to the cluster failed, or has expired",
+        where=doing,
+        evidence=evidence,
+        cause="not_logged_in",
+        next_step="renew the login, for EKS with `aws sso login` or `aws eks update-kubeconfig --name CLUSTER`; "
+        "`volbench resume` continues a run that has begun",
+    )
+
+
+def _never_answered(error: EnvironmentLacks) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the cluster's API server has never answered",
+        where=error.where,
+        evidence=error.evidence,
+        cause="api_server_away",
+        next_step="look at the context with `kubectl cluster-info`: its address, the network or VPN on the way; "
+        "`volbench resume` continues a run that has begun",
     )
 
 

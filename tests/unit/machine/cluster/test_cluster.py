@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -52,7 +53,7 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
     with closing(Cluster()) as away:
         assert away.namespace == "ours"
-        with pytest.raises(EnvironmentLacks, match="does not answer") as told:
+        with pytest.raises(EnvironmentLacks, match="never answered") as told:
             away.ask("GET", "pods", doing="looking for pods")
         assert told.value.cause == "api_server_away"
         assert "volbench resume" in told.value.next_step
@@ -70,6 +71,12 @@ class Refusing(BaseHTTPRequestHandler):
         "/quota": (403, "exceeded quota: q"),
         "/no": (403, "forbidden"),
         "/who": (401, "Unauthorized"),
+        "/nobody": (403, 'pods is forbidden: User "system:anonymous" cannot list resource "pods"'),
+        "/webhook": (
+            403,
+            'admission webhook "validate.kyverno.svc-fail" denied the request: label team is required',
+        ),
+        "/expression": (422, "ValidatingAdmissionPolicy 'labels' with binding 'b' denied request: no label"),
         "/wrong": (422, "spec.x: Invalid"),
     }
 
@@ -114,7 +121,10 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
         ("/missing", NotFound, "", "x not found"),
         ("/quota", EnvironmentLacks, "quota", "exceeded quota: q"),
         ("/no", EnvironmentLacks, "no_permission", "forbidden"),
-        ("/who", EnvironmentLacks, "no_permission", "Unauthorized"),
+        ("/who", EnvironmentLacks, "not_logged_in", "Unauthorized"),
+        ("/nobody", EnvironmentLacks, "not_logged_in", "system:anonymous"),
+        ("/webhook", EnvironmentLacks, "policy", "label team is required"),
+        ("/expression", EnvironmentLacks, "policy", "no label"),
         ("/wrong", StepFailed, "cluster_refused", "spec.x: Invalid"),
     ],
 )
@@ -146,6 +156,71 @@ def test_refused_commands_in_a_pod_are_told_by_kind(
         run_in_pod(refusing, pod, ["true"], doing="trying")
     assert getattr(refusal.value, "cause", "") == cause
     assert evidence in str(refusal.value)
+
+
+def test_a_server_that_never_answered_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong address, or a VPN that is off; one that has answered may be away for minutes."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
+    bounds: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: float(len(bounds)))
+    monkeypatch.setattr(time, "sleep", lambda _: bounds.append(1.0))
+    for answered, bound in (
+        (set(), cluster.FIRST_ANSWER_S_MAX),
+        ({"http://127.0.0.1:9"}, cluster.UNREACHABLE_S_MAX),
+    ):
+        bounds.clear()
+        monkeypatch.setattr(cluster, "_answered", answered)
+        with closing(Cluster()) as away, pytest.raises(EnvironmentLacks):
+            away.ask("GET", "pods", doing="looking for pods")
+        assert bound <= len(bounds) <= bound + 3
+
+
+def logging_in_by(path: Path, monkeypatch: pytest.MonkeyPatch, server: str, script: str) -> None:
+    """Let the kubeconfig's user be one whom a plugin logs in, as on EKS."""
+    plugin = path / "plugin"
+    plugin.write_text(f"#!/bin/sh\n{script}\n")
+    plugin.chmod(0o755)
+    content = json.loads(kubeconfig(path, server).read_text())
+    login = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": str(plugin),
+        "interactiveMode": "Never",
+    }
+    content["users"][0]["user"] = {"exec": login}
+    (path / "config").write_text(json.dumps(content))
+    monkeypatch.setenv("KUBECONFIG", str(path / "config"))
+
+
+def test_a_login_that_fails_is_told_in_the_plugins_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client logs them, goes on without a login, and is refused as a stranger."""
+    words = "Error loading SSO Token: Token for corp has expired"
+    logging_in_by(
+        tmp_path, monkeypatch, "http://127.0.0.1:9", f"echo 'Traceback' >&2; echo '{words}' >&2; exit 255"
+    )
+    with pytest.raises(EnvironmentLacks, match="login to the cluster failed") as told:
+        Cluster()
+    assert told.value.evidence == words
+    assert "renew the login" in told.value.next_step
+    assert caplog.text == ""
+
+
+def test_a_login_that_expires_in_mid_run_is_told_in_the_plugins_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = '{"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential", "status": '
+    first += '{"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'
+    script = f"[ -e {tmp_path}/used ] && {{ echo 'SSO session has expired' >&2; exit 1; }}; "
+    script += f"touch {tmp_path}/used; echo '{first}'"
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        logging_in_by(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}", script)
+        with closing(Cluster()) as opened, pytest.raises(EnvironmentLacks) as told:
+            opened.ask("GET", "/who", doing="looking for pods")
+        server.shutdown()
+    assert told.value.cause == "not_logged_in"
+    assert told.value.evidence == "SSO session has expired"
 
 
 def test_an_interruption_during_the_handshake_is_one(refusing: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
