@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from volbench.core.records.base import parse_duration_s
+from volbench.errors import UsageError
 from volbench.results.store.run_names import run_path, run_paths
 
 SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
@@ -115,6 +118,17 @@ TimeZone = Annotated[
         help="With --from: zone of files that state none, such as Asia/Tokyo (default: what fits CloudWatch).",
     ),
 ]
+RecordedHost = Annotated[str, typer.Option("--host", help="With --from: the host, of several.")]
+RecordedVolume = Annotated[
+    str, typer.Option("--volume", help="With --from: which of the vendor's volumes, such as vol-0123.")
+]
+RecordedDate = Annotated[
+    str,
+    typer.Option("--date", help="With --from: the day, such as 2025-03-11, of several or of times without one."),
+]
+RecordedInterval = Annotated[
+    str, typer.Option("--interval", help="With --from: time between samples that have no times, such as 60s.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 WhatIf = Annotated[
     list[str],
@@ -124,3 +138,28 @@ WhatIf = Annotated[
         help="Predict tps and p95 on this volume, such as ebs-gp3?iops=6000; may be repeated.",
     ),
 ]
+
+
+def day_of(text: str) -> date | None:
+    """The day of --date; None for an empty text. Raises UsageError."""
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            "this is no date", where=f"--date {text}", next_step="give one such as 2025-03-11"
+        ) from error
+
+
+def interval_of(text: str) -> float | None:
+    """Seconds of --interval; None for an empty text. Raises UsageError."""
+    if not text:
+        return None
+    try:
+        seconds = parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(str(error), where=f"--interval {text}") from error
+    if seconds <= 0:
+        raise UsageError("an interval must be above 0", where=f"--interval {text}")
+    return seconds

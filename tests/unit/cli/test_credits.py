@@ -179,8 +179,8 @@ def test_a_wrong_question_is_refused_with_exit_code_2(arguments: list[str], part
     [
         (b"\x96\xd5\x75\x21" + bytes(60), ["sar's binary file", "sar -d -b -f history"]),
         (b"12:00:01 DEV  r/x  w/x\n12:10:01 sda 1 2\n", ["nothing here that can be read", "sar -d"]),
-        (b'{"MetricDataResults": [], "NextToken": "more"}', ["looks like CloudWatch", "only a first page"]),
-        (b'{"MetricDataResults": []}', ["no operations per second"]),
+        (b'{"MetricDataResults": [], "NextToken": "more"}', ["looks like cloudwatch", "only a first page"]),
+        (b'{"MetricDataResults": []}', ["no data points"]),
     ],
 )
 def test_a_history_that_cannot_be_used_is_told_apart(tmp_path: Path, content: bytes, parts: list[str]) -> None:

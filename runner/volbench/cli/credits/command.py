@@ -20,6 +20,7 @@ from volbench.results.credits.prices import load_prices
 from volbench.results.credits.sizing import size_parameter
 from volbench.results.credits.sources import read_history
 from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, constant
+from volbench.results.recorded.timelines import Choice
 from volbench.results.recorded.window import DayWindow, parse_window
 from volbench.results.report.credits.data import answer_data
 from volbench.results.report.credits.plot import text_plot, write_html
@@ -67,6 +68,10 @@ def credits(  # noqa: A001 - it is the command's name
     ] = None,
     window: Windows = [],  # noqa: B006 - typer copies it
     timezone: options.TimeZone = "",
+    host: options.RecordedHost = "",
+    volume: options.RecordedVolume = "",
+    date: options.RecordedDate = "",
+    interval: options.RecordedInterval = "",
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the balance.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -83,9 +88,9 @@ def credits(  # noqa: A001 - it is the command's name
         defaults,
         profile=profile,
         profile_options=profile_options,
-        device=device,
+        choice=Choice(host=host, device=device, volume=volume, day=options.day_of(date), zone=timezone),
         window=day_window,
-        zone=timezone,
+        interval_s=options.interval_of(interval),
         constant=iops is not None or bool(throughput),
     )
     work = _constant(iops, throughput, io_size, defaults) if loaded_history is None else loaded_history.work
@@ -112,16 +117,16 @@ def _history(
     *,
     profile: str,
     profile_options: dict[str, str],
-    device: str,
+    choice: Choice,
     window: DayWindow | None,
-    zone: str,
+    interval_s: float | None,
     constant: bool,
 ) -> History | None:
     if source is None:
         if window is not None:
             raise UsageError("a window of the day needs a history", where="--window", next_step="add --from")
         return None
-    history = read_history(source, defaults, device=device, window=window, zone=zone)
+    history = read_history(source, defaults, choice=choice, window=window, interval_s=interval_s)
     if constant:
         raise UsageError(
             "a load is either a history or a constant rate", where="--from", next_step="omit --iops or --from"

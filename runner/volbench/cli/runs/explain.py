@@ -15,11 +15,14 @@ from volbench.errors import UsageError
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
 from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.recordings.timeline import TimelineExplanation
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.run import explain_run
 from volbench.results.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.results.explain.wording import number, percent
+from volbench.results.recorded.timelines import Choice
 from volbench.results.recorded.window import clock_text, parse_window
+from volbench.results.report.recordings import file_data, file_lines, span_text, write_html
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 from volbench.results.store.run_names import run_path
@@ -48,6 +51,17 @@ def explain(
         typer.Option("--device", help="With --from: the volume's device (default: the one with most operations)."),
     ] = "",
     timezone: options.TimeZone = "",
+    host: options.RecordedHost = "",
+    volume: options.RecordedVolume = "",
+    date: options.RecordedDate = "",
+    interval: options.RecordedInterval = "",
+    align: Annotated[
+        bool, typer.Option("--align", help="With --from: files without times began when the others did.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE.html", help="With --from: the table and the curves as a page."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Name the causes of slow queries in a run or in recordings of other tools, with evidence."""
@@ -56,11 +70,16 @@ def explain(
     if recorded is not None:
         if what_if:
             raise UsageError("recordings have no transactions to predict from", where="--what-if")
-        _explain_recorded(recorded, window, device, timezone, json=json)
-    elif window or device or timezone:
+        if html is not None and html.suffix != ".html":
+            raise UsageError("the page is HTML", where=f"--html {html}", next_step="name it FILE.html")
+        choice = Choice(
+            host=host, device=device, volume=volume, day=options.day_of(date), zone=timezone, align=align
+        )
+        _explain_recorded(recorded, choice, window, options.interval_of(interval), json=json, html=html)
+    elif window or device or timezone or host or volume or date or interval or align or html:
         raise UsageError(
-            "--window, --device and --timezone apply to recordings",
-            where="--window, --device, --timezone",
+            "--window, --device, --volume, --host, --date, --timezone, --interval, --align and --html apply to"
+            " recordings",
             next_step="add --from",
         )
     elif path is not None:
@@ -142,63 +161,107 @@ def _against(ratio: float | None) -> str:
     return "" if ratio is None or ratio == 1 else f" (x{ratio:.2f})"
 
 
-def _explain_recorded(source: Path, window: str, device: str, timezone: str, *, json: bool) -> None:
+def _explain_recorded(
+    source: Path, choice: Choice, window: str, interval_s: float | None, *, json: bool, html: Path | None
+) -> None:
     explanation = explain_recorded(
-        source, device=device, window=parse_window(window) if window else None, zone=timezone
+        source,
+        device=choice.device,
+        window=parse_window(window) if window else None,
+        choice=choice,
+        interval_s=interval_s,
     )
+    timeline_lines = [
+        list(_timeline_lines(timeline, alone=len(explanation.timelines) == 1)) for timeline in explanation.timelines
+    ]
+    if html is not None:
+        write_html(html, explanation, timeline_lines)
+        console.say(f"the table and the curves are in {html}")
     if json:
-        rows = [
-            {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if explanation.clocked else None}
-            for row in explanation.findings
-        ]
-        levels = [dataclasses.asdict(level) for level in explanation.levels]
-        compared = {
-            "window_s": explanation.window_s,
-            "clock": _clock(explanation.window_s) if explanation.clocked else None,
-        }
-        p_value = None if explanation.episode is None else explanation.episode.p_value
         console.show_json(
             {
-                "findings": rows,
-                "files": explanation.files,
+                "files": file_data(explanation.table),
                 "notes": list(explanation.notes),
-                "compared": {**compared, "p_value": p_value, "levels": levels},
+                "timelines": [_timeline_data(timeline) for timeline in explanation.timelines],
+                "findings": [row for timeline in explanation.timelines for row in _finding_data(timeline)],
+                "compared": _compared(explanation.timelines[0]),
             }
         )
         return
-    for name, kind in explanation.files.items():
-        console.say(f"read: {name} ({kind})")
-    volume = explanation.findings[0].volume if explanation.findings else source.name
-    _print_step(volume, list(explanation.findings), explanation.notes, clocked=explanation.clocked)
-    if explanation.levels:
-        console.out.print(
-            f"  before against {_span_text(explanation.window_s, clocked=explanation.clocked)}:", markup=False
-        )
-    for level in explanation.levels:
-        console.out.print(f"  - {level.text}", markup=False)
+    for line in file_lines(explanation.table):
+        console.out.print(line, markup=False)
+    for note in explanation.sorting:
+        console.out.print(f"note: {note}", markup=False)
+    for lines in timeline_lines:
+        console.out.print("")
+        for line in lines:
+            console.out.print(line, markup=False)
+
+
+def _timeline_lines(timeline: TimelineExplanation, *, alone: bool) -> Iterator[str]:
+    """Yield what one timeline tells, as the terminal has it."""
+    yield timeline.title if alone else _timeline_title(timeline)
+    yield from _step_lines(timeline.findings, timeline.notes, clocked=timeline.clocked)
+    if timeline.levels:
+        yield f"  before against {span_text(timeline.window_s, clocked=timeline.clocked)}:"
+    for level in timeline.levels:
+        yield f"  - {level.text}"
+
+
+def _timeline_title(timeline: TimelineExplanation) -> str:
+    files = ", ".join(timeline.timeline.recordings)
+    day = "" if timeline.timeline.first_day is None else f", {timeline.timeline.first_day.isoformat()}"
+    host = f"{timeline.timeline.host}, " if timeline.timeline.host else ""
+    return f"{host}{timeline.title}{day}" + ("" if timeline.title == files else f" ({files})")
+
+
+def _timeline_data(timeline: TimelineExplanation) -> dict[str, Any]:
+    return {
+        "title": timeline.title,
+        "host": timeline.timeline.host,
+        "date": None if timeline.timeline.first_day is None else timeline.timeline.first_day.isoformat(),
+        "files": list(timeline.timeline.recordings),
+        "findings": _finding_data(timeline),
+        "notes": list(timeline.notes),
+        "compared": _compared(timeline),
+    }
+
+
+def _finding_data(timeline: TimelineExplanation) -> list[dict[str, Any]]:
+    return [
+        {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if timeline.clocked else None}
+        for row in timeline.findings
+    ]
+
+
+def _compared(timeline: TimelineExplanation) -> dict[str, Any]:
+    return {
+        "window_s": timeline.window_s,
+        "clock": _clock(timeline.window_s) if timeline.clocked else None,
+        "p_value": None if timeline.episode is None else timeline.episode.p_value,
+        "levels": [dataclasses.asdict(level) for level in timeline.levels],
+    }
 
 
 def _clock(window_s: tuple[float, float] | None) -> tuple[str, str] | None:
     return None if window_s is None else (clock_text(window_s[0]), clock_text(window_s[1]))
 
 
-def _span_text(window_s: tuple[float, float] | None, *, clocked: bool) -> str:
-    if window_s is None:
-        return ""
-    return " to ".join(_clock(window_s) or ()) if clocked else f"{window_s[0]:g} s to {window_s[1]:g} s"
-
-
-def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...], *, clocked: bool = False) -> None:
+def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...]) -> None:
     console.out.print(title, markup=False)
+    for line in _step_lines(rows, notes, clocked=False):
+        console.out.print(line, markup=False)
+
+
+def _step_lines(rows: Sequence[FindingRow], notes: tuple[str, ...], *, clocked: bool) -> Iterator[str]:
     if not rows:
-        console.out.print("  this evidence names no cause", markup=False)
+        yield "  this evidence names no cause"
     for row in rows:
-        for line in finding_lines(row):
-            console.out.print(f"  {line}", markup=False)
+        yield from (f"  {line}" for line in finding_lines(row))
         if clocked and row.window_s is not None:
-            console.out.print(f"  when: {_span_text(row.window_s, clocked=True)}", markup=False)
+            yield f"  when: {span_text(row.window_s, clocked=True)}"
     for note in notes:
-        console.out.print(f"  note: {note}", markup=False)
+        yield f"  note: {note}"
 
 
 def finding_lines(row: FindingRow) -> Iterator[str]:

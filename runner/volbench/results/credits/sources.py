@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from volbench.core.base import safe_files
 from volbench.core.profile.limits import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
 from volbench.results.credits.history import SLOW_MS, Assumed, History, read_plain_series
 from volbench.results.credits.work import Clock, Work, from_points, stretches
-from volbench.results.recorded.clocks import on_one_clock
 from volbench.results.recorded.cloudwatch import SOURCE as CLOUDWATCH
-from volbench.results.recorded.cloudwatch import VOLUME, looks_like_cloudwatch, parse_cloudwatch
+from volbench.results.recorded.cloudwatch import parse_cloudwatch
 from volbench.results.recorded.cloudwatch_live import SCHEME, fetch
-from volbench.results.recorded.iostat import looks_like_iostat, parse_iostat
-from volbench.results.recorded.parsed import Recorded
-from volbench.results.recorded.sar import looks_like_sar, merged_by_device, parse_sar
-from volbench.results.recorded.slow_log import is_slow_log
+from volbench.results.recorded.cloudwatch_metrics import VOLUME
+from volbench.results.recorded.files import FileRead, read_files, unreadable
+from volbench.results.recorded.formats import ACCEPTED
+from volbench.results.recorded.one_volume import of_one_volume
+from volbench.results.recorded.sar import merged_by_device
+from volbench.results.recorded.table import Timeline, moment_text
+from volbench.results.recorded.timelines import Choice, sort_files
 from volbench.results.recorded.window import DayWindow
 from volbench.results.store.run_directory import RUN_FILE, SERIES_FILE
 from volbench.results.store.series import Series, SeriesKey, read_series
 
-FILES_MAX = 400
-FILE_BYTES_MAX = 256 << 20
-_KINDS: Mapping[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
-    "CloudWatch": (looks_like_cloudwatch, parse_cloudwatch),
-    "iostat": (looks_like_iostat, parse_iostat),
-    "sar": (looks_like_sar, parse_sar),
-}
+_KIND_TEXT = {"cloudwatch": "CloudWatch"}
 _SOURCES = device_sources("volume", "exporter", "block", "vendor", "files", "group")
 _RATES = ("reads_per_s", "writes_per_s")
 _TOTAL = "operations_per_s"
@@ -42,14 +37,19 @@ _WAITS = ("await_ms", "r_await_ms", "w_await_ms")
 _BALANCE = "balance_percent"
 _BALANCE_BYTES = "balance_bytes"
 _ALL_TRAFFIC = "total_mib_per_s"
-_SAR_BINARY = (b"\x96\xd5", b"\xd5\x96")
-"""The magic number that begins sysstat's data files since version 8, in either byte order (sa.h)."""
 _CLOCK_SLACK_S = 1e-3
 Found = Mapping[SeriesKey, Series]
 
 
 def read_history(
-    path: Path, assumed: Assumed, *, device: str = "", window: DayWindow | None = None, zone: str = ""
+    path: Path,
+    assumed: Assumed,
+    *,
+    device: str = "",
+    window: DayWindow | None = None,
+    zone: str = "",
+    choice: Choice | None = None,
+    interval_s: float | None = None,
 ) -> History:
     """The load that a file or a directory tells of.
 
@@ -59,42 +59,41 @@ def read_history(
         device: which device of several; empty: the only one.
         window: the part of the day that counts, of a recording with times of day; None: all of it.
         zone: time zone of the files that state none; empty: the one that fits CloudWatch's times.
+        choice: of host, device, volume and day, in place of `device` and `zone`; None: these alone.
+        interval_s: of samples without times; None: not known.
 
     Raises UsageError for what is no history, saying what is wrong with it.
     """
+    choice = choice or Choice(device=device, zone=zone)
     if str(path).startswith(SCHEME):
-        read = [("CloudWatch", parse_cloudwatch(json.dumps(fetch(str(path)))))]
-        return _of_recorded(read, assumed, device, where=path, window=window, zone=zone)
+        recorded = parse_cloudwatch(json.dumps(fetch(str(path))))
+        live = FileRead(name=str(path), kind="cloudwatch", recordings=(recorded,) if recorded.series else ())
+        return _of_files((live,), assumed, choice, where=path, window=window)
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
     if path.is_dir() and ((path / SERIES_FILE).exists() or (path / RUN_FILE).exists()):
         _refuse_window(window)
         cell = _cell(path)
-        return _history(read_series(cell / SERIES_FILE), assumed, device, where=cell, kind="sampled", clock="none")
-    files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
-    if (
-        not path.is_dir()
-        and path.suffix in {".csv", ".json"}
-        and not looks_like_cloudwatch(_content(path).decode("utf-8", "replace"))
-    ):
+        series = read_series(cell / SERIES_FILE)
+        return _history(series, assumed, choice.device, where=cell, kind="sampled", clock="none")
+    files = read_files([path], interval_s)
+    if not path.is_dir() and path.suffix in {".csv", ".json"} and not any(file.kind for file in files):
         _refuse_window(window)
         return read_plain_series(path, assumed)
-    logs = {file for file in files[:FILES_MAX] if is_slow_log(file)}
-    recorded = (_recorded(file) for file in files[:FILES_MAX] if file not in logs)  # a log may have any size
-    read = [recognised for recognised in recorded if recognised is not None]
-    if not read and logs:
+    if files and all(file.slow_log for file in files):
         raise UsageError(
             "a slow query log has no operations of a volume",
             where=str(path),
             next_step="give text of sar -d, sar -b or iostat -x of the same hours, or JSON of CloudWatch",
         )
-    if not read:
-        raise UsageError(
+    if not any(file.recordings for file in files):
+        raise unreadable(
+            path,
+            files,
             "nothing here that can be read as a history",
-            where=str(path),
-            next_step="give text of sar -d, sar -b, iostat -x, JSON of CloudWatch, a CSV with t,iops, a run's cell",
+            f"give {ACCEPTED}, a CSV with t,iops, a run's cell",
         )
-    return _of_recorded(read, assumed, device, where=path, window=window, zone=zone)
+    return _of_files(files, assumed, choice, where=path, window=window)
 
 
 def _refuse_window(window: DayWindow | None) -> None:
@@ -102,32 +101,95 @@ def _refuse_window(window: DayWindow | None) -> None:
         raise UsageError("a window of the day needs a recording with times of day", where=f"--window {window.text}")
 
 
-def _of_recorded(
-    read: list[tuple[str, Recorded]],
-    assumed: Assumed,
-    device: str,
-    *,
-    where: Path,
-    window: DayWindow | None,
-    zone: str,
+def _of_files(
+    files: Sequence[FileRead], assumed: Assumed, choice: Choice, *, where: Path, window: DayWindow | None
 ) -> History:
-    clocked = any(recorded.clocked for _, recorded in read)
-    used = [(kind, recorded) for kind, recorded in read if recorded.clocked == clocked]
-    with_series = {str(at): recorded for at, (_, recorded) in enumerate(used) if recorded.series}
-    one_clock, of_clocks = on_one_clock(with_series, zone)
-    notes = tuple(dict.fromkeys([*(note for _, recorded in used for note in recorded.notes), *of_clocks]))
-    series = merged_by_device(one_clock.values())
-    if not clocked:
+    """The history of the only timeline of the files that has operations of the device."""
+    sorted_files = sort_files(files, choice)
+    timelines = [timeline for timeline in sorted_files.timelines if any(_counts(timeline, choice.device))]
+    hosts = sorted({timeline.host for timeline in timelines} - {""})
+    if len(hosts) > 1:
+        raise UsageError(
+            "these are recordings of several hosts, and a history is of one volume",
+            where=str(where),
+            evidence=f"hosts: {', '.join(hosts)}",
+            next_step=f"give --host {hosts[0]}",
+        )
+    timeline = _only_timeline(timelines, sorted_files.timelines, where, choice)
+    if not all(recorded.interval_known for recorded in timeline.recordings.values()):
+        raise UsageError(
+            "no line tells the interval of its samples, and credits are a sum over time",
+            where=", ".join(timeline.recordings),
+            next_step="give --interval, such as --interval 60s for `iostat -x 60`, or record with times (-t)",
+        )
+    if not timeline.clocked:
         _refuse_window(window)
+    series, of_volumes = of_one_volume(
+        merged_by_device(timeline.recordings.values()),
+        device=choice.device,
+        volume=choice.volume,
+        take_busiest=False,
+    )
+    kinds = {row.kind for row in sorted_files.rows if row.file in timeline.recordings}
     history = _history(
         series if window is None else _within(series, window),
         assumed,
-        device,
+        choice.device if any(_counts(timeline, choice.device)) else "",
         where=where,
-        kind=" and ".join(sorted({kind for kind, _ in used})),
-        clock="day" if clocked else "none",
+        kind=" and ".join(sorted(_KIND_TEXT.get(kind, kind) for kind in kinds)),
+        clock="day" if timeline.clocked else "none",
     )
-    return replace(history, warnings=(*notes, *history.warnings))
+    notes = [
+        *sorted_files.notes,
+        *(note for one in timeline.recordings.values() for note in one.notes),
+        *of_volumes,
+    ]
+    notes += [f"{row.file} is not used: {row.why_not}" for row in sorted_files.rows if row.why_not]
+    notes += [
+        f"{name} is not used: it has no operations of the device at these times"
+        for other in sorted_files.timelines
+        if other is not timeline
+        for name in other.recordings
+    ]
+    return replace(history, warnings=(*dict.fromkeys(notes), *history.warnings))
+
+
+def _counts(timeline: Timeline, device: str) -> Iterator[SeriesKey]:
+    """Operations a second of a device, or of any; of a file system whose operations are not counted its bytes."""
+    for recorded in timeline.recordings.values():
+        for key in recorded.series:
+            is_load = key.metric in {*_RATES, _TOTAL, _ALL_TRAFFIC, *_TRAFFIC} and key.source in _SOURCES
+            if is_load and (not device or device == key.entity or device in key.entity.split()):
+                yield key
+
+
+def _only_timeline(
+    timelines: Sequence[Timeline], of_all: Sequence[Timeline], where: Path, choice: Choice
+) -> Timeline:
+    """The timeline that a history is made of. Raises UsageError where there is none, or several."""
+    if len(timelines) == 1:
+        return timelines[0]
+    if not timelines:
+        entities = {key.entity for timeline in of_all for key in _counts(timeline, "")} - {""}
+        raise UsageError(
+            f"it has no device {choice.device!r}"
+            if entities
+            else "there are no operations per second of a device in it",
+            where=str(where),
+            evidence=f"devices: {', '.join(sorted(entities))}" if entities else "",
+        )
+    stretches = [
+        f"{', '.join(timeline.recordings)} from {moment_text(timeline.extent_s[0], timeline.first_day)} to"
+        f" {moment_text(timeline.extent_s[1], timeline.first_day)}"
+        for timeline in timelines
+    ]
+    days = [timeline.first_day for timeline in timelines if timeline.first_day is not None]
+    raise UsageError(
+        "these never meet, and a history is of one stretch of time",
+        where=str(where),
+        evidence="; ".join(stretches),
+        next_step=f"give --date {days[0]}, or one of the files" if len(set(days)) > 1 else "give one of the files",
+    )
 
 
 def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
@@ -140,39 +202,6 @@ def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
         if inside.any():
             cut[key] = Series(t_s=samples.t_s[inside], value=samples.value[inside])
     return cut
-
-
-def _recorded(path: Path) -> tuple[str, Recorded] | None:
-    """A file as its tool wrote it; None for a file of no known tool."""
-    content = _content(path)
-    if content[:2] in _SAR_BINARY:
-        raise UsageError(
-            "this is sar's binary file, whose layout changes from version to version",
-            where=str(path),
-            next_step=f"have the sar that wrote it make text of it: LC_ALL=C sar -d -b -f {path.name}",
-        )
-    text = content.decode("utf-8", "replace")
-    for kind, (looks_like, parse) in _KINDS.items():
-        if looks_like(text):
-            try:
-                return kind, parse(text)
-            except (ValueError, KeyError, StopIteration) as error:
-                raise UsageError(
-                    f"looks like {kind}, but cannot be read", where=str(path), evidence=str(error)
-                ) from error
-    return None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return safe_files.read_given(path, bytes_max=FILE_BYTES_MAX)
-    except OSError as error:
-        raise UsageError(
-            "the file cannot be read",
-            where=str(path),
-            evidence=error.strerror or str(error),
-            next_step=f"give a regular file of {FILE_BYTES_MAX >> 20} MiB at most",
-        ) from error
 
 
 def _cell(path: Path) -> Path:
@@ -216,8 +245,7 @@ def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind:
         where=str(where),
     )
     begin_s = float(t_s[0] - work.interval_s[0])
-    balance = column(_BALANCE) or series.get(SeriesKey(source=CLOUDWATCH, metric=_BALANCE, entity=VOLUME))
-    balance_bytes = column(_BALANCE_BYTES)
+    balance, balance_bytes = column(_BALANCE) or _of_vendor(series, _BALANCE), column(_BALANCE_BYTES)
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
     return History(
         work=work,
@@ -231,12 +259,23 @@ def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind:
     )
 
 
+def _of_vendor(series: Found, metric: str) -> Series | None:
+    """What the vendor says of the only volume that it says it of."""
+    found = [one for key, one in series.items() if key.source == CLOUDWATCH and key.metric == metric]
+    return found[0] if len(found) == 1 else None
+
+
 def _with_operations(series: Found, assumed: Assumed) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
     made = dict(series)
 
+    entities = {
+        key.entity for key in series if key.source == CLOUDWATCH and key.metric in {*_TRAFFIC, _ALL_TRAFFIC}
+    }
+    entity = entities.pop() if len(entities) == 1 else VOLUME
+
     def cloudwatch(metric: str) -> SeriesKey:
-        return SeriesKey(source=CLOUDWATCH, metric=metric, entity=VOLUME)
+        return SeriesKey(source=CLOUDWATCH, metric=metric, entity=entity)
 
     total = made.get(cloudwatch(_ALL_TRAFFIC))
     notes = []
@@ -269,12 +308,16 @@ def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float,
 def _device(series: Found, device: str, where: Path) -> tuple[str, str]:
     """Source and entity of the device that is meant."""
     usable = [key for key in series if key.metric in {*_RATES, _TOTAL} and key.source in _SOURCES]
+    of_device = [key for key in usable if device and device in (key.entity, *key.entity.split())]
+    if device and of_device:
+        named = min(of_device, key=lambda key: _SOURCES.index(key.source))
+        return named.source, named.entity
     source = next((name for name in _SOURCES if any(key.source == name for key in usable)), None)
     if source is None:
         raise UsageError("there are no operations per second of a device in it", where=str(where))
     entities = sorted({key.entity for key in usable if key.source == source})
-    if device in entities or (len(entities) == 1 and not device):
-        return source, device or entities[0]
+    if len(entities) == 1 and not device:
+        return source, entities[0]
     raise UsageError(
         f"it has no device {device!r}" if device else "it has several devices",
         where=str(where),

@@ -8,9 +8,9 @@ fits nowhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -43,45 +43,130 @@ class Fit:
     metric: str
 
 
-def on_one_clock(recordings: Mapping[str, Recorded], zone: str = "") -> tuple[dict[str, Recorded], tuple[str, ...]]:
-    """Recordings whose times of day are of one zone, and what a reader must know of that.
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """Recordings on one time axis: `t_s` counts from midnight of `first_day`, None where no file tells a date.
+
+    `zone` is what its times of day are of, empty: the hosts' own, which no file names. `apart` has the recordings
+    that have no place on it, with the reason.
+    """
+
+    recordings: Mapping[str, Recorded]
+    first_day: date | None
+    zone: str
+    notes: tuple[str, ...]
+    apart: Mapping[str, str] = field(default_factory=dict)
+
+
+def on_one_axis(recordings: Mapping[str, Recorded], zone: str = "", day: date | None = None) -> Axis:
+    """Put recordings on one time axis, by the dates and zones that they tell.
 
     Args:
         recordings: by the names of their files, each with a clock.
         zone: of the times that state none, such as `Asia/Tokyo` or `+09:00`; empty: the zone that fits.
+        day: of the recordings that tell no date; None: the only day of the others.
 
     Raises UsageError for a zone that is not known.
     """
-    zoned = {name: recording for name, recording in recordings.items() if recording.midnight_epoch_s is not None}
-    if not zoned:
-        return dict(recordings), ()
-    first_s = min(recording.midnight_epoch_s or 0.0 for recording in zoned.values())
-    in_utc = {name: _moved(one, (one.midnight_epoch_s or 0.0) - first_s) for name, one in zoned.items()}
-    local = {name: recording for name, recording in recordings.items() if name not in zoned}
-    shift_s, note = _shift(list(local.values()), list(in_utc.values()), zone, first_s)
-    moved = {name: _moved(recording, shift_s) for name, recording in in_utc.items()}
-    return {name: moved.get(name, recording) for name, recording in recordings.items()}, (note,)
-
-
-def _shift(local: list[Recorded], in_utc: list[Recorded], zone: str, first_s: float) -> tuple[float, str]:
-    """Seconds to add to the volume's times, and why."""
-    if zone:
-        shift_s = utc_offset_s(zone, first_s)
-        return shift_s + _whole_days(local, in_utc, shift_s), f"times are of {zone}; CloudWatch's were UTC"
-    if not local:
-        return 0.0, "CloudWatch's times are UTC"
-    fit = fitting_shift(local, in_utc)
-    if fit is None:
-        return _whole_days(local, in_utc, 0.0), (
-            "CloudWatch's times are UTC, and so are taken those of the other files, since no time zone fits better:"
-            " --timezone states theirs"
-        )
-    noun = fit.metric.removesuffix("_per_s").replace("_mib", " throughput")
-    text = (
-        f"the other files' times fit CloudWatch's, which are UTC, at {_zone_text(fit.shift_s)}: host and volume"
-        f" count the same {noun} in {fit.agreeing} of {fit.intervals} intervals there, and at no other time zone"
+    zoned = {name: one for name, one in recordings.items() if one.midnight_epoch_s is not None}
+    local = {name: one for name, one in recordings.items() if name not in zoned}
+    chosen = _chosen_dates(local.values(), zoned.values())
+    dated = {name: one for name, one in local.items() if one.dates}
+    undated = {name: one for name, one in local.items() if not one.dates}
+    days = {chosen(one).toordinal() for one in dated.values()} | _days_of(zoned.values())
+    apart: dict[str, str] = {}
+    if undated and day is None and (len(days) > 1 and (dated or len(days) > _DAYS_TOUCHED)):
+        apart = dict.fromkeys(undated, "its times have no date, and the other files have several: --date states it")
+        undated = {}
+    base = min(days | ({day.toordinal()} if day is not None and undated else set()), default=None)
+    undated_day = day.toordinal() if day is not None else base
+    on_axis = {name: _moved(one, DAY_S * (chosen(one).toordinal() - (base or 0))) for name, one in dated.items()}
+    on_axis |= {name: _moved(one, DAY_S * ((undated_day or 0) - (base or 0))) for name, one in undated.items()}
+    zero_s = DAY_S * ((base or _EPOCH_DAY) - _EPOCH_DAY)
+    in_utc = {name: _moved(one, (one.midnight_epoch_s or 0.0) - zero_s) for name, one in zoned.items()}
+    shift_s, zone_name = 0.0, ""
+    notes: tuple[str, ...] = ()
+    if zoned:
+        days_open = () if not undated else (-1, 0, 1)
+        shift_s, zone_name, notes = _zone(list(on_axis.values()), list(in_utc.values()), zone, zero_s, days_open)
+    placed = on_axis | {name: _moved(one, shift_s) for name, one in in_utc.items()}
+    if placed and not undated:  # the zone may have moved the first time into another day
+        first = int(_extent(list(placed.values()))[0] // DAY_S)
+        placed = {name: _moved(one, -first * DAY_S) for name, one in placed.items()} if first else placed
+        base = base + first if base is not None and 0 < base + first < date.max.toordinal() else base
+    return Axis(
+        recordings={name: placed[name] for name in recordings if name in placed},
+        first_day=None if base is None else date.fromordinal(base),
+        zone=zone_name or zone,
+        notes=notes,
+        apart=apart,
     )
-    return fit.shift_s, text
+
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAYS_TOUCHED = 2
+"""Days of UTC that one day of any zone touches."""
+
+
+def _days_of(zoned: Iterable[Recorded]) -> set[int]:
+    """Return the days of UTC that recordings have points of."""
+    days = set()
+    for one in zoned:
+        first_s, last_s = (_EPOCH_DAY * DAY_S + (one.midnight_epoch_s or 0.0) + t_s for t_s in _extent([one]))
+        days |= {int(first_s // DAY_S), int((last_s - 1) // DAY_S)}
+    return {day for day in days if 0 < day < date.max.toordinal()}
+
+
+def _chosen_dates(local: Iterable[Recorded], zoned: Iterable[Recorded]) -> Callable[[Recorded], date]:
+    """Return which of the readings of a date is taken: that at which all recordings lie nearest together."""
+    dated = [one for one in local if one.dates]
+    others = _days_of(zoned)
+
+    def span(at: int) -> int:
+        days = {one.dates[min(at, len(one.dates) - 1)].toordinal() for one in dated} | others
+        return max(days) - min(days)
+
+    at = min((0, 1), key=span) if dated else 0
+    return lambda one: one.dates[min(at, len(one.dates) - 1)]
+
+
+def _zone(
+    local: list[Recorded], in_utc: list[Recorded], zone: str, zero_s: float, days_open: tuple[int, ...]
+) -> tuple[float, str, tuple[str, ...]]:
+    """Return seconds to add to times in UTC, the zone that they are of then, and notes on both.
+
+    Args:
+        local: recordings of the hosts, on the axis.
+        in_utc: those in UTC, on it as well.
+        zone: as stated.
+        zero_s: the axis' zero, seconds since the epoch.
+        days_open: by how many days the hosts' may be others, where they tell no date.
+    """
+    if zone:
+        shift_s = utc_offset_s(zone, zero_s)
+        days_s = _whole_days(local, in_utc, shift_s) if days_open else 0.0
+        return shift_s + days_s, zone, (f"times are of {zone}; CloudWatch's were UTC",)
+    if not local:
+        return 0.0, "UTC", ("times are UTC, as the files state them",)
+    fit = fitting_shift(local, in_utc, days_open or (0,))
+    if fit is not None:
+        noun = fit.metric.removesuffix("_per_s").replace("_mib", " throughput")
+        text = (
+            f"the other files' times fit CloudWatch's, which are UTC, at {_zone_text(fit.shift_s)}: host and volume"
+            f" count the same {noun} in {fit.agreeing} of {fit.intervals} intervals there, at no other time zone"
+        )
+        return fit.shift_s, _zone_text(fit.shift_s), (text,)
+    host, volume = _extent(local), _extent(in_utc)
+    if not days_open and (host[0] > volume[1] or volume[0] > host[1]):
+        return 0.0, "", ()
+    return (
+        (_whole_days(local, in_utc, 0.0) if days_open else 0.0),
+        "",
+        (
+            "CloudWatch's times are UTC, and so are taken those of the other files, since no time zone fits better:"
+            " --timezone states theirs",
+        ),
+    )
 
 
 def utc_offset_s(zone: str, epoch_s: float) -> float:
@@ -101,22 +186,28 @@ def utc_offset_s(zone: str, epoch_s: float) -> float:
     return 0.0 if offset is None else offset.total_seconds()
 
 
-def fitting_shift(local: list[Recorded], in_utc: list[Recorded]) -> Fit | None:
-    """The shift at which host and volume count the same; None where none does, or more than one."""
+def fitting_shift(local: list[Recorded], in_utc: list[Recorded], days: tuple[int, ...] = (-1, 0, 1)) -> Fit | None:
+    """The shift at which host and volume count the same; None where none does, or more than one.
+
+    Args:
+        local: recordings of hosts, in their own time.
+        in_utc: recordings of volumes.
+        days: whole days that a shift may have beside the zone's.
+    """
     fits = [
         fit
         for metric in RATES
         for host in _of(local, HOST_SOURCES, metric)
         for volume in _of(in_utc, VOLUME_SOURCES, metric)
-        if (fit := _best(host, volume, metric)) is not None
+        if (fit := _best(host, volume, metric, days)) is not None
     ]
     if len({fit.shift_s for fit in fits}) != 1:
         return None
     return max(fits, key=lambda fit: fit.agreeing)
 
 
-def _best(host: Series, volume: Series, metric: str) -> Fit | None:
-    shifts = [day * DAY_S + quarter for day in (-1, 0, 1) for quarter in np.arange(_WEST_S, _EAST_S + 1, STEP_S)]
+def _best(host: Series, volume: Series, metric: str, days: tuple[int, ...]) -> Fit | None:
+    shifts = [day * DAY_S + quarter for day in days for quarter in np.arange(_WEST_S, _EAST_S + 1, STEP_S)]
     scores = {shift: _agreement(host, volume, shift) for shift in dict.fromkeys(map(float, shifts))}
     ranked = sorted(scores.items(), key=lambda pair: pair[1][0] / max(pair[1][1], INTERVALS_MIN), reverse=True)
     (shift, (agreeing, intervals)), (_, (next_agreeing, next_intervals)) = ranked[0], ranked[1]

@@ -1,15 +1,15 @@
 """CloudWatch's JSON of EBS, EFS, RDS and EC2: `get-metric-data`, `get-metric-statistics`, several answers a file.
 
 Sums become rates over their period; waiting times are total time over operations. A time stamp stands at the start
-of its period. Of EFS the count of samples is the count of operations. Sources: Amazon EBS User Guide, metrics for
-EBS volumes; Amazon EFS User Guide, CloudWatch metrics; Amazon RDS User Guide, instance-level metrics; Amazon EC2
-User Guide, EBS metrics of instances.
+of its period. Of EFS the count of samples is the count of operations. What a label says beside the metric and the
+statistic, such as a volume's id, is what the metric is of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,91 +18,58 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
+from volbench.results.recorded.cloudwatch_metrics import (
+    AWAITS,
+    COUNT,
+    COUNTS,
+    CPU,
+    INSTANCE,
+    KNOWN,
+    LEVELS,
+    STATISTICS,
+    SUMS,
+    VOLUME,
+    refusal,
+)
 from volbench.results.recorded.parsed import Recorded, joined, recorded_of_epochs
 from volbench.results.store.series import Series, SeriesKey
 
+__all__ = ["VOLUME"]
+
 Floats = NDArray[np.float64]
 SOURCE = "cloudwatch"
-VOLUME = "volume"
-_MIB = 1024 * 1024
 _PERIOD_S = 60.0
 _GAP_PERIODS = 1.5
 _GAPS_SHOWN = 3
-AURORA_PERIOD_S = 300
-"""A cluster volume's metrics count the billed operations of 5 minutes each. Source: Amazon Aurora User Guide,
-cluster-level metrics."""
-SUMS = {
-    "VolumeReadOps": ("reads_per_s", 1.0),
-    "VolumeWriteOps": ("writes_per_s", 1.0),
-    "VolumeReadBytes": ("read_mib_per_s", 1 / _MIB),
-    "VolumeWriteBytes": ("write_mib_per_s", 1 / _MIB),
-    "EBSReadOps": ("reads_per_s", 1.0),
-    "EBSWriteOps": ("writes_per_s", 1.0),
-    "EBSReadBytes": ("read_mib_per_s", 1 / _MIB),
-    "EBSWriteBytes": ("write_mib_per_s", 1 / _MIB),
-    "DataReadIOBytes": ("read_mib_per_s", 1 / _MIB),
-    "DataWriteIOBytes": ("write_mib_per_s", 1 / _MIB),
-    "MetadataIOBytes": ("metadata_mib_per_s", 1 / _MIB),
-    "TotalIOBytes": ("total_mib_per_s", 1 / _MIB),
-    "MeteredIOBytes": ("metered_mib_per_s", 1 / _MIB),
-}
-"""By the name of a metric whose sum over a period counts: our name, and what one is worth in its unit."""
-COUNTS = {
-    "DataReadIOBytes": "reads_per_s",
-    "DataWriteIOBytes": "writes_per_s",
-    "MetadataIOBytes": "metadata_ops_per_s",
-}
-LEVELS = {
-    "VolumeQueueLength": ("aqu_sz", 1.0, VOLUME),
-    "BurstBalance": ("balance_percent", 1.0, VOLUME),
-    "VolumeAvgReadLatency": ("r_await_ms", 1.0, VOLUME),
-    "VolumeAvgWriteLatency": ("w_await_ms", 1.0, VOLUME),
-    "VolumeIOPSExceededCheck": ("volume_exceeded_iops_ratio", 1.0, VOLUME),
-    "VolumeThroughputExceededCheck": ("volume_exceeded_throughput_ratio", 1.0, VOLUME),
-    "InstanceEBSIOPSExceededCheck": ("instance_exceeded_iops_ratio", 1.0, VOLUME),
-    "InstanceEBSThroughputExceededCheck": ("instance_exceeded_throughput_ratio", 1.0, VOLUME),
-    "EBSIOBalance%": ("balance_percent", 1.0, "EBSIOBalance%"),
-    "EBSByteBalance%": ("balance_percent", 1.0, "EBSByteBalance%"),
-    "BurstCreditBalance": ("balance_bytes", 1.0, VOLUME),
-    "PermittedThroughput": ("permitted_mib_per_s", 1 / _MIB, VOLUME),
-    "PercentIOLimit": ("io_limit_percent", 1.0, VOLUME),
-    "ReadIOPS": ("reads_per_s", 1.0, VOLUME),
-    "WriteIOPS": ("writes_per_s", 1.0, VOLUME),
-    "ReadThroughput": ("read_mib_per_s", 1 / _MIB, VOLUME),
-    "WriteThroughput": ("write_mib_per_s", 1 / _MIB, VOLUME),
-    "ReadLatency": ("r_await_ms", 1000.0, VOLUME),
-    "WriteLatency": ("w_await_ms", 1000.0, VOLUME),
-    "DiskQueueDepth": ("aqu_sz", 1.0, VOLUME),
-    "VolumeReadIOPs": ("reads_per_s", 1 / AURORA_PERIOD_S, VOLUME),
-    "VolumeWriteIOPs": ("writes_per_s", 1 / AURORA_PERIOD_S, VOLUME),
-}
-"""By the name of a metric that is a level or a rate by itself: our name, its worth, and what it is of."""
-_AWAITS = {
-    "r_await_ms": ("VolumeTotalReadTime", "VolumeReadOps"),
-    "w_await_ms": ("VolumeTotalWriteTime", "VolumeWriteOps"),
-}
-_COUNT = "SampleCount"
-_STATISTICS = ("Sum", "Average", "Maximum", "Minimum")
+_ANSWERS_MAX = 10_000
+_SAME = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Metric:
-    """One metric of the answer: starts of its periods, s since the epoch, ascending, and its values."""
+class Metric:
+    """One metric of an answer: starts of its periods, s since the epoch, ascending, and its values.
+
+    `entity` is what its label says that it is of, empty: nothing. `stated_period_s`: as the answer says.
+    """
 
     name: str
     statistic: str
     start_s: Floats
     value: Floats
+    entity: str = ""
+    stated_period_s: float | None = None
 
     @cached_property
     def period_s(self) -> float:
-        """The shortest distance of two points."""
+        """The stated period, else the shortest distance of two points."""
+        if self.stated_period_s is not None:
+            return self.stated_period_s
         return float(np.diff(self.start_s).min()) if len(self.start_s) > 1 else _PERIOD_S
 
     @property
-    def key(self) -> str:
-        """The name, and the statistic where it is no value of the metric but how many there were."""
-        return f"{self.name} {_COUNT}" if self.statistic == _COUNT else self.name
+    def key(self) -> tuple[str, str]:
+        """The name, with the statistic where it is how many values there were, and the entity."""
+        return f"{self.name} {COUNT}" if self.statistic == COUNT else self.name, self.entity
 
 
 def looks_like_cloudwatch(text: str) -> bool:
@@ -115,9 +82,9 @@ def parse_cloudwatch(text: str) -> Recorded:
 
     Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
     """
-    series, notes = parse_answers(parse_json(text))
+    series, notes = parse_answers(list(_values_of(text)))
     if not series:
-        return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points", *notes))
+        return Recorded(series={}, clocked=True, notes=notes or ("CloudWatch's answer has no data points",))
     return recorded_of_epochs(series, notes)
 
 
@@ -126,48 +93,103 @@ def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]
 
     Raises ValueError as parse_cloudwatch.
     """
-    metrics_by_key: dict[str, list[_Metric]] = {}
-    for metric in _metrics(answer):
-        if len(metric.start_s):
-            metrics_by_key.setdefault(metric.key, []).append(metric)
-    metrics = {key: _joined(same) for key, same in metrics_by_key.items()}
-    series: dict[SeriesKey, Series] = {}
-    for name, entity, t_s, value in _values(metrics):
-        if not len(t_s):
+    return series_of_metrics(_metrics(answer))
+
+
+def series_of_metrics(answers: Iterable[Metric]) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+    """Series of metrics with times since the epoch, each at the end of its period, and what a reader must know."""
+    notes: list[str] = []
+    usable = []
+    unknown = []
+    for metric in answers:
+        if not len(metric.start_s):
             continue
-        series.setdefault(SeriesKey(source=SOURCE, metric=name, entity=entity), Series(t_s=t_s, value=value))
-    return series, tuple(_gaps(metrics))
+        reason = refusal(metric.name, metric.statistic) if metric.name in KNOWN else ""
+        if reason:
+            notes.append(reason)
+        elif metric.name in KNOWN:
+            usable.append(metric)
+        elif metric.name:
+            unknown.append(metric.name)
+    metrics = _by_key(_with_only_entity(usable))
+    series: dict[SeriesKey, Series] = {}
+    for source, name, entity, t_s, value in _values(metrics):
+        if len(t_s):
+            series.setdefault(SeriesKey(source=source, metric=name, entity=entity), Series(t_s=t_s, value=value))
+    if unknown:
+        notes.append(f"CloudWatch's {', '.join(dict.fromkeys(unknown))}: not used")
+    return series, (*dict.fromkeys(notes), *_gaps(metrics))
 
 
-def _joined(pages: Sequence[_Metric]) -> _Metric:
+def _with_only_entity(answers: Sequence[Metric]) -> list[Metric]:
+    """Metrics of which some name the volume, and all that do name the same: the others are of that one as well."""
+    of_volume = [one for one in answers if one.name not in _OF_INSTANCE]
+    entities = {one.entity for one in of_volume} - {""}
+    if len(entities) != 1:
+        return list(answers)
+    entity = entities.pop()
+    return [one if one.name in _OF_INSTANCE else replace(one, entity=entity) for one in answers]
+
+
+_OF_INSTANCE = frozenset({CPU, *(name for name, (_, _, owner) in LEVELS.items() if owner == INSTANCE)})
+
+
+def _by_key(answers: Sequence[Metric]) -> dict[tuple[str, str], Metric]:
+    """Metrics by name and entity, pages joined; an answer that contradicts others is of a further volume."""
+    parts: dict[tuple[str, str], list[Metric]] = {}
+    for metric in answers:
+        candidates = (metric.entity, *(f"{metric.entity or VOLUME} {n}" for n in range(2, _ANSWERS_MAX)))
+        for entity in candidates:
+            own = replace(metric, entity=entity)
+            if not any(_contradicts(own, other) for other in parts.get(own.key, ())):
+                parts.setdefault(own.key, []).append(own)
+                break
+    return {key: _joined(same) for key, same in parts.items()}
+
+
+def _contradicts(first: Metric, second: Metric) -> bool:
+    """Whether two answers of one metric have other values for most of the times that both have."""
+    _, at, other = np.intersect1d(first.start_s, second.start_s, return_indices=True)
+    if not len(at):
+        return False
+    difference = np.abs(first.value[at] - second.value[other])
+    return bool((difference > _SAME * np.maximum(1.0, np.abs(first.value[at]))).mean() > 0.5)
+
+
+def _joined(pages: Sequence[Metric]) -> Metric:
     """One metric of several pages or files."""
     points = joined([Series(t_s=page.start_s, value=page.value) for page in pages])
-    return _Metric(name=pages[0].name, statistic=pages[0].statistic, start_s=points.t_s, value=points.value)
+    return replace(pages[0], start_s=points.t_s, value=points.value)
 
 
-def _values(metrics: Mapping[str, _Metric]) -> Iterator[tuple[str, str, Floats, Floats]]:
-    """Our metric, what it is of, ends of periods, values."""
+def _values(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[tuple[str, str, str, Floats, Floats]]:
+    """Source, our metric, what it is of, ends of periods, values."""
     for metric in metrics.values():
         ends_s = metric.start_s + metric.period_s
-        if metric.statistic == _COUNT:
-            if metric.name in COUNTS:
-                yield COUNTS[metric.name], VOLUME, ends_s, metric.value / metric.period_s
+        of_volume = metric.entity or VOLUME
+        if metric.statistic == COUNT:
+            yield SOURCE, COUNTS[metric.name], of_volume, ends_s, metric.value / metric.period_s
         elif metric.name in SUMS:
             metric_name, scale = SUMS[metric.name]
-            yield metric_name, VOLUME, ends_s, metric.value * scale / metric.period_s
+            yield SOURCE, metric_name, of_volume, ends_s, metric.value * scale / metric.period_s
         elif metric.name in LEVELS:
-            metric_name, scale, entity = LEVELS[metric.name]
-            yield metric_name, entity, ends_s, metric.value * scale
-    for metric_name, (time_name, count_name) in _AWAITS.items():
-        if time_name in metrics and count_name in metrics:
-            times, counts = metrics[time_name], metrics[count_name]
+            metric_name, scale, owner = LEVELS[metric.name]
+            yield SOURCE, metric_name, metric.entity or owner, ends_s, metric.value * scale
+        elif metric.name == CPU:
+            yield "cpu", "user_ratio", metric.entity, ends_s, metric.value / 100
+            yield "cpu", "system_ratio", metric.entity, ends_s, np.zeros_like(metric.value)
+    for metric_name, (time_name, count_name) in AWAITS.items():
+        for (name, entity), times in metrics.items():
+            counts = metrics.get((count_name, entity))
+            if name != time_name or counts is None:
+                continue
             both, at_time, at_count = np.intersect1d(times.start_s, counts.start_s, return_indices=True)
             some = counts.value[at_count] > 0
             waits = times.value[at_time][some] / counts.value[at_count][some] * 1000
-            yield metric_name, VOLUME, both[some] + counts.period_s, waits
+            yield SOURCE, metric_name, entity or VOLUME, both[some] + counts.period_s, waits
 
 
-def _gaps(metrics: Mapping[str, _Metric]) -> Iterator[str]:
+def _gaps(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[str]:
     """Stretches without points, of the metric that has most points: nothing is known of them."""
     metric = max(metrics.values(), key=lambda one: len(one.start_s), default=None)
     if metric is None:
@@ -188,7 +210,22 @@ def _moment(epoch_s: float) -> str:
     return f"{np.datetime64(round(epoch_s), 's')}Z"
 
 
-def _metrics(answer: Any) -> Iterator[_Metric]:
+def _values_of(text: str) -> Iterator[Any]:
+    """JSON values one after the other, as `>>` of a shell writes them. Raises ValueError."""
+    decoder = json.JSONDecoder()
+    at, count = 0, 0
+    while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError, ValueError):
+            end = len(text)  # the parser below says what is wrong with it
+        yield parse_json(text[at:end])
+        at, count = end, count + 1
+        if count > _ANSWERS_MAX:
+            raise ValueError(f"more than {_ANSWERS_MAX} answers in one file")
+
+
+def _metrics(answer: Any) -> Iterator[Metric]:
     if isinstance(answer, list):
         for each in answer:
             yield from _metrics(each)
@@ -200,8 +237,8 @@ def _metrics(answer: Any) -> Iterator[_Metric]:
     for result in _objects(answer.get("MetricDataResults", [])):
         if result.get("StatusCode", "Complete") not in ("Complete", "PartialData"):
             raise ValueError(f"CloudWatch could not answer for {result.get('Label')!r}: {result['StatusCode']}")
-        name, statistic = _named(str(result.get("Label", result.get("Id", ""))))
-        yield _metric(name, statistic, result.get("Timestamps", ()), result.get("Values", ()))
+        label = str(result.get("Label", result.get("Id", "")))
+        yield metric_of(label, result.get("Timestamps", ()), result.get("Values", ()))
     if "Datapoints" in answer:
         yield from _of_statistics(str(answer.get("Label", "")), _objects(answer["Datapoints"]))
 
@@ -212,37 +249,46 @@ def _objects(results: Any) -> list[dict[str, Any]]:
     return results
 
 
-def _named(label: str) -> tuple[str, str]:
-    """Metric and statistic of a label: the console writes more into it, such as the volume's name."""
-    tokens = label.split()
-    statistic = next((token for token in tokens if token == _COUNT or token in _STATISTICS), "")
-    known_names = (token for token in tokens if token in SUMS or token in LEVELS)
-    left = [token for token in tokens if token != statistic]
-    return next(known_names, left[-1] if left else ""), statistic
+def named(label: str) -> tuple[str, str, str]:
+    """Metric, statistic and entity of a label: several queries write more than the metric into it."""
+    tokens = [token.strip("()[],:;\"'") for token in label.replace("·", " ").split()]
+    statistic = next((token for token in tokens if token in STATISTICS), "")
+    name = next((token for token in tokens if token in KNOWN), "")
+    left = [token for token in tokens if token not in (statistic, name) and any(map(str.isalnum, token))]
+    left = [token for token in left if not token.startswith("AWS/") and token not in _DIMENSIONS]
+    if not name:
+        return (left[-1] if left else ""), statistic, ""
+    return name, statistic, " ".join(left)
 
 
-def _of_statistics(name: str, points: Sequence[Mapping[str, Any]]) -> Iterator[_Metric]:
-    for statistic in ("main", _COUNT):
-        if statistic == _COUNT and name not in COUNTS:
+_DIMENSIONS = frozenset(
+    {"VolumeId", "DBInstanceIdentifier", "InstanceId", "FileSystemId", "EBS", "RDS", "EC2", "EFS"}
+)
+
+
+def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+    """The statistics of an answer that its metric needs; where none is there, those that it has."""
+    name, _, entity = named(label)
+    there = [one for one in STATISTICS if any(one in point for point in points)]
+    useful = [one for one in there if name not in KNOWN or not refusal(name, one)]
+    for statistic in useful or there[:1]:
+        if statistic in ("Maximum", "Minimum") and "Average" in useful:
             continue
-        samples = []
-        for point in points:
-            key = next((k for k in _STATISTICS if k in point), None) if statistic == "main" else _COUNT
-            if key is not None and key in point:
-                samples.append((point["Timestamp"], point[key]))
-        yield _metric(
-            name, "" if statistic == "main" else _COUNT, [at for at, _ in samples], [v for _, v in samples]
-        )
+        samples = [(point["Timestamp"], point[statistic]) for point in points if statistic in point]
+        metric = metric_of(name, [at for at, _ in samples], [value for _, value in samples])
+        yield replace(metric, statistic=statistic, entity=entity)
 
 
-def _metric(name: str, statistic: str, stamps: Sequence[Any], values: Sequence[float]) -> _Metric:
+def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> Metric:
+    """A metric of its label, times and values. Raises ValueError."""
+    name, statistic, entity = named(label)
     if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} has no lists of times and values")
     if len(stamps) != len(values):
         raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
     start_s, value = _epochs(stamps), _numbers(name, values)
     order = np.argsort(start_s, kind="stable")
-    return _Metric(name=name, statistic=statistic, start_s=start_s[order], value=value[order])
+    return Metric(name=name, statistic=statistic, entity=entity, start_s=start_s[order], value=value[order])
 
 
 def _numbers(name: str, values: Sequence[Any]) -> Floats:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from volbench.core.base.extras import require
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.results.recorded.cloudwatch import AURORA_PERIOD_S
+from volbench.results.recorded.cloudwatch_metrics import AURORA_PERIOD_S
 
 SCHEME = "cloudwatch:"
 _LAYOUT = (

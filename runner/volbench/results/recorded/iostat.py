@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from volbench.core.base.parse import parse_json
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, scaled, time_of_day
+from volbench.results.recorded.parsed import DayClock, Recorded, Table, banner, dates, scaled, time_of_day
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
@@ -61,16 +61,16 @@ def looks_like_iostat(text: str) -> bool:
     return any(_is_heading(line.split()) for line in text.splitlines()[:400])
 
 
-def parse_iostat(text: str, *, interval_s: float = 1.0) -> Recorded:
+def parse_iostat(text: str, *, interval_s: float | None = None) -> Recorded:
     """Series of what iostat -x printed.
 
     Args:
         text: what iostat printed.
-        interval_s: of its reports; used when they have no time stamps.
+        interval_s: of its reports, where they have no time stamps; None: not known, they are counted.
 
     Raises ValueError for JSON that is cut off, and for a clock that cannot be read.
     """
-    reports = _Reports(interval_s)
+    reports = _Reports(interval_s, *banner(text))
     if _JSON.match(text):
         _read_json(text, reports)
     else:
@@ -81,8 +81,10 @@ def parse_iostat(text: str, *, interval_s: float = 1.0) -> Recorded:
 class _Reports:
     """Collects values report by report; the first report is left out."""
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float | None, host: str, day: tuple[date, ...]) -> None:
         self._table, self._clock = Table(), DayClock()
+        self._host, self._banner_dates = host, day
+        self._dates: tuple[date, ...] = ()
         self._interval_s = interval_s
         self._stamp_s: float | None = None
         self._number = -1
@@ -93,8 +95,13 @@ class _Reports:
         """The next report begins."""
         self._number += 1
 
-    def stamp(self, of_day_s: float) -> None:
-        """The time of day of the report."""
+    def host(self, name: str, days: tuple[date, ...]) -> None:
+        """The machine and the day, as JSON says them."""
+        self._host, self._banner_dates = name, days
+
+    def stamp(self, of_day_s: float, days: tuple[date, ...]) -> None:
+        """The time of day of the report, and what its date may be."""
+        self._dates = self._dates or days
         self._stamp_s = self._clock.at(of_day_s)
 
     def cpu(self, values: Mapping[str, float | None]) -> None:
@@ -118,14 +125,17 @@ class _Reports:
         for t_s, cells in () if self._has_disks else self._pseudo:
             self._add(t_s, cells)
         clocked = self._stamp_s is not None
-        notes = (
-            () if clocked else (f"iostat has no time stamps: reports are taken as {self._interval_s:g} s apart",)
+        return Recorded(
+            series=self._table.series(),
+            clocked=clocked,
+            host=self._host,
+            dates=(self._dates or self._banner_dates) if clocked else (),
+            interval_known=clocked or self._interval_s is not None,
         )
-        return Recorded(series=self._table.series(), clocked=clocked, notes=notes)
 
     @property
     def _t_s(self) -> float:
-        return self._stamp_s if self._stamp_s is not None else self._number * self._interval_s
+        return self._stamp_s if self._stamp_s is not None else self._number * (self._interval_s or 1.0)
 
     def _add(self, t_s: float, cells: Mapping[str, str]) -> None:
         """A waiting time without an operation is printed as 0 and not known."""
@@ -144,13 +154,13 @@ def _read_text(text: str, reports: _Reports) -> None:
     begun = cpu_next = False
     for line in text.splitlines():
         cells = line.split()
-        of_day_s = _stamp(line)
+        stamp = _stamp(line)
         is_heading = _is_heading(cells)
-        if of_day_s is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
+        if stamp is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
             reports.begin()
             headings, columns, begun = set(), [], True
-        if of_day_s is not None:
-            reports.stamp(of_day_s)
+        if stamp is not None:
+            reports.stamp(*stamp)
         elif line.startswith(_CPU_HEADING):
             cpu_next = True
         elif cpu_next:
@@ -171,14 +181,17 @@ def _read_text(text: str, reports: _Reports) -> None:
 def _read_json(text: str, reports: _Reports) -> None:
     try:
         output: Any = parse_json(text)
-        statistics = [report for host in output["sysstat"]["hosts"] for report in host["statistics"]]
+        hosts = output["sysstat"]["hosts"]
+        statistics = [report for host in hosts for report in host["statistics"]]
+        if len(hosts) == 1:
+            reports.host(str(hosts[0].get("nodename", "")), dates(str(hosts[0].get("date", ""))))
         for report in statistics:
             reports.begin()
             if "timestamp" in report:
-                of_day_s = _stamp(str(report["timestamp"]))
-                if of_day_s is None:
+                stamp = _stamp(str(report["timestamp"]))
+                if stamp is None:
                     raise ValueError(f"the time {report['timestamp']!r} cannot be read")
-                reports.stamp(of_day_s)
+                reports.stamp(*stamp)
             cpu = report.get("avg-cpu", {})
             reports.cpu({f"{name}_ratio": scaled(str(value), 0.01) for name, value in cpu.items()})
             for disk in report.get("disk", ()):
@@ -201,8 +214,8 @@ def _is_group(line: str, columns: list[str]) -> bool:
     return line.startswith(" ") if columns[0] == "Device" else re.search(r"  \S+\s*$", line) is not None
 
 
-def _stamp(line: str) -> float | None:
-    """The time of day of a line that is a time stamp and nothing else.
+def _stamp(line: str) -> tuple[float, tuple[date, ...]] | None:
+    """The time of day of a line that is a time stamp and nothing else, and what its date may be.
 
     Raises ValueError for a date and a time with words that are not known.
     """
@@ -216,5 +229,5 @@ def _stamp(line: str) -> float | None:
             raise ValueError(
                 f"its times have a word that is not known, {clock[1]!r}: print it again with LC_ALL=C"
             ) from None
-        return clock[0] if clock is not None and not clock[1] else None
-    return moment.hour * 3600.0 + moment.minute * 60 + moment.second
+        return (clock[0], dates(text.split()[0])) if dated and clock is not None and not clock[1] else None
+    return moment.hour * 3600.0 + moment.minute * 60 + moment.second, (moment.date(),)

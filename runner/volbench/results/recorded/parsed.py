@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 
@@ -29,12 +30,18 @@ class Recorded:
 
     `clocked` says which of the two; `notes` what a reader must know. `midnight_epoch_s` is that midnight where the
     file says its date and zone, in seconds since the epoch; None: times of day of a zone that is not known.
+    `dates` are the first day's date where the file tells it: one, or both readings where the order of day and month
+    is open, the likelier first. `host` is the machine that it was recorded on, empty: not told. `interval_known`:
+    False where samples are only counted, so that `t_s` is in intervals of a length that no line tells.
     """
 
     series: Mapping[SeriesKey, Series]
     clocked: bool
     notes: tuple[str, ...] = ()
     midnight_epoch_s: float | None = None
+    dates: tuple[date, ...] = ()
+    host: str = ""
+    interval_known: bool = True
 
 
 def recorded_of_epochs(series: Mapping[SeriesKey, Series], notes: tuple[str, ...] = ()) -> Recorded:
@@ -43,6 +50,49 @@ def recorded_of_epochs(series: Mapping[SeriesKey, Series], notes: tuple[str, ...
     midnight_s = first - first % DAY_S
     of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
     return Recorded(series=of_day, clocked=True, notes=notes, midnight_epoch_s=midnight_s)
+
+
+def with_interval(recorded: Recorded, interval_s: float) -> Recorded:
+    """Return a recording of counted samples, `interval_s` seconds apart."""
+    if recorded.interval_known:
+        return recorded
+    series = {key: Series(t_s=one.t_s * interval_s, value=one.value) for key, one in recorded.series.items()}
+    return replace(recorded, series=series, interval_known=True)
+
+
+_BANNER = re.compile(r"^\S+ \S+ \((?P<host>[^)]*)\)\s+(?P<date>\S.*?)\s+_\S+_\s+\(\d+ CPU\)", re.MULTILINE)
+"""Linux 6.1.0 (host)  11/21/26  _x86_64_  (2 CPU): the first line of what sysstat's tools print."""
+
+
+def banner(text: str) -> tuple[str, tuple[date, ...]]:
+    """Return host and date of the first banner of sysstat in a text; both empty without one."""
+    found = _BANNER.search(text)
+    return ("", ()) if found is None else (found["host"], dates(found["date"]))
+
+
+def dates(text: str) -> tuple[date, ...]:
+    """Return what a date in the locale's form may mean, the likelier first: 03/11/2025 is March 11 or November 3.
+
+    Dots stand between day and month, in this order; a year of four digits may come first. Empty for no date.
+    """
+    numbers = [int(digits) for digits in re.findall(r"\d+", text)[:3] if len(digits) <= 4]
+    if len(numbers) < 3:
+        return ()
+    if numbers[0] > 31:
+        orders = [(numbers[0], numbers[1], numbers[2])]
+    else:
+        first, second, year = numbers
+        year += 2000 if year < 100 else 0
+        orders = [(year, first, second), (year, second, first)]
+        orders = orders[::-1] if "." in text else orders
+    return tuple(dict.fromkeys(day for order in orders if (day := _date(*order)) is not None))
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except (ValueError, OverflowError):
+        return None
 
 
 class Table:

@@ -10,14 +10,23 @@ Source: activity.c and pr_stats.c of sysstat 10.0 to 12.7; every heading of thes
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
 
-from volbench.results.recorded.parsed import DAY_S, DayClock, Recorded, Table, merged, number, scaled, time_of_day
+from volbench.results.recorded.parsed import (
+    DAY_S,
+    DayClock,
+    Recorded,
+    Table,
+    banner,
+    merged,
+    number,
+    scaled,
+    time_of_day,
+)
 from volbench.results.store.series import Series, SeriesKey
 
 _SECTORS_PER_MIB, _KIB_PER_MIB = 2048.0, 1024.0
@@ -113,8 +122,6 @@ _KINDS = (
         ignored=frozenset({f"%{kind}io-{span}" for kind in "sf" for span in (10, 60, 300)}),
     ),
 )
-_BANNER = re.compile(r"^\S+ \S+ \([^)]*\)\s+(?P<date>\S.*?)\s+_\S+_\s+\(\d+ CPU\)")
-"""Linux 6.1.0 (host)  11/21/26  _x86_64_  (2 CPU): the first line of each file."""
 _NOT_A_CLOCK = 3
 """Words after a time that may be the locale's of a 12-hour clock, or a time zone's."""
 
@@ -132,7 +139,8 @@ def parse_sar(text: str) -> Recorded:
     reader = _Reader()
     for line in text.splitlines():
         reader.read(line)
-    return Recorded(series=reader.table.series(), clocked=True, notes=tuple(reader.notes()))
+    host, days = banner(text)
+    return Recorded(series=reader.table.series(), clocked=True, notes=tuple(reader.notes()), host=host, dates=days)
 
 
 class _Reader:
@@ -143,7 +151,7 @@ class _Reader:
         self._kind: _Kind | None = None
         self._columns: tuple[str, ...] = ()
         self._clocks: dict[tuple[str, ...], DayClock] = {}
-        self._first_date = ""
+        self._first_days: tuple[date, ...] = ()
         self._day = 0
         self._discards = False
         self._after_blank = False
@@ -154,9 +162,8 @@ class _Reader:
         if not line.strip():
             self._after_blank = bool(self._rows_of)
             return
-        banner = _BANNER.match(line)
-        if banner is not None:
-            self._begin_file(banner["date"])
+        if line.rstrip().endswith("CPU)") and (days := banner(line)[1]):
+            self._begin_file(days)
             return
         timed = time_of_day(line)
         if timed is None:
@@ -177,10 +184,10 @@ class _Reader:
         if self._discards:
             yield "sar counts discards (TRIM) among a device's operations: they are in its operations a second"
 
-    def _begin_file(self, dated: str) -> None:
+    def _begin_file(self, days: tuple[date, ...]) -> None:
         """Another file in the same text: another day, or the same one again."""
-        self._first_date = self._first_date or dated
-        self._day = _days_between(self._first_date, dated)
+        self._first_days = self._first_days or days
+        self._day = _days_between(self._first_days, days)
         self._clocks, self._columns = {}, ()
 
     def _begin_table(self, headings: list[str]) -> None:
@@ -288,33 +295,7 @@ def _kind_after_clock(headings: list[str]) -> _Kind | None:
     return next((kind for skip in range(_NOT_A_CLOCK) if (kind := _kind(headings[skip:])) is not None), None)
 
 
-def _days_between(first: str, second: str) -> int:
-    """Days from one banner's date to another's, the fewest where the order of day and month is open.
-
-    0 for dates that cannot be read.
-    """
-    spans = [
-        (b - a).days
-        for a, b in zip(_dates(first), _dates(second), strict=True)
-        if a is not None and b is not None and b >= a
-    ]
+def _days_between(first: Sequence[date], second: Sequence[date]) -> int:
+    """Days from one banner's date to another's, the fewest where the order of day and month is open."""
+    spans = [(b - a).days for a, b in zip(first, second, strict=False) if b >= a]
     return min(spans, default=0)
-
-
-def _dates(text: str) -> tuple[date | None, date | None]:
-    """A banner's date with the month first and with the day first; the same twice where the year comes first."""
-    numbers = [int(digits) for digits in re.findall(r"\d+", text)[:3]]
-    if len(numbers) < 3:
-        return None, None
-    if numbers[0] > 31:
-        return (_date(*numbers),) * 2
-    first, second, year = numbers
-    year += 2000 if year < 100 else 0
-    return _date(year, first, second), _date(year, second, first)
-
-
-def _date(year: int, month: int, day: int) -> date | None:
-    try:
-        return date(year, month, day)
-    except (ValueError, OverflowError):
-        return None

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from volbench.errors import UsageError
-from volbench.results.recorded.clocks import fitting_shift, on_one_clock, utc_offset_s
+from volbench.results.recorded.clocks import fitting_shift, on_one_axis, utc_offset_s
 from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import Series, SeriesKey
@@ -49,7 +49,8 @@ def test_the_zone_is_the_one_where_both_count_the_same(hours: float, host_interv
     fit = fitting_shift([host], [volume])
     assert fit is not None
     assert fit.shift_s == hours * 3600
-    moved, (note,) = on_one_clock({"sar.txt": host, "cw.json": volume})
+    axis = on_one_axis({"sar.txt": host, "cw.json": volume})
+    moved, (note,) = axis.recordings, axis.notes
     (series,) = moved["cw.json"].series.values()
     assert series.t_s[0] == pytest.approx(5 * 3600 + 60 + hours * 3600)
     assert "fit CloudWatch's" in note
@@ -58,7 +59,7 @@ def test_the_zone_is_the_one_where_both_count_the_same(hours: float, host_interv
 def test_a_steady_load_fits_no_zone() -> None:
     host, volume = both(np.full(240, 50.0), shift_s=9 * 3600)
     assert fitting_shift([host], [volume]) is None
-    _, (note,) = on_one_clock({"sar.txt": host, "cw.json": volume})
+    (note,) = on_one_axis({"sar.txt": host, "cw.json": volume}).notes
     assert "--timezone states theirs" in note
 
 
@@ -76,7 +77,8 @@ def test_other_operations_fit_no_zone() -> None:
 
 def test_the_zone_that_is_given_counts_and_summer_time_with_it() -> None:
     host, volume = both(np.full(240, 50.0), shift_s=2 * 3600)
-    moved, (note,) = on_one_clock({"sar.txt": host, "cw.json": volume}, "Europe/Berlin")
+    axis = on_one_axis({"sar.txt": host, "cw.json": volume}, "Europe/Berlin")
+    moved, (note,) = axis.recordings, axis.notes
     (series,) = moved["cw.json"].series.values()
     assert series.t_s[0] == 7 * 3600 + 60  # summer time on that day
     assert "Europe/Berlin" in note
@@ -93,10 +95,10 @@ def test_days_are_those_that_overlap() -> None:
     ends_s = 20 * 3600.0 + 60.0 * np.arange(1, 121)
     volume = recording("cloudwatch", ends_s, np.full(120, 5.0), zoned=True)
     host = recording("diskstats", 5 * 3600.0 + 60.0 * np.arange(1, 121), np.full(120, 5.0))
-    moved, _ = on_one_clock({"sar.txt": host, "cw.json": volume}, "Asia/Tokyo")
+    moved = on_one_axis({"sar.txt": host, "cw.json": volume}, "Asia/Tokyo").recordings
     (series,) = moved["cw.json"].series.values()
     assert series.t_s[0] == 5 * 3600 + 60
-    alone, _ = on_one_clock({"cw.json": volume}, "Asia/Tokyo")
+    alone = on_one_axis({"cw.json": volume}, "Asia/Tokyo").recordings
     (series,) = alone["cw.json"].series.values()
     assert series.t_s[0] == 5 * 3600 + 60
 
@@ -108,6 +110,6 @@ def test_files_that_begin_on_other_days_share_an_axis() -> None:
         midnight_epoch_s=JULY_2026_S + DAY_S,
     )
     first = recording("cloudwatch", np.array([DAY_S - 60.0]), np.array([1.0]), zoned=True)
-    moved, _ = on_one_clock({"a.json": first, "b.json": later})
+    moved = on_one_axis({"a.json": first, "b.json": later}).recordings
     times = {name: next(iter(one.series.values())).t_s[0] for name, one in moved.items()}
     assert times == {"a.json": DAY_S - 60, "b.json": DAY_S + 60}

@@ -21,8 +21,8 @@ def result(label: str, values: list[float]) -> dict[str, Any]:
     }
 
 
-def value(text: str, metric: str) -> list[float]:
-    key = SeriesKey(source="cloudwatch", metric=metric, entity="volume")
+def value(text: str, metric: str, entity: str = "volume") -> list[float]:
+    key = SeriesKey(source="cloudwatch", metric=metric, entity=entity)
     return parse_cloudwatch(text).series[key].value.tolist()
 
 
@@ -94,10 +94,10 @@ def test_of_efs_samples_are_operations_and_the_balance_is_bytes() -> None:
             {"MetricDataResults": [result("PermittedThroughput", [105e6, 105e6])]},
         ]
     )
-    assert value(text, "read_mib_per_s") == [2.0] * 3
-    assert value(text, "reads_per_s") == [10.0] * 3
-    assert value(text, "balance_bytes") == [2.3e12, 2.2e12]
-    assert value(text, "permitted_mib_per_s")[0] == pytest.approx(105e6 / 2**20)
+    assert value(text, "read_mib_per_s", "fs-1") == [2.0] * 3
+    assert value(text, "reads_per_s", "fs-1") == [10.0] * 3
+    assert value(text, "balance_bytes", "fs-1") == [2.3e12, 2.2e12]
+    assert value(text, "permitted_mib_per_s", "fs-1")[0] == pytest.approx(105e6 / 2**20)
 
 
 def test_of_rds_rates_are_rates_already_and_latencies_are_seconds() -> None:
@@ -109,7 +109,10 @@ def test_of_rds_rates_are_rates_already_and_latencies_are_seconds() -> None:
 def test_an_instance_s_balance_is_told_apart_from_the_volume_s() -> None:
     text = json.dumps({"MetricDataResults": [result("EBSIOBalance%", [80, 70]), result("BurstBalance", [10, 5])]})
     series = parse_cloudwatch(text).series
-    assert {key.entity for key in series if key.metric == "balance_percent"} == {"EBSIOBalance%", "volume"}
+    assert {key.metric: key.entity for key in series} == {
+        "instance_io_balance_percent": "instance",
+        "balance_percent": "volume",
+    }
 
 
 def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:

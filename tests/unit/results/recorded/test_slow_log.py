@@ -10,8 +10,8 @@ import pytest
 from volbench.errors import UsageError
 from volbench.results.credits.history import Assumed
 from volbench.results.credits.sources import read_history
-from volbench.results.explain.recordings import directory
 from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.recorded import contents
 from volbench.results.recorded.slow_log import is_slow_log
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "sar"
@@ -49,8 +49,10 @@ def test_next_to_recordings_a_note_says_that_it_was_not_read(
     """Of any size: that of a night is larger than what is read of a recording."""
     for file in ("sar-d-japanese.txt", "sar-b-japanese.txt"):
         shutil.copy(FIXTURES / file, slow_log.parent)
-    monkeypatch.setattr(directory, "FILE_BYTES_MAX", 1 << 16)
+    monkeypatch.setattr(contents, "FILE_BYTES_MAX", 1 << 16)
     slow_log.write_text(ENTRY * 1000)
     found = explain_recorded(slow_log.parent)
     assert "slow.log" not in found.files
-    assert any(note.startswith("slow.log is a slow query log and was not read") for note in found.notes)
+    (row,) = [row for row in found.table if row.file == "slow.log"]
+    assert not row.used
+    assert "a slow query log is no recording" in row.why_not

@@ -57,7 +57,7 @@ def test_credits_in_cloudwatch(tmp_path: Path) -> None:
     assert "14:40:00" in found[0].evidence[0].text
 
 
-def test_a_log_without_a_clock_is_left_out_beside_files_with_one(tmp_path: Path) -> None:
+def test_a_log_without_a_clock_is_explained_for_itself_beside_files_with_one(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "sar-d-japanese.txt", tmp_path)
     lines = [
         f"[ {n}s ] thds: 8 tps: 300.00 qps: 6000.00 (r/w/o: 1/1/1) lat (ms,95%): 5.00 err/s: 0.00"
@@ -65,7 +65,8 @@ def test_a_log_without_a_clock_is_left_out_beside_files_with_one(tmp_path: Path)
     ]
     (tmp_path / "sysbench.log").write_text("\n".join(lines))
     found = explain_recorded(tmp_path)
-    assert any(note.startswith("sysbench.log is left out") for note in found.notes)
+    assert [timeline.title for timeline in found.timelines] == ["dev202-0", "sysbench.log"]
+    assert any("sysbench.log without times of day (--align" in note for note in found.notes)
     assert [row.cause for row in found.findings] == ["storage.degraded"]
 
 

@@ -1,0 +1,263 @@
+"""One timeline of what other tools recorded, explained as one step: one host at one time, or one file by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from volbench.core.records.report import FindingRow
+from volbench.errors import UsageError
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.device import Device, device_of
+from volbench.results.explain.evidence.episodes import Episode, Level, find_episode, levels
+from volbench.results.explain.findings import Explanation, explain_case, finding_rows
+from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
+from volbench.results.explain.recordings.remarks import remarks
+from volbench.results.explain.rules.stretch import SAMPLES_MIN
+from volbench.results.recorded.clocks import VOLUME_SOURCES
+from volbench.results.recorded.one_volume import of_one_volume
+from volbench.results.recorded.parsed import Recorded
+from volbench.results.recorded.pt_stalk import Collection
+from volbench.results.recorded.sar import merged_by_device
+from volbench.results.recorded.table import Timeline
+from volbench.results.recorded.window import DayWindow, clock_text
+from volbench.results.stats.grid import Floats, Grid, align, interval_s
+from volbench.results.store.series import Series, SeriesKey
+
+STEP = "recorded"
+STALL = "storage.stall"
+"""Named for some seconds; what the volume did in the rest of an episode says more."""
+_OF_LENGTH = frozenset({"credits_spent", "spent", "recovery_s", "refill_s"})
+"""Evidence that is a sum over time: nothing where the samples' interval is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineExplanation:
+    """Findings of a timeline; `notes` say what is missing or to be known. `title` names its host, device and day.
+
+    `clocked`: times are seconds since midnight of its first day, else since the first sample. `window_s` is what
+    was compared with the time before it, the window that was asked for or an episode that stands out (`episode`);
+    `levels` are the figures of both. `grid` has the curves.
+    """
+
+    title: str
+    timeline: Timeline
+    findings: tuple[FindingRow, ...]
+    notes: tuple[str, ...]
+    clocked: bool
+    grid: Grid
+    device: Device | None = None
+    window_s: tuple[float, float] | None = None
+    episode: Episode | None = None
+    levels: tuple[Level, ...] = ()
+
+
+def explain_timeline(
+    timeline: Timeline,
+    *,
+    name: str,
+    device: str,
+    volume: str,
+    window: DayWindow | None,
+    beside: Sequence[Recorded] = (),
+) -> TimelineExplanation:
+    """Findings of a timeline.
+
+    Args:
+        timeline: what belongs together.
+        name: of the timeline, where no device names it.
+        device: kernel name of the volume's device, or the vendor's name of it; empty: the one with most operations.
+        volume: what the vendor calls it, of several; empty: the only one.
+        window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
+            in which the volume was worse than before.
+        beside: recordings of other timelines, which tell how many clients there were.
+
+    Raises UsageError for a device or a window that it has nothing of.
+    """
+    recordings = list(timeline.recordings.values())
+    series, of_volumes = of_one_volume(merged_by_device(recordings), device=device, volume=volume)
+    case = _of_device(_case(series, clocked=timeline.clocked, collection=timeline.collection), device)
+    span = None if window is None else window.within(*case.window_s)
+    explained_case, explained, episode = _explained(case, span)
+    notes = [note for recording in recordings for note in recording.notes]
+    if any(not recording.interval_known for recording in recordings):
+        notes.append(
+            "no line tells the interval of its samples: they are counted as if they were 1 s apart, so lengths of"
+            " time, and sums over time, are not known (--interval states it)"
+        )
+    notes += [*of_volumes, *remarks(case, episode if span is None else None, explained, _text_of(timeline.clocked))]
+    if episode is not None and span is None:
+        span = (episode.t0_s, episode.t1_s)
+    found = explained_case.device
+    rows = finding_rows((found.entity if found is not None else "") or name, STEP, {name: explained})
+    queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
+    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
+        notes.append(queue.text)
+    notes += [*_which_device(explained_case), *explained.notes, *_not_recorded(explained_case)]
+    known = all(recording.interval_known for recording in recordings)
+    return TimelineExplanation(
+        title=(found.entity if found is not None else "") or name,
+        timeline=timeline,
+        findings=tuple(row if known else _without_lengths(row) for row in without_acquittal(rows, queue)),
+        notes=tuple(dict.fromkeys(notes)),
+        clocked=timeline.clocked,
+        grid=case.whole,
+        device=device_of(case.whole, case.disk),
+        window_s=span,
+        episode=episode,
+        levels=() if span is None else tuple(_levels(case, span)),
+    )
+
+
+def devices(timeline: Timeline) -> set[str]:
+    """Names of the devices and volumes that a timeline has operations of."""
+    return {
+        key.entity
+        for recording in timeline.recordings.values()
+        for key in recording.series
+        if key.metric in ("reads_per_s", "writes_per_s", "operations_per_s")
+    } - {""}
+
+
+def _without_lengths(row: FindingRow) -> FindingRow:
+    """A finding without what is a sum over time, of samples whose interval is not known."""
+    return row.model_copy(update={"evidence": tuple(one for one in row.evidence if one.metric not in _OF_LENGTH)})
+
+
+def _text_of(clocked: bool) -> Callable[[float], str]:
+    return clock_text if clocked else lambda t_s: f"{t_s:g} s"
+
+
+def _of_device(case: Case, device: str) -> Case:
+    if not device:
+        return case
+    there = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
+    if device not in there:
+        raise UsageError(
+            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(there - {''}))}"
+        )
+    return replace(case, disk=device)
+
+
+def _which_device(case: Case) -> Iterator[str]:
+    """Says which of several devices was taken for the volume."""
+    device = case.device
+    if case.disk is not None or device is None:
+        return
+    entities = {
+        entity
+        for metric in ("reads_per_s", "operations_per_s")
+        for entity in case.grid.entities(device.source, metric)
+    }
+    if len(entities) > 1:
+        yield (
+            f"{device.entity} is taken for the volume, since it has the most operations of {len(entities)} devices"
+            " (--device names another)"
+        )
+
+
+def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:
+    """The case as it was explained: its window, else all of it, else the episode where all of it names nothing."""
+    if span is not None:
+        windowed = replace(case, grid=case.whole.within(*span))
+        return windowed, explain_case(windowed), None
+    explained = explain_case(case)
+    latency = next(
+        (percentile for name in ("p95", "p99", "p50") if (percentile := case.at(f"latency_ms_{name}")) is not None),
+        None,
+    )
+    waits = None if case.device is None else case.device.await_ms
+    episode = find_episode(case.grid, waits if latency is None else latency)
+    if episode is None or any(finding.cause != STALL for finding in explained.findings):
+        return case, explained, episode
+    windowed = replace(case, grid=case.whole.within(episode.t0_s, episode.t1_s))
+    if len(windowed.grid) < SAMPLES_MIN:
+        return case, explained, episode
+    of_episode = explain_case(windowed)
+    return (windowed, of_episode, episode) if of_episode.findings else (case, explained, episode)
+
+
+def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
+    middle = case.whole.t_s - case.whole.width_s / 2
+    during = (middle > span[0]) & (middle <= span[1])
+    if not during.any():
+        return
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    columns = {
+        "transactions": (case.at("tps"), "1/s"),
+        "p95": (case.at("latency_ms_p95"), "ms"),
+        "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
+        "waiting for I/O": (_percent(case.at("iowait_ratio", "cpu")), "%"),
+    }
+    yield from levels(case.whole, device_of(case.whole, case.disk), during, columns)
+
+
+def _percent(values: Floats | None) -> Floats | None:
+    return None if values is None else 100 * values
+
+
+def _not_recorded(case: Case) -> Iterator[str]:
+    """What no file tells, and what is not known for that."""
+    if case.grid.column("client", "tps") is None:
+        yield "no log of the client: what users waited for is not known"
+    if case.budget is None:
+        yield "no statement times of the server: shares of latency are not known"
+    if case.cpu_busy is None:
+        yield "no CPU times: whether the CPUs were saturated is not known"
+
+
+def _case(series: Mapping[SeriesKey, Series], *, clocked: bool, collection: Collection | None) -> Case:
+    grid = align(series, width_s=(width := _width_s(series)), window_s=_edges_s(series, width))
+    threads = grid.column("client", "threads_running")
+    zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
+    return Case(
+        name=STEP,
+        grid=grid,
+        whole=grid,
+        volume_grid=_volume_grid(series),
+        kind="oltp" if grid.column("client", "tps") is not None else STEP,
+        disk=None if collection is None else collection.disk,
+        variables={} if collection is None else collection.variables,
+        threads=None if threads is None or not math.isfinite(threads[0]) else int(threads[0]),
+        clock_zero_s=zero_s,
+        recorded=True,
+    )
+
+
+def _width_s(series: Mapping[SeriesKey, Series]) -> float | None:
+    """The coarsest clock of the volume's sources rules: a finer one would only repeat its samples.
+
+    A clock is of all metrics of a device together: some waiting times exist only where such operations were.
+    """
+    sources = ("diskstats", *VOLUME_SOURCES)
+    intervals = [interval_s(t_s) for (source, _), t_s in _clocks(series).items() if source in sources]
+    return max((interval for interval in intervals if interval is not None), default=None)
+
+
+def _clocks(series: Mapping[SeriesKey, Series]) -> dict[tuple[str, str], Floats]:
+    """All times of each entity of a source, ascending."""
+    times: dict[tuple[str, str], list[Floats]] = {}
+    for key, values in series.items():
+        times.setdefault((key.source, key.entity), []).append(values.t_s)
+    return {entity: np.unique(np.concatenate(lists)) for entity, lists in times.items()}
+
+
+def _edges_s(series: Mapping[SeriesKey, Series], width_s: float | None) -> tuple[float, float] | None:
+    """Start and end of a grid whose edges are those of the coarsest source; None: of the earliest sample."""
+    of_width = [float(t_s[0]) for t_s in _clocks(series).values() if interval_s(t_s) == width_s]
+    if width_s is None or not of_width:
+        return None
+    first_s = min(float(values.t_s[0]) for values in series.values())
+    last_s = max(float(values.t_s[-1]) for values in series.values())
+    before = max(0, math.ceil((min(of_width) - first_s) / width_s))
+    start_s = min(of_width) - (before + 1) * width_s
+    return start_s, start_s + width_s * math.ceil((last_s - start_s) / width_s)
+
+
+def _volume_grid(series: Mapping[SeriesKey, Series]) -> Grid | None:
+    """What the volume itself counted, on its own clock; None where no file tells of it."""
+    own = {key: values for key, values in series.items() if key.source in VOLUME_SOURCES}
+    return align(own) if own else None

@@ -1,0 +1,136 @@
+"""Files of recordings as they were read: each with its format and its recordings, or why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from volbench.errors import UsageError
+from volbench.results.recorded.contents import Content, contents
+from volbench.results.recorded.formats import ACCEPTED, read_text, unread
+from volbench.results.recorded.parsed import Recorded
+from volbench.results.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
+from volbench.results.recorded.slow_log import COMMANDS
+
+_EMPTY = "nothing in it: no sample of a device, a CPU, a server or a client"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRead:
+    """One file, or one collection of pt-stalk: its format and its recordings, one for each host.
+
+    `why_not` says why none of it is used; `of_collection` names the collection that a file was read with;
+    `collection` is what pt-stalk says of the server.
+    """
+
+    name: str
+    kind: str = ""
+    recordings: tuple[Recorded, ...] = ()
+    why_not: str = ""
+    of_collection: str = ""
+    collection: Collection | None = None
+    slow_log: bool = False
+
+
+def read_files(sources: Sequence[Path], interval_s: float | None = None) -> tuple[FileRead, ...]:
+    """Return all files below `sources`, each as it was read. One that cannot be read does not hinder the others.
+
+    Args:
+        sources: files and directories.
+        interval_s: of samples that have no times; None: not known.
+
+    Raises UsageError for a source that is not there.
+    """
+    found = [content for source in sources for content in contents(source)]
+    collections, others = _collected(found)
+    files = [file for prefix, members in collections.items() for file in _collection(prefix, members)]
+    files += [_read(content, interval_s) for content in others]
+    return tuple(sorted(files, key=lambda file: file.name))
+
+
+def unreadable(source: Path, files: Sequence[FileRead], what: str, next_step: str) -> UsageError:
+    """Return the error for a source of which no file can be used.
+
+    Args:
+        source: as named.
+        files: as they were read.
+        what, next_step: where they are several or none; of a single file its own reason is told.
+    """
+    reasons = [(file.name, file.why_not) for file in files if file.why_not]
+    if len(reasons) == 1 and not reasons[0][1].startswith(_UNKNOWN):
+        name, reason = reasons[0]
+        where = source / name if source.is_dir() else source
+        return UsageError(reason, where=str(where), next_step="" if " give " in f" {reason}" else next_step)
+    shown = [f"{name}: {reason}" for name, reason in reasons[:_SHOWN]]
+    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+    return UsageError(what, where=str(source), evidence="; ".join([*shown, *more]), next_step=next_step)
+
+
+_SHOWN = 10
+_UNKNOWN = "its format is not known"
+
+
+def _collected(found: Iterable[Content]) -> tuple[Mapping[str, Mapping[str, Content]], list[Content]]:
+    """Return pt-stalk's collections, by prefix, their files by kind, and the files that belong to none."""
+    collections: dict[str, dict[str, Content]] = {}
+    others = []
+    for content in found:
+        path = PurePosixPath(content.name)
+        named = kind_of(path.name)
+        if named is None:
+            others.append(content)
+        else:
+            prefix = named[0] if str(path.parent) == "." else f"{path.parent}/{named[0]}"
+            collections.setdefault(prefix, {})[named[1]] = content
+    return collections, others
+
+
+def _collection(prefix: str, members: Mapping[str, Content]) -> Iterator[FileRead]:
+    """Yield a collection as one recording, and each of its files."""
+    texts = {kind: content.text for kind, content in members.items() if kind in READ and not content.problem}
+    if "diskstats" not in texts:
+        for content in members.values():
+            yield FileRead(name=content.name, kind="pt-stalk", why_not="its collection has no -diskstats")
+        return
+    name = PurePosixPath(prefix).name
+    try:
+        collection = parse_collection(name, texts)
+    except ValueError as error:
+        yield FileRead(name=prefix, kind="pt-stalk", why_not=f"looks like pt-stalk, but cannot be read: {error}")
+        return
+    yield FileRead(
+        name=prefix,
+        kind="pt-stalk",
+        recordings=(collection.recorded,) if collection.recorded.series else (),
+        why_not="" if collection.recorded.series else _EMPTY,
+        collection=collection,
+    )
+    for kind, content in members.items():
+        why_not = content.problem or ("" if kind in texts else "what it says is in the collection's other files")
+        yield FileRead(name=content.name, kind="pt-stalk", why_not=why_not, of_collection=prefix)
+
+
+def _read(content: Content, interval_s: float | None) -> FileRead:
+    if content.slow_log:
+        return FileRead(
+            name=content.name,
+            kind="slow log",
+            why_not=f"a slow query log is no recording of a volume or a host: {COMMANDS}",
+            slow_log=True,
+        )
+    if content.problem:
+        return FileRead(name=content.name, why_not=content.problem)
+    try:
+        read = read_text(content.text, interval_s)
+    except ValueError as error:
+        return FileRead(name=content.name, why_not=str(error))
+    if read is None:
+        known = unread(content.text)
+        if known is None:
+            return FileRead(name=content.name, why_not=f"{_UNKNOWN}: give {ACCEPTED}")
+        return FileRead(name=content.name, kind=known.name, why_not=f"not read: give {known.instead}")
+    kind, recordings = read
+    filled = tuple(one for one in recordings if one.series)
+    notes = "; ".join(dict.fromkeys(note for one in recordings for note in one.notes))
+    return FileRead(name=content.name, kind=kind, recordings=filled, why_not="" if filled else (notes or _EMPTY))

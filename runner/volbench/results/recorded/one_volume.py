@@ -1,0 +1,83 @@
+"""What the vendor counts of several volumes, reduced to the one that is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from volbench.errors import UsageError
+from volbench.results.recorded.clocks import HOST_SOURCES, VOLUME_SOURCES
+from volbench.results.store.series import Series, SeriesKey
+
+_OPERATIONS = ("reads_per_s", "writes_per_s")
+_SHOWN = 8
+
+
+def of_one_volume(
+    series: Mapping[SeriesKey, Series], *, device: str, volume: str, take_busiest: bool = True
+) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+    """Series without those of other volumes than the one that is explained, and notes on what was left out.
+
+    Beside a host's own counters the volume is the one that `volume` names, or the only one: nothing tells which of
+    several belongs to a device. Without them it is the one that `device` or `volume` names, else the busiest, or
+    with `take_busiest` false all of them.
+
+    Raises UsageError for a volume that is not in it.
+    """
+    of_vendor = {key.entity for key in series if key.source in VOLUME_SOURCES and not _of_instance(key)}
+    with_cpu = _with_cpu(series)
+    chosen = [entity for entity in sorted(of_vendor) if (volume or device) and (volume or device) in entity.split()]
+    if volume and not chosen:
+        raise UsageError(
+            f"there is no volume {volume!r}",
+            where=f"--volume {volume}",
+            evidence=f"volumes: {', '.join(sorted(of_vendor)[:_SHOWN]) or 'no file names one'}",
+        )
+    if len(of_vendor) < 2:
+        return with_cpu, ()
+    on_host = any(key.source in HOST_SOURCES for key in series)
+    names = ", ".join(sorted(of_vendor)[:_SHOWN]) + (" ..." if len(of_vendor) > _SHOWN else "")
+    if chosen:
+        return _only(with_cpu, set(chosen)), (f"of {len(of_vendor)} volumes only {', '.join(chosen)} is used",)
+    if on_host:
+        return _only(with_cpu, set()), (
+            f"the vendor's figures of {len(of_vendor)} volumes are not used, since nothing tells which of them is"
+            f" the device's: {names} (--volume names it)",
+        )
+    if not take_busiest:
+        return with_cpu, ()
+    busiest = max(sorted(of_vendor), key=lambda entity: _operations(series, entity))
+    return _only(with_cpu, {busiest}), (
+        f"{busiest} is taken for the volume, since it has the most operations of {len(of_vendor)}: {names}"
+        " (--volume names another)",
+    )
+
+
+def _of_instance(key: SeriesKey) -> bool:
+    return key.metric.startswith("instance_") or key.metric == "replica_lag_s"
+
+
+def _only(series: Mapping[SeriesKey, Series], entities: set[str]) -> dict[SeriesKey, Series]:
+    return {
+        key: one
+        for key, one in series.items()
+        if key.source not in VOLUME_SOURCES or _of_instance(key) or key.entity in entities
+    }
+
+
+def _operations(series: Mapping[SeriesKey, Series], entity: str) -> float:
+    rates = [
+        one.value for key, one in series.items()
+        if key.entity == entity and key.metric in _OPERATIONS and key.source in VOLUME_SOURCES
+    ]  # fmt: skip
+    return sum(float(np.mean(values)) for values in rates)
+
+
+def _with_cpu(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """Series with the CPUs of the only instance as those of the host; of several instances none is."""
+    names = {key.entity for key in series if key.source == "cpu"}
+    if "" in names or len(names) != 1:
+        return {key: one for key, one in series.items() if key.source != "cpu" or not key.entity}
+    return {replace(key, entity="") if key.source == "cpu" else key: one for key, one in series.items()}
