@@ -15,6 +15,8 @@ import yaml
 from explain.conditions import with_values
 
 FILE = Path(__file__).with_name("conditions.yaml")
+SHAPES_FILE = Path(__file__).with_name("shapes.yaml")
+"""Further conditions, whose shapes are drawn at random within classes; loads are those of FILE."""
 SHAPES = ("steady", "step", "ramp", "episode", "periodic")
 FOREVER_S = 1e6
 BEFORE_S = -1.0
@@ -79,7 +81,10 @@ class Setup:
 def load_conditions(path: Path = FILE) -> dict[str, Condition]:
     """All conditions by name, in the file's order. Raises ValueError for a key or a name that is unknown."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {name: _condition(name, given, content) for name, given in content["conditions"].items()}
+    given = dict(content["conditions"])
+    if path == FILE:
+        given |= yaml.safe_load(SHAPES_FILE.read_text(encoding="utf-8"))["conditions"]
+    return {name: _condition(name, values, content) for name, values in given.items()}
 
 
 def setup_of(condition: Condition, *, number: int, lab_seed: int) -> Setup:

@@ -149,15 +149,29 @@ class Recorder:
 
 
 def find_server(ignored: set[int]) -> int | None:
-    """The measured server: a labelled mysqld that serves clients, in no ignored process group."""
-    for pid in labelled_processes():
+    """The measured server: a mysqld that serves clients, in no ignored process group.
+
+    It or a process above it carries the lab's label: volbench gives a server an environment of its own.
+    """
+    labelled = frozenset(labelled_processes())
+    for entry in Path("/proc").iterdir():
         with suppress(OSError, IndexError, ValueError):
-            entry = Path(f"/proc/{pid}")
-            is_server = (entry / "comm").read_text().strip() in SERVERS
-            serves = is_server and "--bootstrap" not in (entry / "cmdline").read_text()
+            pid = int(entry.name)
+            if (entry / "comm").read_text().strip() not in SERVERS or labelled.isdisjoint(_with_parents(pid)):
+                continue
+            serves = "--bootstrap" not in (entry / "cmdline").read_text()
             if serves and process_group_of(entry) not in ignored:
                 return pid
     return None
+
+
+def _with_parents(pid: int) -> list[int]:
+    """A process and those above it."""
+    found = [pid]
+    while found[-1] > 1:
+        text = Path(f"/proc/{found[-1]}/stat").read_text()
+        found.append(int(text.rpartition(")")[2].split()[1]))
+    return found
 
 
 def process_group_of(entry: Path) -> int:

@@ -68,8 +68,9 @@ class Machine:
 
         Args:
             spec: `kind` loop, nbdkit, path (a directory of the disk or below `place`, no volume) or fuse (the same
-                below bindfs); `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the load
-                begins; of fuse `read_mib`, `read_ms` and `sync_ms`.
+                below bindfs); `mount_options`; of nbdkit `shaped` (shapes.c), or `rdelay_ms`, `wdelay_ms` and
+                `rate_mib`, set when the load begins; of fuse `read_mib`, `read_ms` and `sync_ms`; of loop and
+                nbdkit `split_kib`, the largest operation that the kernel sends.
         """
         if spec["kind"] == "path":
             return self._open_path(Path(spec["place"]) if "place" in spec else self.root)
@@ -79,19 +80,21 @@ class Machine:
             place.mkdir(parents=True, exist_ok=True)
         self._prefill()
         served = self._serve(spec) if spec["kind"] == "nbdkit" else None
-        file = self._image if served is None else served[0]
+        file = self._image if served is None else served[0][0]
         device = run("losetup", "--find", "--show", "--direct-io=on", str(file)).strip()
         run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device)
         run("mount", "-o", str(spec.get("mount_options", "defaults")), device, str(self.mount))
         name = Path(device).name
+        if "split_kib" in spec:
+            Path(f"/sys/block/{name}/queue/max_sectors_kb").write_text(str(spec["split_kib"]))
         disk = self._image.stat().st_dev
         return Volume(
             mount=self.mount,
             device=name,
             number=Path(f"/sys/class/block/{name}/dev").read_text().strip(),
             below=f"{os.major(disk)}:{os.minor(disk)}",
-            server_pid=None if served is None else served[1],
-            rate_file=None if served is None else served[2],
+            server_pid=None if served is None else served[0][1],
+            rate_file=None if served is None else served[1],
         )
 
     def _open_path(self, below: Path) -> Volume:
@@ -153,7 +156,7 @@ class Machine:
                     file.write(bytes(1 << 20))
                 os.fsync(file.fileno())
 
-    def _serve(self, spec: Mapping[str, Any]) -> tuple[Path, int, Path]:
+    def _serve(self, spec: Mapping[str, Any]) -> tuple[tuple[Path, int], Path]:
         """The image by nbdkit with its filters, as a file of nbdfuse."""
         place, rate_file = self.root / "nbd", self.root / "nbd" / "rate"
         socket, file = place / "socket", place / "disk"
@@ -161,20 +164,37 @@ class Machine:
         file.touch()
         write_rate(rate_file, 0)  # the data directory is copied without one
         command = ["nbdkit", "--foreground", "--unix", str(socket), "--threads", "64"]
+        if spec.get("shaped"):
+            plugin, control = self.cache / "shapes.so", self.shape_file
+            if not plugin.exists():
+                run("gcc", "-shared", "-fPIC", "-O2", "-o", str(plugin), str(_SHAPES_SOURCE))
+            control.write_text("", encoding="ascii")
+            command += [str(plugin), f"file={self._image}", f"control={control}"]
+            return self._through_fuse(start(command), socket, file), rate_file
         if "rdelay_ms" in spec or "wdelay_ms" in spec:
             command += ["--filter=delay"]
         command += ["--filter=rate", "file", str(self._image), f"rate-file={rate_file}", "rate=100G"]
         command += [f"{name}={spec[key]}ms" for key, name in _DELAYS.items() if key in spec]
-        server = start(command)
+        return self._through_fuse(start(command), socket, file), rate_file
+
+    @staticmethod
+    def _through_fuse(server: subprocess.Popen[bytes], socket: Path, file: Path) -> tuple[Path, int]:
+        """What a nbdkit serves, as a file of nbdfuse."""
         wait_for(socket.exists, 10, "nbdkit's socket")
         start(["nbdfuse", str(file), "--unix", str(socket)])
         wait_for(lambda: _is_mounted(file) and file.stat().st_size > 0, 10, "nbdfuse's file")
-        return file, server.pid, rate_file
+        return file, server.pid
+
+    @property
+    def shape_file(self) -> Path:
+        """What a shaped volume reads its shape from, see shapes.c."""
+        return self.root / "nbd" / "shape"
 
 
 _DELAYS = {"rdelay_ms": "rdelay", "wdelay_ms": "wdelay"}
 _FUSE_DELAYS = {"read_ms": "READ_US", "sync_ms": "SYNC_US"}
 _DELAYS_SOURCE = Path(__file__).with_name("delays.c")
+_SHAPES_SOURCE = Path(__file__).with_name("shapes.c")
 
 
 def write_rate(file: Path, rate_mib: float) -> None:

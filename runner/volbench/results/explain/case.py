@@ -15,7 +15,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
-from volbench.results.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly, written_copies
+from volbench.results.explain.evidence.foreign import ForeignFlow, foreign_flow, reads_directly, written_copies
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
@@ -172,7 +172,7 @@ class Case:
         if self.device is None or not step_kind(self.kind).has_statements:
             return None
         copies = written_copies(self.mount_options)
-        return foreign_flow(self.grid, self.device, direct=self.reads_directly, copies=copies)
+        return foreign_flow(self.grid, self.device, direct=self.reads_directly, copies=copies, whole=self.whole)
 
     @cached_property
     def burst(self) -> Burst | None:
@@ -247,7 +247,8 @@ class Case:
         """Whether the host's CPUs were saturated: busy, and waited for where that is known."""
         pressure = median(self.at("cpu_some_ratio", "psi"))
         waited = pressure is None or pressure >= limit.CPU_PRESSURE_MIN
-        return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
+        niced = median(self.at("nice_ratio", "cpu")) or 0.0  # of recordings: programs that give way
+        return self.cpu_busy is not None and self.cpu_busy - niced >= limit.CPU_BUSY_MIN and waited
 
     @cached_property
     def cpu_account(self) -> CpuAccount | None:

@@ -14,7 +14,16 @@ from datetime import date, datetime
 from typing import Any
 
 from volbench.core.base.parse import parse_json
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, banner, dates, scaled, time_of_day
+from volbench.results.recorded.parsed import (
+    DayClock,
+    Recorded,
+    Table,
+    banner,
+    busy_with_niced,
+    dates,
+    scaled,
+    time_of_day,
+)
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
@@ -126,7 +135,7 @@ class _Reports:
             self._add(t_s, cells)
         clocked = self._stamp_s is not None
         return Recorded(
-            series=self._table.series(),
+            series=busy_with_niced(self._table.series()),
             clocked=clocked,
             host=self._host,
             dates=(self._dates or self._banner_dates) if clocked else (),

@@ -116,6 +116,22 @@ class Table:
         return series
 
 
+def busy_with_niced(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """The series with the time of niced programs within user time, as /proc/stat's own reading here has it.
+
+    sysstat states it apart: of CPUs that are all busy, `%user` may be a third. `nice_ratio` stays beside it.
+    """
+    user, nice = (SeriesKey(source="cpu", metric=name, entity="") for name in ("user_ratio", "nice_ratio"))
+    if user not in series or nice not in series:
+        return dict(series)
+    niced = dict(zip(series[nice].t_s.tolist(), series[nice].value.tolist(), strict=True))
+    of_user = series[user]
+    both = [
+        value + niced.get(t_s, 0.0) for t_s, value in zip(of_user.t_s.tolist(), of_user.value.tolist(), strict=True)
+    ]
+    return {**series, user: Series(t_s=of_user.t_s, value=np.array(both))}
+
+
 class DayClock:
     """Times of day as seconds that never fall: a time before the last one is the next day's."""
 

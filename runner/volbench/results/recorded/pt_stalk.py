@@ -143,6 +143,7 @@ def _cpu_rates(table: Table, before: tuple[float, str], after: tuple[float, str]
         return
     values = {
         "user_ratio": grown["user"] + grown["nice"],
+        "nice_ratio": grown["nice"],
         "system_ratio": grown["system"] + grown["irq"] + grown["softirq"],
         "iowait_ratio": grown["iowait"],
         "steal_ratio": grown["steal"],

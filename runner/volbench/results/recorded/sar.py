@@ -22,6 +22,7 @@ from volbench.results.recorded.parsed import (
     Recorded,
     Table,
     banner,
+    busy_with_niced,
     merged,
     number,
     scaled,
@@ -140,7 +141,13 @@ def parse_sar(text: str) -> Recorded:
     for line in text.splitlines():
         reader.read(line)
     host, days = banner(text)
-    return Recorded(series=reader.table.series(), clocked=True, notes=tuple(reader.notes()), host=host, dates=days)
+    return Recorded(
+        series=busy_with_niced(reader.table.series()),
+        clocked=True,
+        notes=tuple(reader.notes()),
+        host=host,
+        dates=days,
+    )
 
 
 class _Reader:

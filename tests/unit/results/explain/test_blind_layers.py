@@ -12,7 +12,7 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, conserved_resource
-from volbench.results.explain.evidence.layers import (
+from volbench.results.explain.evidence.foreign import (
     allowed_own_writes,
     foreign_flow,
     reads_directly,

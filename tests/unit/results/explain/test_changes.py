@@ -16,6 +16,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.recordings.directory import explain_recorded
 from volbench.results.stats.grid import Floats, align
+from volbench.results.store.series import SeriesKey
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures" / "recordings"
 LOAD = Load(queue=8, threads=8)
@@ -107,3 +108,36 @@ def test_a_limit_above_the_device_for_a_part_of_a_step_is_named_with_its_window(
     finding = next(one for one in explain_case(case).findings if one.cause == "host.io_limit")
     assert finding.window_s[0] == pytest.approx(float(case.grid.t_s[10]), abs=2)
     assert "transactions a second without it" in text(finding)
+
+
+def seen_at_device(*, times: float, in_flight: float, busy: float, seed: int = 1) -> list[str]:
+    """What is named of a recording of a device alone, whose operations take `times` as long from second 30 on."""
+    latency = 1.0
+    rates = Load(queue=in_flight, threads=8, seed=seed)
+    of_all = columns(rates, Storage(latency_ms=lambda t_s: np.where(t_s <= 30, latency, latency * times)))
+    grid = align({key: series for key, series in of_all.items() if key.source == "diskstats"})
+    util = SeriesKey(source="diskstats", metric="util_ratio", entity="sda")
+    grid = dataclasses.replace(grid, columns={**grid.columns, util: np.full(len(grid), busy)})
+    recorded = Case(name="load", grid=grid, whole=grid, recorded=True)
+    return [finding.cause for finding in explain_case(recorded).findings]
+
+
+@pytest.mark.parametrize(
+    ("times", "in_flight", "busy", "named"),
+    [
+        (1.7, 0.43, 0.1, False),  # an almost idle disk: hgxl64's series16
+        (1.7, 0.6, 0.4, False),
+        (4.2, 0.6, 0.4, False),
+        (6.0, 0.6, 0.4, True),
+        (6.0, 0.6, 0.12, False),
+        (6.0, 0.6, 0.19, True),
+        (1.9, 8.0, 0.9, True),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_device_alone_is_called_slower_as_documented(
+    times: float, in_flight: float, busy: float, named: bool, seed: int
+) -> None:
+    """Five times, or with a queue that ends fewer; never where the device is busy for under 15 % of the time."""
+    found = seen_at_device(times=times, in_flight=in_flight, busy=busy, seed=seed)
+    assert ("storage.degraded" in found) is named

@@ -35,6 +35,19 @@ def test_processors_belong_to_the_report_that_follows_them() -> None:
     assert value(NEW, "steal_ratio", "", "cpu") == [0.01]
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_niced_programs_use_the_cpus_as_well(form: str) -> None:
+    """20 % user and 49 % nice are 69 % in user mode."""
+    text = f"avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n{20.0:11} 49.00 5.00 5.00 1.00 20.00\n"
+    if form == "json":
+        cpu = {"user": 20.0, "nice": 49.0, "system": 5.0, "iowait": 5.0, "steal": 1.0, "idle": 20.0}
+        report = {"avg-cpu": cpu, "disk": [{"disk_device": "sda", "r/s": 1.0, "w/s": 1.0}]}
+        text = json.dumps({"sysstat": {"hosts": [{"statistics": [report, report]}]}})
+    else:
+        text = 2 * f"{text}\nDevice r/s w/s\nsda 1.00 1.00\n\n"
+    assert value(text, "user_ratio", "", "cpu") == pytest.approx([0.69])
+
+
 def test_times_and_devices() -> None:
     found = parse_iostat(NEW)
     assert found.clocked

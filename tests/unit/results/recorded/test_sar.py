@@ -75,6 +75,14 @@ def test_a_new_sar_with_twelve_hours_and_a_midnight() -> None:
     assert found[key("steal_ratio", "", "cpu")].value.tolist() == [0.01]
 
 
+def test_niced_programs_use_the_cpus_as_well() -> None:
+    """10 % user, 49 % nice and 5 % system are 59 % in user mode, as /proc/stat's own reading here says."""
+    text = NEW.replace(
+        "10.00      0.00      5.00     20.00      1.00     64.00", "10.00 49.00 5.00 20.00 1.00 15.00"
+    )
+    assert parse_sar(text).series[key("user_ratio", "", "cpu")].value.tolist() == pytest.approx([0.59])
+
+
 def test_decimal_commas() -> None:
     text = NEW.replace(".00", ",00").replace(".50", ",50")
     assert parse_sar(text).series[key("await_ms", "nvme1n1")].value.tolist() == [5.0, 5.0]

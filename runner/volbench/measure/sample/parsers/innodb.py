@@ -32,6 +32,9 @@ COUNTERS = (
     "Com_commit",
     "Created_tmp_disk_tables",
     "Binlog_cache_disk_use",
+    "Rpl_semi_sync_source_tx_wait_time",
+    "Rpl_semi_sync_master_tx_wait_time",
+    "wsrep_flow_control_paused_ns",
 )
 """Grow while the server lives."""
 GAUGES = (

@@ -150,6 +150,8 @@ class InnoDb(Sampler):
         yield from change.rows(
             (
                 ("row_lock_wait_s_per_s", change.per_s("innodb_row_lock_time", unit=1000)),
+                ("semi_sync_wait_s_per_s", _first(change, _SEMI_SYNC_WAITS, unit=1e6)),
+                ("flow_control_paused_ratio", change.per_s("wsrep_flow_control_paused_ns", unit=1e9)),
                 (
                     "buffer_pool_miss_ratio",
                     ratio(
@@ -158,6 +160,15 @@ class InnoDb(Sampler):
                 ),
             )
         )
+
+
+_SEMI_SYNC_WAITS = ("rpl_semi_sync_source_tx_wait_time", "rpl_semi_sync_master_tx_wait_time")
+"""MySQL's name since 8.0.26, the older one and MariaDB's."""
+
+
+def _first(change: Change, names: tuple[str, ...], *, unit: float) -> float | None:
+    """The growth a second of the first of several names that the server has; None where it has none."""
+    return next((grown for name in names if (grown := change.per_s(name, unit=unit)) is not None), None)
 
 
 def _levels(change: Change) -> Iterator[tuple[str, float | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,10 +15,20 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.device import FILE_LAYER, LITTLE_TOLERANCE, little_ratio
 from volbench.results.explain.evidence.layers import LOGS, server_flow
-from volbench.results.explain.wording import before_and_after, number, percent, row
+from volbench.results.explain.evidence.stands import (
+    Stand,
+    client_stands,
+    completed_less,
+    held_statements,
+    period_s,
+    was_idle,
+)
+from volbench.results.explain.wording import before_and_after, clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median
 
 PARTS_SHOWN = 3
+NICED_MIN = 0.01
+"""Of all CPUs' time: less is not worth a word."""
 RISE_MIN = 1.2
 """Latency after against before, from which it rose."""
 
@@ -68,9 +79,16 @@ def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Ite
         )
 
 
+CLIENT_FIGURES = frozenset({"tps", "latency_ms_p95"})
+"""Effects that users notice: a read or a sync that takes longer is a part of a transaction, perhaps a small one."""
+
+
 def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
-    """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
-    slowest = max((effect.slowdown for effect in effects if effect.is_worse), default=None)
+    """The most speed that clients lost meanwhile, as a share: what was there before explains only the rest."""
+    slowest = max(
+        (effect.slowdown for effect in effects if effect.is_worse and effect.evidence.metric in CLIENT_FIGURES),
+        default=None,
+    )
     if slowest is not None:
         loss = 1 - 1 / slowest
         yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
@@ -97,8 +115,17 @@ def context(case: Case) -> Iterator[EvidenceRow]:
             " have no instrument here"
         )
         yield row("unseen_share", unseen, "1", text)
+    yield from busy_rows(case)
+
+
+def busy_rows(case: Case) -> Iterator[EvidenceRow]:
+    """How busy the host's CPUs are, and how much of it gives way to the server."""
+    niced = median(case.at("nice_ratio", "cpu"))
     if case.cpu_busy is not None:
-        text = f"the host's CPUs are {percent(case.cpu_busy)} busy"
+        gives_way = (
+            f", {percent(niced)} with niced programs, which give way" if niced and niced >= NICED_MIN else ""
+        )
+        text = f"the host's CPUs are {percent(case.cpu_busy)} busy{gives_way}"
         yield row("cpu_busy_ratio", case.cpu_busy, "1", text)
 
 
@@ -164,6 +191,65 @@ def sync_by_volume_ms(case: Case) -> float | None:
     seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
     beyond = None if seconds is None else seconds * (1 - (write_ms + flush_ms) / sync_ms)
     return None if beyond is not None and (mean(delayed) or 0.0) < beyond else write_ms + flush_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Parts of intervals in which all clients stood still, and who stood with them.
+
+    `who`: the server, the volume; empty where it was the way or the client, or is not known. `idle`: the device had
+    nothing to do meanwhile; `in_statements`: clients stood within statements; None: not known. `loss`: of the
+    speed around them, a share.
+    """
+
+    stands: tuple[Stand, ...] = ()
+    who: Literal["server", "volume", ""] = ""
+    idle: bool | None = None
+    in_statements: bool | None = None
+    loss: float = 0.0
+    window_s: tuple[float, float] = (0.0, 0.0)
+
+
+def stands_of(case: Case) -> Standing:
+    """The stands of a step's clients, and whether the volume or the server stood; see `evidence.stands`."""
+    tps, width_s = case.at("tps"), case.grid.width_s
+    stands = client_stands(tps, case.at("latency_ms_max"), width_s)
+    if not stands or tps is None:
+        return Standing()
+    device = case.device
+    busy = None if device is None else device.util if device.util is not None else device.in_flight
+    idle = was_idle(busy, stands, width_s)
+    statements = None if case.budget is None else case.budget.statement_s
+    inside = held_statements(statements, stands, case.threads, width_s)
+    by_volume = device is not None and idle is False and completed_less(device.iops, stands)
+    remote = case.at("round_trip_ms_min", "round_trip") is not None
+    by_server = (idle is True or device is None) and inside is not False and (inside is True or not remote)
+    around = np.zeros(len(tps), dtype=np.bool_)
+    for stand in stands:
+        around[stand.buckets] = True
+    usual, now = mean(tps[~around]), mean(tps[around])
+    return Standing(
+        stands=stands,
+        who="volume" if by_volume else "server" if by_server else "",
+        idle=idle,
+        in_statements=inside,
+        loss=max(0.0, 1 - (now or 0.0) / usual) if usual else 0.0,
+        window_s=(
+            float(case.grid.t_s[stands[0].first]) - width_s, float(case.grid.t_s[stands[-1].last]),
+        ),
+    )  # fmt: skip
+
+
+def stands_text(case: Case, stands: Sequence[Stand]) -> str:
+    """How long and how often, and with which period, in words."""
+    lengths = [stand.length_s for stand in stands]
+    period = period_s(stands, case.grid.width_s)
+    again = "" if period is None else f", each {number(period)} s again"
+    first = clock(float(case.grid.t_s[stands[0].last]), case.clock_zero_s)
+    if len(stands) == 1:
+        return f"{number(lengths[0])} s until {first}"
+    span = f"{number(min(lengths))} to {number(max(lengths))} s"
+    return f"{number(sum(lengths))} s in all, {len(stands)} times for {span}{again}, first until {first}"
 
 
 def hardly_waited_for(case: Case) -> bool:

@@ -54,6 +54,8 @@ _METRICS = metric_table(
         "commits_per_s": ("1/s", "COMMIT statements"),
         "tmp_disk_tables_per_s": ("1/s", "temporary tables that went to disk"),
         "binlog_cache_disk_uses_per_s": ("1/s", "transactions whose binlog cache went to disk"),
+        "semi_sync_wait_s_per_s": ("s/s", "time of commits that waited for a replica's acknowledgement"),
+        "flow_control_paused_ratio": ("1", "share of time in which Galera's flow control paused writes"),
     },
 )
 SOURCE = SourceInfo(

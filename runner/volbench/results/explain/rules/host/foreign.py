@@ -12,14 +12,16 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.evidence.layers import (
+from volbench.results.explain.evidence.foreign import (
+    BLOCK_MIB,
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
     ForeignFlow,
-    stretches,
 )
+from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import (
+    CLIENT_FIGURES,
     Effect,
     context,
     effect_rows,
@@ -40,11 +42,14 @@ CAUSES = (
         moment="I/O of others begins",
         meaning="Another program or volume reads from the same device, writes to it or discards blocks.",
         signs=(
-            "The device serves more reads, writes or discards than the server sent: at least a quarter of all,"
-            " and 20 a second or 2 MiB/s, in three intervals or more. Where the others' I/O begins within the"
-            " window, the server's operations become slower at that time. Without such an effect it explains at"
-            " most the part of an operation's time for which it waits behind others: of N operations in flight, N"
-            " / (1 + N), and the others' part of that. Under 15 % of the latency of its time it is not named."
+            "The device serves more reads, writes or discards than the server sent: at least a quarter of all, and"
+            " 20 a second or 2 MiB/s, in three intervals or more, cumulated over all of them. Bytes decide: more"
+            " operations with no more bytes are operations that were split (`max_sectors_kb`, a RAID), not somebody"
+            " else's. Where the others' I/O begins within the window, the server's operations become slower at that"
+            " time. Without such an effect it explains at most the part of an operation's time for which it waits"
+            " behind others: of N operations in flight, N / (1 + N), and the others' part of that. What others do"
+            " must be enough for the loss: a part s of the device's work, each piece at most 4 times as costly as"
+            " one of the server's. Under 15 % of the latency of its time it is not named."
         ),
         advice=(
             "Find the other user (`iotop`, `pidstat -d`, volumes on the same disk, a snapshot) and move it, or"
@@ -59,6 +64,11 @@ LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
 """Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
 SERVERS_OWN = ("alter", "purge")
 """Steps whose reads and writes are the server's: it changes a table."""
+COSTLIER = 4.0
+"""Cost of an operation of others against one of the server's, at most: a sync is two writes and a flush, an
+operation of 64 KiB is four pages of 16 KiB."""
+ENOUGH = 0.8
+"""Of a loss, what others' part of the device must be able to take, to be its cause."""
 MOST_OF = 0.9
 """Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
@@ -79,15 +89,17 @@ def foreign_findings(case: Case) -> list[Cause]:
     bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
     window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
     effects = [*effect_rows(case, active)] if bounded else []
-    worst = max((effect for effect in effects if effect.is_worse), key=lambda effect: effect.slowdown, default=None)
+    worst = _worst(effects)
     share = _share(case, flow, active, worst)
     meanwhile = None if share is None else share / (case.time_share_of(active) or 1.0)
     if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
         return []
+    enough = None if worst is None else _sufficient(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
     checks = (
         True,
         True if bounded else None,
         None if not effects else worst is not None and worst.slowdown >= limit.FOREIGN_SLOWDOWN,
+        enough,
     )
     return [
         Cause(
@@ -107,6 +119,13 @@ def foreign_findings(case: Case) -> list[Cause]:
     ]
 
 
+def _worst(effects: list[Effect]) -> Effect | None:
+    """What became most worse: of the clients' figures, or of the server's where no client became slower."""
+    worse = [effect for effect in effects if effect.is_worse]
+    of_clients = [effect for effect in worse if effect.evidence.metric in CLIENT_FIGURES]
+    return max(of_clients or worse, key=lambda effect: effect.slowdown, default=None)
+
+
 def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
     operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
     return f"On average {number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
@@ -122,12 +141,37 @@ def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
     active = large & (flow.share >= limit.FOREIGN_SHARE_MIN) & ~own_tool_intervals(case)
     gap = max(2, round(GAP_S / case.grid.width_s))
     spans = stretches(active, gap=gap, least=limit.FOREIGN_SAMPLES)
-    if not spans:
-        return None
     mask = np.zeros(len(case.grid), dtype=np.bool_)
     for first, last in spans:
-        mask[first:last] = True
-    return mask
+        closed = mask.copy()
+        closed[first:last] = True
+        # What comes and goes counts where it is: the time between belongs to it only where it has its part of all.
+        for span in (closed & ~mask, closed & ~mask & active):
+            if _is_conserved(case, flow, span):
+                mask |= span
+                break
+    return mask if mask.any() else None
+
+
+def _is_conserved(case: Case, flow: ForeignFlow, span: Mask) -> bool:
+    """Whether others moved a good part of what the device did, cumulated over a span of shape (buckets,).
+
+    The balance of one interval is off by what is in flight at its ends, and by what a cache writes back later; that
+    of the span, with an interval on each side, is not. Discards carry no bytes and are counted.
+    """
+    device = case.device
+    if device is None:
+        return False
+    wider = span | np.append(span[1:], False) | np.append(False, span[:-1])
+    net_mib, seconds = float(flow.net_mib_per_s[wider].sum()), int(span.sum())
+    of_bytes = net_mib if device.mib_per_s is not None else 0.0
+    operations = min(float((flow.reads + flow.writes)[span].sum()), max(0.0, net_mib) / BLOCK_MIB)
+    operations += float(flow.discards[span].sum())
+    all_operations = float(np.nansum(device.iops[span]) + flow.discards[span].sum())
+    all_mib = 0.0 if device.mib_per_s is None else float(np.nansum(device.mib_per_s[wider]))
+    least = limit.FOREIGN_SHARE_MIN
+    by_operations = operations >= max(least * all_operations, FOREIGN_OPERATIONS_MIN * seconds)
+    return by_operations or of_bytes >= max(least * all_mib, FOREIGN_MIB_MIN * seconds)
 
 
 def own_tool_intervals(case: Case) -> Mask:
@@ -161,6 +205,7 @@ def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
         read_mib_per_s=flow.read_mib_per_s,
         write_mib_per_s=flow.write_mib_per_s * reads,
         share=np.where(during, read_share, flow.share),
+        net_mib_per_s=np.where(during, np.minimum(flow.net_mib_per_s, flow.read_mib_per_s), flow.net_mib_per_s),
     )
 
 
@@ -172,8 +217,8 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
         ("discards", flow.discards, None),
     ):
         operations, moved = (
-            median(rate[active]) or 0.0,
-            0.0 if mib_per_s is None else median(mib_per_s[active]) or 0.0,
+            mean(rate[active]) or 0.0,
+            0.0 if mib_per_s is None else mean(mib_per_s[active]) or 0.0,
         )
         if operations >= 1 or moved >= FOREIGN_MIB_MIN:
             pieces.append(f"{number(operations)} {noun}/s{f' ({number(moved)} MiB/s)' if moved >= 0.1 else ''}")
@@ -185,14 +230,29 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
         seconds = float(np.count_nonzero(active)) * case.grid.width_s
         part = f"in {number(seconds)} s " if seconds < MOST_OF * (end_s - start_s) else ""  # it came and went
         when = f"{part}from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
-    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent (median)"
-    yield row("foreign_operations_per_s", median(flow.operations[active]), "1/s", text)
+    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent"
+    yield row("foreign_operations_per_s", mean(flow.operations[active]), "1/s", text)
     yield row(
         "foreign_mib_per_s",
-        median(flow.mib_per_s[active]),
+        mean(flow.mib_per_s[active]),
         "MiB/s",
-        f"that is {percent(median(flow.share[active]) or 0.0)} of what the device does then",
+        f"that is {percent(_part_of_device(case, flow, active))} of what the device does then",
     )
+
+
+def _part_of_device(case: Case, flow: ForeignFlow, active: Mask) -> float:
+    """The foreign part of all operations of the device in some intervals, or of all bytes where that is more."""
+    device = case.device
+    if device is None:
+        return 0.0
+    parts = []
+    discards = float(flow.discards[active].sum())
+    for foreign, values, beside in (
+        (flow.operations, device.iops, discards), (flow.mib_per_s, device.mib_per_s, 0.0),
+    ):  # fmt: skip
+        total = 0.0 if values is None else float(np.nansum(values[active])) + beside
+        parts.append(float(foreign[active].sum()) / total if total > 0 else 0.0)
+    return min(1.0, max(parts))
 
 
 def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
@@ -208,7 +268,10 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) ->
     an operation's time for which it waits behind others' operations at most (`_behind_others`).
     """
     if worst is not None:
-        return (1 - 1 / worst.slowdown) * case.time_share_of(active)
+        lost = 1 - 1 / worst.slowdown
+        if worst.evidence.metric not in CLIENT_FIGURES and case.storage_share is not None:
+            lost *= case.storage_share  # a read or a sync is a part of a transaction
+        return min(lost, _sufficient(case, flow, active)) * case.time_share_of(active)
     storage, behind = case.storage_share, _behind_others(case, flow)
     if storage is None:
         return None
@@ -216,6 +279,17 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) ->
     total = float(seconds[active].sum())
     mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
     return storage * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
+
+
+def _sufficient(case: Case, flow: ForeignFlow, active: Mask) -> float:
+    """The most of this server's speed that others' part of the device can take, as a share.
+
+    Where each operation costs the device as much as any other, who has a share s of them takes s of its speed. An
+    operation with a flush, a seek or many bytes costs some times as much, COSTLIER times at most: of what the
+    device does, others then have at most COSTLIER * s / (1 - s + COSTLIER * s).
+    """
+    part = _part_of_device(case, flow, active)
+    return COSTLIER * part / (1 - part + COSTLIER * part)
 
 
 def _behind_others(case: Case, flow: ForeignFlow) -> Floats:

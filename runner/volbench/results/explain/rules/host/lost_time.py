@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Direction
-from volbench.results.explain.evidence.layers import (
-    LOGS,
-    SPLIT_MIB,
-    Flow,
-    device_flow,
-    server_flow,
-    time_above_ms,
-)
+from volbench.results.explain.evidence.foreign import SPLIT_MIB
+from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, server_flow, time_above_ms
 from volbench.results.explain.rules.shared_evidence import hidden_commit_share
 from volbench.results.stats.grid import mean, median
 

@@ -18,6 +18,7 @@ from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.results.explain.rules.shared_evidence import (
     Effect,
+    busy_rows,
     effect_rows,
     loss_rows,
     slowest_sync_ms,
@@ -301,7 +302,7 @@ def _quota_rows(case: Case) -> Iterator[EvidenceRow]:
 def _host_rows(case: Case) -> Iterator[EvidenceRow]:
     busy, pressure = case.cpu_busy, median(case.at("cpu_some_ratio", "psi"))
     if busy is not None:
-        yield row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy")
+        yield from busy_rows(case)
     if pressure is not None:
         yield row("cpu_some_ratio", pressure, "1", f"tasks waited for a CPU in {percent(pressure)} of the time")
 

@@ -25,7 +25,8 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import Device
-from volbench.results.explain.evidence.layers import FOREIGN_OPERATIONS_MIN, cgroup_flow, stretches
+from volbench.results.explain.evidence.foreign import FOREIGN_OPERATIONS_MIN
+from volbench.results.explain.evidence.layers import cgroup_flow, stretches
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row

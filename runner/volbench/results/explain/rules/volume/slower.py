@@ -48,12 +48,15 @@ CAUSES = (
         moment="the volume becomes slower",
         meaning="The volume itself became slower; the load did not become heavier.",
         signs=(
-            "From one moment on, each operation takes at least 5 times as long, without a longer queue and"
-            " without a limit that is reached. Or the volume is busy and slow (50 ms and more) at a rate that is"
-            " below every known limit (75 IOPS and 8 MiB/s). A volume explains at most the share of statement"
-            " time in which one of its operations was in flight: where that is under 15 %, neither this nor a"
-            " limit is named. On saturated CPUs, a rise no greater than the increase in a task's wait for a CPU"
-            " is not the volume's: operations are completed by tasks and interrupts of this host."
+            "From one moment on, each operation takes at least 5 times as long, without a longer queue and without"
+            " a limit that is reached; 1.5 times is enough where the load or the server's own reads and syncs"
+            " became clearly worse at that time or, in recordings without them, where at least 2 operations are in"
+            " flight and the device completes at least 10 % fewer. Or the volume is busy and slow (50 ms and more)"
+            " at a rate that is below every known limit (75 IOPS and 8 MiB/s). A volume explains at most the share"
+            " of statement time in which one of its operations was in flight: where that is under 15 %, neither"
+            " this nor a limit is named; recordings without statement times have the share of time in which the"
+            " device is busy in its place. On saturated CPUs, a rise no greater than the increase in a task's wait"
+            " for a CPU is not the volume's: operations are completed by tasks and interrupts of this host."
         ),
         advice=(
             "Look at the storage's own history: volume status, credit balance, provider events, snapshots,"
@@ -174,7 +177,9 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
         return None
     share, share_max = _share(case, slowdown)
     effects = [*effect_rows(case, during)]
-    if share_max < limit.SHARE_MIN or (effects and not any(candidate.is_worse for candidate in effects)):
+    harmed = any(candidate.is_worse for candidate in effects)
+    counts = harmed if effects else _counts_unwitnessed(device, slowdown)
+    if share_max < limit.SHARE_MIN or not counts:
         return None
     alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
     decided = bool(free or silent or unmetered)
@@ -200,7 +205,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
             silent,
             unmetered,
             alike or None,
-            any(candidate.is_worse for candidate in effects) or None,
+            harmed or None,
         ),
         one_of_two=not decided or (even and not silent),
         evidence=(
@@ -280,6 +285,35 @@ def _queue_fell(device: Device, during: Mask) -> bool:
     """
     before, now = (mean(np.asarray(device.in_flight)[mask]) or 0.0 for mask in (~during, during))
     return now < QUEUE_FALL_MAX * before
+
+
+def _counts_unwitnessed(device: Device, slowdown: Slowdown) -> bool:
+    """Whether a rise is a slower volume where neither the server nor a client says that it became slower.
+
+    An almost idle device takes a little longer and shorter by chance, and nobody waits for it. A closed loop keeps
+    its queue: a device that has one, and ends fewer operations while each takes longer, is what it waits for.
+    """
+    during = slowdown.during
+    if _hardly_busy(device, during):
+        return False
+    sides = (~during, during)
+    before, now = (_mean_of(device.iops, mask) or 0.0 for mask in sides)
+    queue = min(_mean_of(device.in_flight, mask) or 0.0 for mask in sides)
+    closed_loop = queue >= limit.QUEUE_MIN and now <= (1 - limit.INTERFERENCE_MIN) * before
+    return closed_loop or slowdown.ratio >= limit.DEGRADED_RISE
+
+
+def _hardly_busy(device: Device, during: Mask) -> bool:
+    """Whether the device has an operation in flight in too small a part of the time to be what anybody waits for.
+
+    The share of time with an operation is at most the mean number in flight (Markov's inequality).
+    """
+    busy = [share for values in (device.util, device.in_flight) if (share := _mean_of(values, during)) is not None]
+    return bool(busy) and min(busy) < limit.SHARE_MIN
+
+
+def _mean_of(values: Floats | None, during: Mask) -> float | None:
+    return None if values is None else mean(values[during])
 
 
 def _cpus_filled(case: Case, during: Mask) -> bool:

@@ -9,10 +9,14 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.stalls import Stall, stalled_together
-from volbench.results.explain.rules.shared_evidence import context
-from volbench.results.explain.wording import clock, number, row
+from volbench.results.explain.rules.shared_evidence import context, stands_of, stands_text
+from volbench.results.explain.wording import clock, number, percent, row
 
 STALLS_SHOWN = 5
+_ADVICE = (
+    "Look for what the storage did then: failover, snapshot, resize, lost path, garbage collection of a disk; host"
+    " logs and provider events at these times."
+)
 CAUSES = (
     CauseInfo(
         name="storage.stall",
@@ -23,8 +27,10 @@ CAUSES = (
         moment="the volume stalls",
         meaning="The volume completed nothing for a while.",
         signs=(
-            "Intervals in which no operation completes while some are in flight, and no transaction finishes."
-            " Such an interval has no latency: it is not zero."
+            "Intervals in which no operation completes while some are in flight, and no transaction finishes. Such"
+            " an interval has no latency: it is not zero. Shorter stands, within an interval: transactions of 0.5 s"
+            " and more that take 3 times as long as the slowest of calm intervals, at least half of the"
+            " transactions that fit into that time missing, and the device busy (conservation of its busy time)."
         ),
         advice=(
             "Look for what the storage did at those times: failover, snapshot, resize, a lost path. Host logs"
@@ -38,10 +44,12 @@ def stall_findings(case: Case) -> Iterator[Cause]:
     """One finding for all times at which the volume completed nothing and no transaction finished."""
     storage = case.storage_stalls
     if not storage:
+        yield from _brief(case)
         return
     has_client = case.grid.column("client", "tps") is not None
     together = stalled_together(case.client_stalls, storage, case.grid.width_s) if has_client else storage
     if not together:
+        yield from _brief(case)
         return
     total, longest = (
         sum(finding.length_s for finding in together),
@@ -68,8 +76,34 @@ def stall_findings(case: Case) -> Iterator[Cause]:
             ),
             *context(case),
         ),
-        advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
-        " events at these times.",
+        advice=_ADVICE,
+    )
+
+
+def _brief(case: Case) -> Iterator[Cause]:
+    """Stands that are shorter than an interval, or lie across two: the device held operations and all clients."""
+    standing = stands_of(case)
+    if standing.who != "volume":
+        return
+    seconds = sum(stand.length_s for stand in standing.stands)
+    text = (
+        f"no transaction finished and the volume held operations for {stands_text(case, standing.stands)}:"
+        " it was busy and completed clearly fewer"
+    )
+    yield Cause(
+        cause="storage.stall",
+        decided_by="before and after",
+        window_s=standing.window_s,
+        share=min(1.0, seconds / case.length_s),
+        checks=(True, True, standing.in_statements, len(standing.stands) >= limit.LIMIT_MET_SAMPLES or None),
+        of_clients=True,
+        explains_fall=True,
+        evidence=(
+            row("stalled_s", seconds, "s", text),
+            row("loss", standing.loss, "1", f"{percent(standing.loss)} of the speed was lost meanwhile"),
+            *context(case),
+        ),
+        advice=_ADVICE,
     )
 
 

@@ -1,0 +1,95 @@
+"""The rule that names a server that stands still as a whole: all clients wait, and the volume has nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.device import DIRECTIONS
+from volbench.results.explain.evidence.layers import configured_limits
+from volbench.results.explain.evidence.processors import SERVER
+from volbench.results.explain.rules.shared_evidence import context, stands_of, stands_text
+from volbench.results.explain.wording import number, percent, row
+from volbench.results.stats.grid import mean
+
+SERVER_STALL = "server.stall"
+_ADVICE = (
+    "Look for what stops the whole server at those times: a paused or throttled container or virtual machine (a"
+    " snapshot, a live migration, docker pause), a frozen file system (fsfreeze, a snapshot of LVM or of the cloud"
+    " with it), memory that is swapped. The volume has nothing to do meanwhile: a faster one does not help."
+)
+
+CAUSES = (
+    CauseInfo(
+        name="server.stall",
+        group="the server or the client",
+        title="The whole server stands still at times, and the volume has nothing to do",
+        panels=("throughput", "latency", "queue"),
+        explains_fall=True,
+        is_change=True,
+        moment="the server stands still",
+        meaning=(
+            "For a part of a second or some seconds no client gets an answer, while the volume has nothing to do:"
+            " the server, its machine or its file system is stopped."
+        ),
+        signs=(
+            "The slowest transactions take at least 0.5 s and 3 times as long as those of calm intervals, and at"
+            " least half of the transactions that fit into that time are missing, and not many more: all clients"
+            " stood, not some, and went on at once. The device was idle for longer at that time, not busy"
+            " (conservation of its busy time). Where the server counts statement times, clients stood within"
+            " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
+            " ever, see `network.stalls`."
+        ),
+        advice=(
+            "Look for paused containers or machines (snapshots, live migration), a frozen file system (`fsfreeze`),"
+            " swapping. A faster volume does not help."
+        ),
+    ),
+)
+
+
+def standing_findings(case: Case) -> Iterator[Cause]:
+    """One finding for all times at which clients stood still and the volume was idle."""
+    stands = stands_of(case)
+    if stands.who != "server" or not stands.stands or _has_limits(case):
+        return
+    seconds = sum(stand.length_s for stand in stands.stands)
+    used = case.grid.column("tasks", "cpus_used", SERVER)
+    rows = [row("stalled_s", seconds, "s", f"no client got an answer for {stands_text(case, stands.stands)}")]
+    if stands.idle is not None:
+        text = "the volume had nothing to do at those times: its busy time fell by as much"
+        rows.append(row("device_idle", 1.0, "1", text))
+    if used is not None:
+        around = np.zeros(len(case.grid), dtype=np.bool_)
+        for stand in stands.stands:
+            around[stand.buckets] = True
+        inside, outside = (mean(used[mask]) or 0.0 for mask in (around, ~around))
+        text = f"the server used {number(inside)} CPUs around them, else {number(outside)}"
+        rows.append(row("server_cpus", inside, "1", text))
+    rows.append(row("loss", stands.loss, "1", f"{percent(stands.loss)} of the speed was lost meanwhile"))
+    yield Cause(
+        cause=SERVER_STALL,
+        decided_by="before and after",
+        window_s=stands.window_s,
+        share=min(1.0, seconds / case.length_s),
+        checks=(True, stands.idle, stands.in_statements, len(stands.stands) >= limit.LIMIT_MET_SAMPLES or None),
+        of_clients=True,
+        explains_fall=True,
+        one_of_two=stands.idle is None and case.device is not None,
+        evidence=(*rows, *context(case)),
+        advice=_ADVICE,
+    )
+
+
+def _has_limits(case: Case) -> bool:
+    """Whether the server's control group has a limit of I/O: what waits for it stands, and the device is idle."""
+    limits = [maximum for way in DIRECTIONS for maximum in configured_limits(case.grid, way).values()]
+    return any(bool(np.isfinite(maximum).any()) for maximum in limits)
+
+
+RULE = standing_findings

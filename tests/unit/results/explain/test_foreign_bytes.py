@@ -1,0 +1,115 @@
+"""Others' I/O is counted by bytes: what is split or written back is nobody else's, what is real is enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_throttle import case_of, with_columns
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.findings import explain_case
+from volbench.results.explain.rules.host.foreign import foreign_findings
+from volbench.results.stats.grid import Floats
+
+NEIGHBOUR = "interference.io"
+
+
+def device_with(case: Case, **factors: Floats | float) -> Case:
+    """A real run whose device counts so many times as much, by metric."""
+    assert case.device is not None
+    columns = {}
+    for metric, factor in factors.items():
+        known = case.grid.column("diskstats", metric, case.device.entity)
+        assert known is not None
+        columns["diskstats", metric, case.device.entity] = known * factor
+    return with_columns(case, columns)
+
+
+def beside(case: Case, *, reads: Floats | float, kib: float, tps: Floats | float = 1.0) -> Case:
+    """A real run beside somebody who reads so often, `kib` each, while clients do `tps` of what they did."""
+    assert case.device is not None
+    disk, done = case.device.entity, case.at("tps")
+    rate, bytes_ = case.device.reads, case.device.read_mib_per_s
+    assert rate is not None
+    assert bytes_ is not None
+    assert done is not None
+    return with_columns(
+        case,
+        {
+            ("diskstats", "reads_per_s", disk): rate + reads,
+            ("diskstats", "read_mib_per_s", disk): bytes_ + np.asarray(reads) * kib / 1024,
+            ("client", "tps", ""): done * tps,
+        },
+    )
+
+
+def named(case: Case) -> list[str]:
+    return [finding.cause for finding in explain_case(case).findings]
+
+
+@pytest.mark.parametrize("name", ["clean", "device-read-800", "device-write-300"])
+@pytest.mark.parametrize("pieces", [2, 4, 8])
+def test_operations_that_the_kernel_splits_are_not_somebody_elses(name: str, pieces: int) -> None:
+    """max_sectors_kb, or chunks of a RAID: more operations, the same bytes."""
+    split = device_with(case_of(name), reads_per_s=pieces, writes_per_s=pieces)
+    assert NEIGHBOUR not in named(split)
+
+
+@pytest.mark.parametrize(("reads", "kib"), [(6000.0, 16.0), (9000.0, 4.0), (300.0, 512.0)])
+def test_real_others_are_seen_by_their_bytes(reads: float, kib: float) -> None:
+    case = case_of("clean")
+    begin = np.arange(len(case.grid)) >= len(case.grid) // 2
+    finding = foreign_findings(beside(case, reads=begin * reads, kib=kib, tps=np.where(begin, 0.4, 1.0)))
+    assert [one.cause for one in finding] == [NEIGHBOUR]
+    stated = {row.metric: row.value for row in finding[0].evidence}
+    assert stated["foreign_mib_per_s"] == pytest.approx(reads * kib / 1024, rel=0.1)
+
+
+def test_what_others_do_must_be_enough_for_the_loss() -> None:
+    """A third of the device's operations cannot take 97 % of the speed: the loss has another cause."""
+    case = case_of("device-read-800")
+    assert case.device is not None
+    third = 0.5 * float(np.nanmean(case.device.iops))
+    begin = np.arange(len(case.grid)) >= len(case.grid) // 2
+    finding = foreign_findings(beside(case, reads=begin * third, kib=16.0, tps=np.where(begin, 0.03, 1.0)))
+    assert [one.kind for one in finding] in ([], ["some failed"])
+    assert all(one.share is not None and one.share <= 0.85 for one in finding)
+
+
+def test_a_few_intervals_with_others_are_not_all_of_the_time_between() -> None:
+    """Three intervals of a second with others and four without: the finding has the part that it states."""
+    case = case_of("clean")
+    at = np.arange(len(case.grid))
+    begin = np.isin(at, (4, 5, 6)) | np.isin(at, (len(at) - 4, len(at) - 3, len(at) - 2))
+    for finding in foreign_findings(beside(case, reads=begin * 9000.0, kib=16.0, tps=np.where(begin, 0.3, 1.0))):
+        share = next(float(row.text.split("that is ")[1].split(" %")[0]) for row in finding.evidence
+                     if row.metric == "foreign_mib_per_s")  # fmt: skip
+        assert share >= 25
+
+
+def test_what_a_cache_writes_back_from_before_the_step_is_the_servers() -> None:
+    """Files written without a sync in the 35 s before: their bytes reach the device within the step."""
+    case = case_of("clean")
+    assert case.device is not None
+    assert case.device.write_mib_per_s is not None
+    half = len(case.grid) // 2
+    later = np.arange(len(case.grid)) >= half
+    extra = np.where(later, 20.0, 0.0)
+    written = case.device.writes
+    assert written is not None
+    disk = case.device.entity
+    earlier = np.where(later, 0.0, 40.0)
+    whole = with_columns(
+        case,
+        {
+            ("diskstats", "write_mib_per_s", disk): case.device.write_mib_per_s + extra,
+            ("diskstats", "writes_per_s", disk): written + 2 * extra,
+            ("performance_schema", "file_write_mib_per_s", "temp"): earlier,
+            ("performance_schema", "file_writes_per_s", "temp"): earlier * 64,
+            ("performance_schema", "file_syncs_per_s", "temp"): 0.0,
+        },
+    ).grid
+    step = replace(case, grid=whole.where(later), whole=whole)
+    assert foreign_findings(step) == []

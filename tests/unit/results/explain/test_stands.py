@@ -1,0 +1,105 @@
+"""Stands of less than a second, in series of one value a second: who stood, for how long, and with which period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from kernel_throttle import case_of, with_columns
+from synthetic_cell import Load, Storage, columns
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.stands import client_stands, period_s
+from volbench.results.explain.findings import explain_case
+from volbench.results.stats.grid import Floats, align
+
+
+def load(lengths_s: dict[int, float], *, seconds: int = 20, rate: float = 400.0) -> tuple[Floats, Floats]:
+    """Transactions a second and the slowest of each second, with stands that end in some seconds."""
+    random = np.random.default_rng(5)
+    tps, slowest = rate * random.normal(1, 0.08, seconds), 60 * np.exp(random.normal(0, 0.3, seconds))
+    for second, length_s in lengths_s.items():
+        inside = min(1.0, length_s)
+        tps[second] *= 1 - inside
+        tps[second - 1] *= 1 - (length_s - inside)
+        slowest[second] = 1000 * length_s + 60
+    return tps, slowest
+
+
+@pytest.mark.parametrize("length_s", [0.7, 1.0, 1.5])
+def test_a_stand_within_a_second_is_found_with_its_length(length_s: float) -> None:
+    (stand,) = client_stands(*load({9: length_s}), 1.0)
+    assert stand.last == 9
+    assert stand.length_s == pytest.approx(length_s, abs=0.1)
+
+
+@pytest.mark.parametrize(("length_s", "found"), [(0.4, 0), (0.55, 1)])
+def test_a_stand_is_half_a_second_and_more(length_s: float, found: int) -> None:
+    assert len(client_stands(*load({9: length_s}), 1.0)) == found
+
+
+def test_a_tail_is_no_stand() -> None:
+    """One transaction of 900 ms, while the other clients go on."""
+    tps, slowest = load({})
+    slowest[9] = 900.0
+    assert client_stands(tps, slowest, 1.0) == ()
+
+
+def test_a_tail_of_every_second_is_no_stand() -> None:
+    tps, slowest = load({9: 0.8})
+    assert client_stands(tps, np.maximum(slowest, 700.0), 1.0) == ()
+
+
+def test_stands_that_recur_have_a_period_and_others_have_none() -> None:
+    assert period_s(client_stands(*load({3: 0.8, 7: 0.8, 11: 0.8, 15: 0.8}), 1.0), 1.0) == pytest.approx(4.0)
+    assert period_s(client_stands(*load({2: 0.8, 5: 0.8, 15: 0.8}), 1.0), 1.0) is None
+    assert period_s(client_stands(*load({3: 0.8, 7: 0.8}), 1.0), 1.0) is None
+
+
+def standing(seconds: Sequence[int], length_s: float, *, device_busy: float, statements: bool) -> Case:
+    """A calm load whose clients stand in some seconds while its device is busy for a share of that time."""
+    load = Load(queue=3.0, threads=8, seconds=30)
+    of_all = columns(load, Storage(latency_ms=0.8))
+    grid = align(of_all)
+    case = Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
+    still = np.isin(np.arange(len(grid)), seconds)
+    calm = np.where(still, 1 - length_s, 1.0)
+    tps = grid.column("client", "tps")
+    assert tps is not None
+    held = np.where(still, load.threads * length_s if statements else 0.0, 0.0)
+    given: dict[tuple[str, str, str], Floats | float] = {
+        ("client", "tps", ""): 300.0 * calm,
+        ("client", "latency_ms_max", ""): np.where(still, 1000 * length_s + 40, 80.0),
+        ("performance_schema", "statement_s_per_s", ""): 7.5 * calm + held,
+        ("diskstats", "util_ratio", "sda"): 0.6 * calm + np.where(still, device_busy * length_s, 0.0),
+    }
+    for metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s"):
+        values = grid.column("diskstats", metric, "sda")
+        assert values is not None
+        given["diskstats", metric, "sda"] = values * calm
+    return with_columns(case, given)
+
+
+@pytest.mark.parametrize(
+    ("device_busy", "statements", "named"),
+    [(0.0, True, "server.stall"), (1.0, True, "storage.stall"), (0.0, False, None)],
+)
+def test_who_stood_is_decided_by_busy_time(device_busy: float, statements: bool, named: str | None) -> None:
+    """An idle device clears the volume; a client that stood outside of statements clears the server as well."""
+    case = standing((5, 12, 19), 0.85, device_busy=device_busy, statements=statements)
+    causes = [finding.cause for finding in explain_case(case).findings]
+    assert [cause for cause in causes if cause.endswith(".stall")] == ([] if named is None else [named])
+
+
+@pytest.mark.parametrize("name", ["above-write-106-periodic", "above-read-290-episode", "device-both-311-episode"])
+def test_a_limit_that_comes_and_goes_is_no_stand(name: str) -> None:
+    """Transactions of two seconds and hardly any that end: they pass the limit one by one."""
+    causes = [finding.cause for finding in explain_case(case_of(name)).findings]
+    assert not [cause for cause in causes if cause.endswith(".stall")]
+
+
+def test_a_real_run_without_stands_has_none() -> None:
+    for name in ("clean", "device-read-800", "above-read-800", "neighbour"):
+        causes = [finding.cause for finding in explain_case(case_of(name)).findings]
+        assert "server.stall" not in causes, name
