@@ -7,7 +7,6 @@ statistic, such as a volume's id, is what the metric is of.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
+from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX
 from volbench.results.recorded.cloudwatch_metrics import (
     AWAITS,
     COUNT,
@@ -31,6 +30,7 @@ from volbench.results.recorded.cloudwatch_metrics import (
     VOLUME,
     refusal,
 )
+from volbench.results.recorded.json_values import json_values
 from volbench.results.recorded.parsed import Recorded, joined, recorded_of_epochs
 from volbench.results.store.series import Series, SeriesKey
 
@@ -82,7 +82,7 @@ def parse_cloudwatch(text: str) -> Recorded:
 
     Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
     """
-    series, notes = parse_answers(list(_values_of(text)))
+    series, notes = parse_answers(list(json_values(text)))
     if not series:
         return Recorded(series={}, clocked=True, notes=notes or ("CloudWatch's answer has no data points",))
     return recorded_of_epochs(series, notes)
@@ -208,21 +208,6 @@ def _gaps(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[str]:
 
 def _moment(epoch_s: float) -> str:
     return f"{np.datetime64(round(epoch_s), 's')}Z"
-
-
-def _values_of(text: str) -> Iterator[Any]:
-    """JSON values one after the other, as `>>` of a shell writes them. Raises ValueError."""
-    decoder = json.JSONDecoder()
-    at, count = 0, 0
-    while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError, ValueError):
-            end = len(text)  # the parser below says what is wrong with it
-        yield parse_json(text[at:end])
-        at, count = end, count + 1
-        if count > _ANSWERS_MAX:
-            raise ValueError(f"more than {_ANSWERS_MAX} answers in one file")
 
 
 def _metrics(answer: Any) -> Iterator[Metric]:

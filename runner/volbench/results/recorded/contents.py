@@ -24,6 +24,8 @@ from volbench.results.recorded.slow_log import is_slow_log
 FILES_MAX = 200
 FILE_BYTES_MAX = 64 << 20
 TOTAL_BYTES_MAX = 512 << 20
+_DEPTH_MAX = 5
+"""Directories in directories that are gone through."""
 _NEST_MAX = 2
 """Containers in containers: a .gz in a .tar is opened, what is in that is not."""
 _TAR_MAGIC = slice(257, 262)
@@ -123,20 +125,26 @@ class _Budget:
 
 
 def _paths(source: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files, with their names: those of the directory first, then those one level down."""
+    """Yield the files, with their names: those of a directory first, then those of the directories in it."""
     if not source.is_dir():
         yield source, source.name
         return
-    entries = _entries(source)
-    yield from ((path, path.name) for path in entries if not path.is_dir())
-    for directory in (path for path in entries if path.is_dir() and not path.name.startswith(".")):
-        try:
-            below = _entries(directory)
-        except UsageError:
-            yield directory, directory.name
-            continue
-        yield from ((path, f"{directory.name}/{path.name}") for path in below if not path.is_dir())
-        yield from ((path, f"{directory.name}/{path.name}/") for path in below if path.is_dir())
+    yield from _below(source, "", 0)
+
+
+def _below(directory: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
+    try:
+        entries = _entries(directory)
+    except UsageError:
+        if not depth:
+            raise
+        yield directory, prefix
+        return
+    yield from ((path, f"{prefix}{path.name}") for path in entries if not path.is_dir())
+    for path in entries:
+        if path.is_dir() and not path.name.startswith(".") and not path.is_symlink():
+            name = f"{prefix}{path.name}/"
+            yield from _below(path, name, depth + 1) if depth < _DEPTH_MAX else [(path, name)]
 
 
 def _entries(directory: Path) -> Sequence[Path]:
@@ -150,7 +158,9 @@ def _entries(directory: Path) -> Sequence[Path]:
 
 def _of_path(path: Path, name: str, budget: _Budget) -> Iterator[Content]:
     if name.endswith("/"):
-        yield Content(name=name, problem="a directory two levels down: name it itself")
+        yield Content(
+            name=name, problem=f"a directory that cannot be read, or {_DEPTH_MAX} levels down: name it itself"
+        )
         return
     if is_slow_log(path):  # of any size
         yield Content(name=name, slow_log=True)

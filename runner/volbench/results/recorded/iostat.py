@@ -24,6 +24,7 @@ from volbench.results.recorded.parsed import (
     scaled,
     time_of_day,
 )
+from volbench.results.store.series import Series, SeriesKey
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
@@ -39,6 +40,12 @@ _COLUMNS = {
     "wsec/s": ("write_mib_per_s", 1 / 2048),
     "r_await": ("r_await_ms", 1.0),
     "w_await": ("w_await_ms", 1.0),
+    "kB_read/s": ("read_mib_per_s", 1 / 1024),
+    "kB_wrtn/s": ("write_mib_per_s", 1 / 1024),
+    "MB_read/s": ("read_mib_per_s", 1.0),
+    "MB_wrtn/s": ("write_mib_per_s", 1.0),
+    "Blk_read/s": ("read_mib_per_s", 1 / 2048),
+    "Blk_wrtn/s": ("write_mib_per_s", 1 / 2048),
     "f/s": ("flushes_per_s", 1.0),
     "f_await": ("f_await_ms", 1.0),
     "await": ("await_ms", 1.0),
@@ -54,8 +61,11 @@ _EXTENDED = (
     {"d/s", "d_await"},
     {"aqu-sz", "%util"},
     {"tps", "await"},
+    {"tps", "kB_read/s"},
+    {"tps", "MB_read/s"},
+    {"tps", "Blk_read/s"},
 )
-"""Columns that only a table of -x has; each of its forms has all of one of these."""
+"""Columns that a table of iostat has, with -x or without; each of its forms has all of one of these."""
 _CPU = ("user_ratio", "nice_ratio", "system_ratio", "iowait_ratio", "steal_ratio", "idle_ratio")
 _DATE = re.compile(r"^\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?[ T]\s*(?P<time>.*)$")
 _PSEUDO = re.compile(r"^(loop|ram|zram|sr|fd)\d+$")
@@ -134,8 +144,14 @@ class _Reports:
         for t_s, cells in () if self._has_disks else self._pseudo:
             self._add(t_s, cells)
         clocked = self._stamp_s is not None
+        series, uncounted = _counted(busy_with_niced(self._table.series()))
         return Recorded(
-            series=busy_with_niced(self._table.series()),
+            series=series,
+            notes=tuple(
+                f"{device} has operations and neither a queue nor a waiting time in any sample: its kernel does not"
+                " count them, so they are not known"
+                for device in uncounted
+            ),
             clocked=clocked,
             host=self._host,
             dates=(self._dates or self._banner_dates) if clocked else (),
@@ -156,35 +172,88 @@ class _Reports:
             self._table.add(t_s, "diskstats", metric, cells["Device"], value)
 
 
-def _read_text(text: str, reports: _Reports) -> None:
-    """A report begins with its time, else with the processors, else with a heading that it has already."""
-    columns: list[str] = []
-    headings: set[tuple[str, ...]] = set()
-    begun = cpu_next = False
-    for line in text.splitlines():
+def _counted(series: Mapping[SeriesKey, Series]) -> tuple[dict[SeriesKey, Series], list[str]]:
+    """Series without zeros that mean "not counted", and the devices that have them.
+
+    Kernels before 5.10 count no time of a device that passes its operations on (md): each of its times is 0.
+    """
+    busy = {key.entity for key, one in series.items() if key.metric.endswith("s_per_s") and one.value.any()}
+    times = {device: [one for key, one in series.items() if key.entity == device and key.metric in _TIMES]
+             for device in busy}  # fmt: skip
+    uncounted = sorted(device for device, of in times.items() if of and not any(one.value.any() for one in of))
+    kept = {key: one for key, one in series.items() if key.entity not in uncounted or key.metric not in _TIMES}
+    return kept, uncounted
+
+
+_TIMES = frozenset({"aqu_sz", "util_ratio", "await_ms", "r_await_ms", "w_await_ms"})
+
+
+class _TextReader:
+    """Goes through lines. A report begins with its time, else the processors, else a heading that it has already.
+
+    Without headings, as grep leaves a text, a device that comes again begins the next report. With -h of sysstat 11
+    a device's name has a line of its own.
+    """
+
+    def __init__(self, reports: _Reports) -> None:
+        self._reports = reports
+        self._columns: list[str] = []
+        self._headings: set[tuple[str, ...]] = set()
+        self._rows: set[str] = set()
+        self._begun = self._cpu_next = False
+        self._name = ""
+
+    def read(self, line: str) -> None:
+        """One line of the text."""
+        name, self._name = self._name, ""
         cells = line.split()
-        stamp = _stamp(line)
-        is_heading = _is_heading(cells)
-        if stamp is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
-            reports.begin()
-            headings, columns, begun = set(), [], True
+        stamp, is_cpu = _stamp(line), line.startswith(_CPU_HEADING)
+        if stamp is not None or (is_cpu and (self._headings or self._rows or not self._begun)):
+            self._begin()
         if stamp is not None:
-            reports.stamp(*stamp)
-        elif line.startswith(_CPU_HEADING):
-            cpu_next = True
-        elif cpu_next:
-            cpu_next = False
-            reports.cpu(dict(zip(_CPU, (scaled(cell, 0.01) for cell in cells), strict=False)))
-        elif is_heading:
-            columns = [cell.rstrip(":") for cell in cells]
-            if not begun or tuple(columns) in headings:
-                reports.begin()
-                headings, begun = set(), True
-            headings.add(tuple(columns))
+            self._reports.stamp(*stamp)
+        elif is_cpu:
+            self._cpu_next = True
+        elif self._cpu_next:
+            self._cpu_next = False
+            self._reports.cpu(dict(zip(_CPU, (scaled(cell, 0.01) for cell in cells), strict=False)))
+        elif _is_heading(cells):
+            self._heading([cell.rstrip(":") for cell in cells])
         elif not cells or cells[0].rstrip(":") == "Device" or cells[-1] == "Device":
-            columns = []
-        elif columns and len(cells) == len(columns) and not _is_group(line, columns):
-            reports.device(dict(zip(columns, cells, strict=True)))
+            self._columns = []
+        else:
+            self._row(line, cells, name)
+
+    def _begin(self) -> None:
+        self._reports.begin()
+        self._headings, self._columns, self._rows, self._begun = set(), [], set(), True
+
+    def _heading(self, columns: list[str]) -> None:
+        if not self._begun or tuple(columns) in self._headings:
+            self._begin()
+        self._columns, self._rows = columns, set()
+        self._headings.add(tuple(columns))
+
+    def _row(self, line: str, cells: list[str], name: str) -> None:
+        columns = self._columns
+        if len(cells) == 1 and len(columns) > 2 and columns[0] == "Device":
+            self._name = cells[0]
+            return
+        values = [name, *cells] if name else cells
+        if not columns or len(values) != len(columns) or (not name and _is_group(line, columns)):
+            return
+        row = dict(zip(columns, values, strict=True))
+        if row["Device"] in self._rows:
+            self._reports.begin()
+            self._rows = set()
+        self._rows.add(row["Device"])
+        self._reports.device(row)
+
+
+def _read_text(text: str, reports: _Reports) -> None:
+    reader = _TextReader(reports)
+    for line in text.splitlines():
+        reader.read(line)
 
 
 def _read_json(text: str, reports: _Reports) -> None:

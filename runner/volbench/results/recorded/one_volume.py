@@ -27,7 +27,7 @@ def of_one_volume(
     Raises UsageError for a volume that is not in it.
     """
     of_vendor = {key.entity for key in series if key.source in VOLUME_SOURCES and not _of_instance(key)}
-    with_cpu = _with_cpu(series)
+    with_cpu = _as_only(_with_cpu(series), "mountstats")
     chosen = [entity for entity in sorted(of_vendor) if (volume or device) and (volume or device) in entity.split()]
     if volume and not chosen:
         raise UsageError(
@@ -73,6 +73,14 @@ def _operations(series: Mapping[SeriesKey, Series], entity: str) -> float:
         if key.entity == entity and key.metric in _OPERATIONS and key.source in VOLUME_SOURCES
     ]  # fmt: skip
     return sum(float(np.mean(values)) for values in rates)
+
+
+def _as_only(series: Mapping[SeriesKey, Series], source: str) -> dict[SeriesKey, Series]:
+    """Series whose only entity of a source has no name, as the sampler gives the only one none."""
+    is_only = len({key.entity for key in series if key.source == source}) == 1
+    return {
+        replace(key, entity="") if is_only and key.source == source else key: one for key, one in series.items()
+    }
 
 
 def _with_cpu(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 _MIB = float(1 << 20)
-_RATES = {
+RATES = {
     "innodb_data_reads": ("data_reads_per_s", 1.0),
     "innodb_data_writes": ("data_writes_per_s", 1.0),
     "innodb_data_fsyncs": ("data_fsyncs_per_s", 1.0),
@@ -22,7 +22,7 @@ _RATES = {
     "questions": ("questions_per_s", 1.0),
     "com_commit": ("commits_per_s", 1.0),
 }
-_GAUGES = {
+GAUGES = {
     "threads_running": "threads_running",
     "innodb_data_pending_reads": "pending_reads",
     "innodb_data_pending_writes": "pending_writes",
@@ -39,10 +39,10 @@ def status_rates(
     """
     if dt_s <= 0:
         return
-    for name, (metric, scale) in _RATES.items():
+    for name, (metric, scale) in RATES.items():
         grown = _grown(before, after, name)
         yield metric, None if grown is None else grown * scale / dt_s
-    for name, metric in _GAUGES.items():
+    for name, metric in GAUGES.items():
         yield metric, float(after[name]) if name in after else None
     missed, requests = (
         _grown(before, after, f"innodb_buffer_pool_{counter}") for counter in ("reads", "read_requests")

@@ -216,3 +216,25 @@ def test_mydumpers_files_have_their_order() -> None:
     ]
     with pytest.raises(UsageError, match="rows in files that are no SQL"):
         dump_files(frozenset({"shop.a.00000.dat"}), "shop")
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        b"mysqldump: [Warning] Using a password on the command line interface can be insecure.\n",
+        b"Warning: Using a password on the command line interface can be insecure.\n",
+        b"/usr/bin/mysqldump: [Warning] A partial dump; it's a 'warning'.\nWarning: more\n",
+    ],
+)
+def test_warnings_of_the_program_before_a_dump_are_left_out_and_told(lead: bytes) -> None:
+    left_out = LeftOut()
+    dump = lead + b"-- MySQL dump\nCREATE TABLE t (a int);\n"
+    filtered = b"".join(DumpFilter("shop", left_out).filtered([dump[:7], dump[7:]]))
+    assert filtered.count(b"\n") == dump.count(b"\n")
+    assert filtered.lstrip() == b"-- MySQL dump\nCREATE TABLE t (a int);\n"
+    assert left_out.kinds["the warnings of its program before it"] == 1
+
+
+def test_a_text_that_only_quotes_a_warning_stays() -> None:
+    dump = b"-- it says\nINSERT INTO t VALUES ('\nmysqldump: [Warning] Using a password\n');\n"
+    assert b"".join(DumpFilter("shop", LeftOut()).filtered([dump])) == dump

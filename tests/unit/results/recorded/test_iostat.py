@@ -73,7 +73,8 @@ def test_time_stamps_of_locales(stamp: str) -> None:
 
 def test_other_text_is_no_iostat() -> None:
     assert looks_like_iostat(OLD)
-    assert not looks_like_iostat("Device tps kB_read/s\n")
+    assert looks_like_iostat("Device tps kB_read/s kB_wrtn/s\n")
+    assert not looks_like_iostat("Device tps\n")
     assert parse_iostat("nothing").series == {}
 
 

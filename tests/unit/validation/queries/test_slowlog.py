@@ -19,6 +19,7 @@ from volbench.measure.workload.replay import slowlog_entries
 from volbench.measure.workload.replay.logged_statement import (
     ADMINISTRATOR,
     CUT,
+    REMARK,
     TOO_LONG,
     WITHOUT_TIME,
     LoggedStatement,
@@ -356,3 +357,18 @@ def test_the_order_of_recorded_starts_is_that_of_each_connection() -> None:
         of.setdefault(one.connection, []).append(one)
     for group in of.values():
         assert all(after.at_s >= before.at_s + before.query_s - 1e-4 for before, after in pairwise(group))
+
+
+def test_the_server_s_remark_on_suppressed_warnings_is_no_statement() -> None:
+    """log_throttle_queries_not_using_indexes writes it with an empty user and host."""
+    remark = (
+        "# Time: 2025-03-11T16:04:53.713951Z\n# User@Host: [] @  []  Id:     5\n"
+        "# Query_time: 1.234567  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n"
+        "SET timestamp=1741709093;\nthrottle:         17 'index not used' warning(s) suppressed.;\n"
+    )
+    log = SlowLog([remark + mysql_entry("SELECT 1") + mysql_entry("SELECT 'throttle: 1'")], name="x")
+    assert [statement.sql for statement in log] == ["SELECT 1", "SELECT 'throttle: 1'"]
+    assert log.skipped == {REMARK: 1}
+    again = SlowLog([remark + mysql_entry("SELECT 1")], name="x")
+    assert [sql for _, _, sql in again.timed_texts()] == ["SELECT 1"]
+    assert again.skipped == {REMARK: 1}

@@ -20,6 +20,12 @@ _LEAD = re.compile(
 _VERSIONED = rb"(?:/\*M?!\d*\s*)?"
 _WRAPPED = re.compile(rb"(?:/\*M?!\d*\s*)?(.*?)\s*(?:\*/)?\s*;?\s*", re.DOTALL)
 _SERVER_BYTES_MAX = 1 << 20
+_WARNINGS_BYTES_MAX = 1 << 14
+_WARNINGS = re.compile(
+    rb"(?:(?:(?:[\w./-]*/)?(?:mysqldump|mariadb-dump|mysqlpump): \[?(?:Warning|Note)\]?:?|Warning:)"
+    rb"[ \t][^\n]*\n)*"
+)
+"""What a program of dumps prints of its own: a password on the command line, GTIDs, tablespaces."""
 _NAME = rb"(?P<name>`(?:[^`]|``)+`|[\w$]+)"
 _USE = re.compile(_VERSIONED + rb"USE\s+" + _NAME, re.IGNORECASE)
 _DATABASE = re.compile(
@@ -93,7 +99,7 @@ class DumpFilter:
 
     def filtered(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the dump for the schema. Raise UsageError at its end if it is of other schemas only."""
-        for piece in Statements().pieces(chunks):
+        for piece in Statements().pieces(self._without_warnings(chunks)):
             text = _without_mark(piece.text) if piece.first or piece.command else piece.text
             if piece.first:
                 text = self._begun(text, whole=piece.last)
@@ -105,6 +111,20 @@ class DumpFilter:
                 evidence=f"its schemas are {', '.join(self._elsewhere)}",
                 next_step="set dataset.schema to one of them",
             )
+
+    def _without_warnings(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the dump without warnings before it, as `2>&1` leaves them there; their line breaks stay."""
+        head, rest = b"", iter(chunks)
+        for chunk in rest:
+            head += chunk
+            if len(head) >= _WARNINGS_BYTES_MAX:
+                break
+        warnings = _WARNINGS.match(head)
+        if warnings is not None and warnings.end():
+            self._left_out.add("the warnings of its program before it")
+            head = b"\n" * head[: warnings.end()].count(b"\n") + head[warnings.end() :]
+        yield head
+        yield from rest
 
     def _begun(self, text: bytes, *, whole: bool) -> bytes:
         """Decide on a statement by its beginning; return its text, changed if need be."""

@@ -29,6 +29,8 @@ _POLL_FIRST_S, _POLL_S = 0.01, 0.5
 _CHUNK_BYTES = 1 << 16
 _TAIL_BYTES = 2000
 _LAST_LINES = 5
+_WARNING = re.compile(r"(?:[\w./-]+: )?\[Warning\]")
+"""How a client's own warning begins; an error that quotes a statement may have the same word in it."""
 _READER_GONE = ("Broken pipe", "errno 32")
 """What gzip, zstd and mysqldump print when the client before which they work has ended."""
 WITHOUT_COMMANDS = ("--binary-mode", "--local-infile=0", "--loose-sandbox", "--loose-skip-system-command")
@@ -321,7 +323,7 @@ def _last_lines(text: str) -> str:
     lines = [
         line
         for line in text.splitlines()
-        if line.strip() and "[Warning]" not in line and "unknown option '--loose-" not in line
+        if line.strip() and not _WARNING.match(line) and "unknown option '--loose-" not in line
     ]
     errors = [line for line in lines if "ERROR" in line.upper() or "FATAL" in line]
     return "\n".join((errors or lines)[:_LAST_LINES])

@@ -26,7 +26,7 @@ from volbench.measure.workload.state import LAST_DUMP, LAST_WRITE, DumpFiles
 
 _SPACE_FACTOR = 1.5
 _DUMPED_BY = {"mysql": "mysqldump", "myloader": "mydumper"}
-_SANDBOX_MARK = b"/*M!999999\\- "
+_SANDBOX_MARKS = (b"/*M!999999\\- ", b"/*!999999\\- ")
 
 
 class Restore(Workload[RestoreStep]):
@@ -166,7 +166,7 @@ def _share_loaded(data_dir: Path | None, source: str, schema: str) -> float | No
 def _skip_sandbox_mark(sql: IO[bytes]) -> None:
     """Skip the first line of MariaDB's dumps, a command that no client knows in binary mode."""
     first = sql.readline(200)
-    sql.seek(len(first) if first.startswith(_SANDBOX_MARK) and first.endswith(b"\n") else 0)
+    sql.seek(len(first) if first.startswith(_SANDBOX_MARKS) and first.endswith(b"\n") else 0)
 
 
 def _proof(

@@ -44,6 +44,7 @@ from volbench.measure.workload.replay.slowlog_entries import (
 )
 
 ADMINISTRATOR = "that are administrator commands"
+REMARK = "that are remarks of the server on entries it left out"
 CUT = "that were cut off"
 TOO_LONG = f"of more than {STATEMENT_CHARACTERS_MAX >> 20} MiB"
 WITHOUT_TIME = "without a readable time"
@@ -52,6 +53,7 @@ INHERITED = "\ud800"
 
 A schema follows it where a statement `use` set one if no earlier entry did.
 """
+_THROTTLE = re.compile(r"throttle: +\d+ '[^'\n]*' warning\(s\) suppressed\.")
 _ADMINISTRATOR = re.compile(r"# administrator command: [\w ]+")
 _USE = re.compile(r"use\s+(`(?:[^`]|``)+`|[^\s`]+)", re.IGNORECASE)
 _CONNECTION = re.compile(r"\bId: *(\d{1,20})\s*\Z")
@@ -145,6 +147,11 @@ def is_administrator_command(sql: str) -> bool:
     return _ADMINISTRATOR.fullmatch(sql) is not None
 
 
+def is_server_remark(sql: str) -> bool:
+    """Return whether a text is the server's own, see log_throttle_queries_not_using_indexes."""
+    return sql.startswith("throttle:") and _THROTTLE.fullmatch(sql) is not None
+
+
 def is_moment(text: str) -> bool:
     """Return whether the text of `# Time:` is a time as MySQL from 5.7 on writes it."""
     if "T" not in text:
@@ -173,8 +180,8 @@ def statement_of(segment: Segment, state: LogState) -> LoggedStatement | str:
         return CUT
     if state.schema in NO_SCHEMA_YET:
         keep_used_schema(state, sql)
-    if is_administrator_command(sql):
-        return ADMINISTRATOR
+    if is_administrator_command(sql) or is_server_remark(sql):
+        return REMARK if is_server_remark(sql) else ADMINISTRATOR
     if start_s is None:
         return WITHOUT_TIME
     attributes = f"{head['named'] or ''} {head['more']}"

@@ -17,10 +17,12 @@ from volbench.errors import UsageError
 from volbench.measure.workload.replay.logged_statement import (
     ADMINISTRATOR,
     NO_SCHEMA_YET,
+    REMARK,
     LoggedStatement,
     LogState,
     is_administrator_command,
     is_moment,
+    is_server_remark,
     keep_used_schema,
     local_time_s,
     schema_of_head,
@@ -137,6 +139,9 @@ class SlowLog:
                 state.local_end_s = local_time_s(time)
             if sql[0] == "#" and is_administrator_command(sql):
                 self.skipped[ADMINISTRATOR] += 1
+                continue
+            if is_server_remark(sql):
+                self.skipped[REMARK] += 1
                 continue
             if state.schema in NO_SCHEMA_YET:
                 keep_used_schema(state, sql)

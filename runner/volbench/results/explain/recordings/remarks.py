@@ -1,4 +1,4 @@
-"""What a recording shows beside its causes: an outage, a rise of the load, a queue that no rule decides on."""
+"""What a recording shows apart from its causes: an outage, a growing load, a queue that no rule decides on."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ QUEUE_MIN, WAIT_MIN_MS = 8.0, 20.0
 network volume below its limits answers in 1 to 2 ms, a disk in less than 20 with nothing before it."""
 READ_SLOW_MS, READ_TIMES = 10.0, 10.0
 """A read's time, and how many times a write's it is, from which on slow reads are told of."""
+QUEUED = 1.5
+"""How many times the server's part an NFS operation takes in all, from which on the client's queue is told of."""
 GROWN = 1.5
 """Growth of the queue from which on a longer wait may be that of the queue."""
 MORE, FEWER = 1.2, 0.9
@@ -40,6 +42,7 @@ def remarks(case: Case, episode: Episode | None, explained: Explanation, clock: 
     if episode is not None:
         yield from _of_episode(case, device, episode, clock)
     yield from _outages(case, clock)
+    yield from _of_mount(case)
     named = any(finding.cause.startswith(("storage.", "instance.")) for finding in explained.findings)
     if device is not None and not named:
         yield from _undecided(device)
@@ -98,6 +101,27 @@ def _outages(case: Case, clock: ClockText) -> Iterator[str]:
                 else f" although {number(median(threads[first : last + 1]) or 0.0)} clients waited"
             )
             yield f"no transaction ended from {clock(begin_s)} to {clock(end_s)}{waiting}"
+
+
+def _of_mount(case: Case) -> Iterator[str]:
+    """Say of an NFS mount how much of it is metadata, and how long writes wait in the client."""
+    columns = {
+        name: median(case.whole.column("mountstats", name))
+        for name in ("reads_per_s", "writes_per_s", "metadata_ops_per_s", "w_await_ms", "w_rtt_ms")
+    }
+    data = (columns["reads_per_s"] or 0.0) + (columns["writes_per_s"] or 0.0)
+    metadata, waits, trips = columns["metadata_ops_per_s"], columns["w_await_ms"], columns["w_rtt_ms"]
+    if metadata is not None and metadata > data:
+        yield (
+            f"of {number(metadata + data)} operations/s of the mount {number(metadata)} are neither reads nor"
+            " writes but metadata (storage.metadata_latency, where they wait): open, close, lookup, getattr"
+        )
+    if waits is not None and trips is not None and waits >= QUEUED * trips:
+        yield (
+            f"a write takes {number(trips)} ms on the network and the server, and {number(waits)} ms with the"
+            " client's queue for a slot: more slots (sunrpc.tcp_slot_table_entries) or connections"
+            " (nconnect) shorten that"
+        )
 
 
 def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:

@@ -96,7 +96,11 @@ def explain_timeline(
     queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
     if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
         notes.append(queue.text)
-    notes += [*_which_device(explained_case), *explained.notes, *_not_recorded(explained_case)]
+    notes += [
+        *_which_device(explained_case, is_chosen=bool(device) or timeline.collection is not None),
+        *explained.notes,
+        *_not_recorded(explained_case),
+    ]
     known = all(recording.interval_known for recording in recordings)
     return TimelineExplanation(
         title=(found.entity if found is not None else "") or name,
@@ -133,7 +137,7 @@ def _text_of(clocked: bool) -> Callable[[float], str]:
 
 def _of_device(case: Case, device: str) -> Case:
     if not device:
-        return case
+        return _of_known_waits(case)
     there = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
     if device not in there:
         raise UsageError(
@@ -142,10 +146,29 @@ def _of_device(case: Case, device: str) -> Case:
     return replace(case, disk=device)
 
 
-def _which_device(case: Case) -> Iterator[str]:
+def _of_known_waits(case: Case) -> Case:
+    """The case of the busiest device whose waiting times are counted, where those of the busiest of all are not.
+
+    A device that passes its operations on (md) has none in old kernels, and those it passes them on to have.
+    """
+    busiest = case.device
+    if case.disk is not None or busiest is None or busiest.await_ms is not None or busiest.source != "diskstats":
+        return case
+    waiting = {
+        entity: device
+        for metric in ("await_ms", "r_await_ms", "w_await_ms")
+        for entity in case.grid.entities(busiest.source, metric)
+        if (device := device_of(case.grid, entity)) is not None
+    }
+    if not waiting:
+        return case
+    return replace(case, disk=max(sorted(waiting), key=lambda entity: float(np.nansum(waiting[entity].iops))))
+
+
+def _which_device(case: Case, *, is_chosen: bool) -> Iterator[str]:
     """Says which of several devices was taken for the volume."""
     device = case.device
-    if case.disk is not None or device is None:
+    if device is None or is_chosen:
         return
     entities = {
         entity

@@ -1,0 +1,33 @@
+"""JSON values one after the other in a text, as `>>` of a shell and line-by-line logs write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from volbench.core.base.parse import parse_json
+
+VALUES_MAX = 200_000
+_SPACE = " \t\r\n"
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield each value of a text. Raises ValueError for what is no JSON, and for more than VALUES_MAX of them."""
+    decoder = json.JSONDecoder()
+    at, count = _skip(text, 0), 0
+    while at < len(text):
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = len(text)  # the parser below says what is wrong with it
+        yield parse_json(text[at:end])
+        at, count = _skip(text, end), count + 1
+        if count > VALUES_MAX:
+            raise ValueError(f"more than {VALUES_MAX} values in one file")
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at

@@ -1,0 +1,285 @@
+"""Evidence as users have it (tests/fixtures/evidence): each case states what is right about it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from volbench.errors import UsageError
+from volbench.results.credits.history import Assumed
+from volbench.results.credits.sources import read_history
+from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
+from volbench.results.recorded.timelines import Choice
+
+EVIDENCE = Path(__file__).parents[4] / "fixtures" / "evidence"
+STORAGE = ("storage.", "instance.")
+
+
+def evidence(name: str) -> Path:
+    (place,) = EVIDENCE.glob(f"{name}*")
+    return place
+
+
+def causes(found: RecordedExplanation) -> dict[str, list[str]]:
+    """Causes by the title of the timeline, with its host where it has one."""
+    return {
+        " ".join(filter(None, (one.timeline.host, one.title))): [row.cause for row in one.findings]
+        for one in found.timelines
+    }
+
+
+def notes(found: RecordedExplanation) -> str:
+    return "\n".join(found.notes)
+
+
+@pytest.mark.parametrize("place", sorted(EVIDENCE.glob("*/")), ids=lambda place: place.name)
+def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_became_of_it(place: Path) -> None:
+    sources = [place] if any(path.is_file() for path in place.iterdir()) else list(place.iterdir())
+    for source in sources:
+        if place.name.startswith("28-"):
+            with pytest.raises(UsageError, match="--statistics Sum"):
+                explain_recorded(source)
+            continue
+        table = explain_recorded(source).table
+        assert len({row.file for row in table}) == len(table)
+        assert all(row.used or row.why_not for row in table)
+        assert all(row.used for row in table)
+
+
+def test_credits_of_the_instance_are_not_the_volume_s() -> None:
+    """02: EBSByteBalance% of the instance ran out."""
+    assert all(
+        "storage.burst_exhausted" not in found for found in causes(explain_recorded(evidence("02"))).values()
+    )
+
+
+def test_more_load_is_not_a_slower_volume() -> None:
+    """03: 48 in flight in place of 1, and 3.8 times the operations."""
+    found = notes(explain_recorded(evidence("03")))
+    assert "the volume was slower" not in found
+    assert "the load grew from 14:01:39 to 14:03:19" in found
+
+
+def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
+    """04: transactions fell and p95 rose."""
+    found = notes(explain_recorded(evidence("04")))
+    assert "the volume was slower" not in found
+    assert "the clients were slower from 745 s to 1200 s" in found
+    assert "transactions 3,208 and 2,050 1/s then" in found
+
+
+def test_files_without_clocks_are_not_aligned_by_their_first_lines() -> None:
+    """05: a minute of iostat and half an hour of sysbench."""
+    found = explain_recorded(evidence("05"))
+    assert set(causes(found)) == {"db1 qbd0", "sysbench.log"}
+    assert not any(level.during is None for one in found.timelines for level in one.levels)
+    assert "no clock is common to the files" in notes(found)
+    assert "the volume was slower" not in notes(found)
+    together = explain_recorded(evidence("05"), choice=Choice(align=True))
+    assert len(together.timelines) == 1
+    assert "as --align says" in notes(together)
+
+
+def test_two_hosts_with_one_device_name_are_explained_each_for_itself() -> None:
+    """06: the source is fine, the replica is at a limit."""
+    found = explain_recorded(evidence("06"))
+    assert causes(found) == {
+        "db-primary nvme1n1": [],
+        "db-replica nvme1n1": ["storage.iops_limit", "storage.throughput_limit"],
+    }
+    replica = explain_recorded(evidence("06"), choice=Choice(host="db-replica"))
+    assert list(causes(replica)) == ["db-replica nvme1n1"]
+    assert [row.why_not for row in replica.table if not row.used] == ["of db-primary, not of db-replica"]
+    with pytest.raises(UsageError, match="db-primary, db-replica"):
+        explain_recorded(evidence("06"), choice=Choice(host="db3"))
+    with pytest.raises(UsageError, match="several hosts"):
+        read_history(evidence("06"), Assumed())
+    history = read_history(evidence("06"), Assumed(), choice=Choice(host="db-replica"))
+    assert history.work.reads_per_s.mean() > 2900
+
+
+@pytest.mark.parametrize("names", [("sar10.txt", "sar11.txt"), ("sar11.txt", "sar10.txt"), ("b.txt", "a.txt")])
+def test_two_days_of_sar_are_two_days_whatever_the_files_names_are(tmp_path: Path, names: tuple[str, str]) -> None:
+    """07: on the second day the volume gives its baseline all day."""
+    for name, original in zip(names, ("sar10.txt", "sar11.txt"), strict=True):
+        shutil.copy(evidence("07") / original, tmp_path / name)
+    found = explain_recorded(tmp_path)
+    ((title, named),) = causes(found).items()
+    assert title == "db1 nvme1n1"
+    assert any(cause.startswith("storage.") for cause in named)
+    assert found.findings[0].window_s is not None
+    assert found.findings[0].window_s[0] >= 86_400
+    assert len(read_history(tmp_path, Assumed()).work.reads_per_s) >= 286
+    first = explain_recorded(tmp_path, choice=Choice(day=found.timelines[0].timeline.first_day))
+    assert causes(first) == {"db1 nvme1n1": []}
+
+
+def test_files_of_different_days_never_meet() -> None:
+    """08: sar of 10 March, CloudWatch of 12 March."""
+    found = explain_recorded(evidence("08"))
+    assert "interference.shared_volume" not in {row.cause for row in found.findings}
+    assert "these never meet" in notes(found)
+    assert "sar.txt from 2025-03-10 00:10:01" in notes(found)
+    assert causes(found)["db1 nvme1n1"] == []
+
+
+@pytest.mark.parametrize(("name", "cause"), [("09", "storage.burst_exhausted"), ("10", "storage.iops_limit")])
+def test_iostat_as_old_versions_and_grep_leave_it(name: str, cause: str) -> None:
+    assert cause in {row.cause for row in explain_recorded(evidence(name)).findings}
+
+
+def test_sysbench_s_other_reporters_are_read() -> None:
+    """11 and 12: the CSV reporter of 1.0, and the lines of 0.5."""
+    csv = explain_recorded(evidence("11") / "res.txt")
+    assert csv.table[0].points == 299
+    assert "the clients were slower" in notes(csv)
+    old = explain_recorded(evidence("12"))
+    assert old.table[0].points == 60
+    assert "p99 of the clients" in notes(old)
+
+
+@pytest.mark.parametrize("name", ["13", "14", "19"])
+def test_cloudwatch_in_one_file_as_csv_and_in_five_files_says_the_same(name: str) -> None:
+    found = explain_recorded(evidence(name))
+    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
+    assert "10:50:00" in found.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["15-utf16-from-powershell", *(f"16-compressed-or-one-level-down/{kind}" for kind in ("gz", "nested", "tgz"))],
+)
+def test_encodings_and_containers_are_read(place: str) -> None:
+    found = explain_recorded(EVIDENCE / place)
+    assert "storage.burst_exhausted" in {row.cause for row in found.findings}
+
+
+def test_nfsiostat_tells_metadata_and_the_client_s_queue() -> None:
+    """17: three quarters of the operations are metadata; a write waits for a slot of the client."""
+    found = notes(explain_recorded(evidence("17")))
+    assert "are neither reads nor writes but metadata" in found
+    assert "12.6 ms on the network and the server, and 38.1 ms" in found
+
+
+def test_innodb_s_status_says_that_commits_wait_for_syncs() -> None:
+    """18: one moment, which is said."""
+    found = explain_recorded(evidence("18"))
+    assert found.findings == ()
+    assert "84.1 syncs/s for 55.2 changed rows/s" in notes(found)
+    assert "is one moment" in notes(found)
+
+
+def test_the_cpu_of_cloudwatch_is_used() -> None:
+    """19: 36 % before and 8 % while throttled."""
+    found = explain_recorded(evidence("19"))
+    assert not any("no CPU times" in note for note in found.notes)
+    grid = found.timelines[0].grid
+    busy = grid.column("cpu", "user_ratio")
+    assert busy is not None
+    throttled = grid.t_s > 11 * 3600
+    assert busy[throttled].mean() < 0.1
+    assert busy[~throttled].mean() > 0.3
+    assert not any("no data points" in warning for warning in read_history(evidence("19"), Assumed()).warnings)
+
+
+def test_a_queue_from_begin_to_end_is_not_silent() -> None:
+    """23: 153 in flight at 2.2 s each."""
+    found = explain_recorded(evidence("23"))
+    named = any(row.cause.startswith(STORAGE) for row in found.findings)
+    assert named or "most of the time 153 operations are in flight" in notes(found)
+
+
+def test_an_outage_of_the_client_is_said() -> None:
+    """24: it has no latency."""
+    found = notes(explain_recorded(evidence("24")))
+    assert "no transaction ended from 695 s to 1245 s although 256 clients waited" in found
+
+
+def test_prometheus_tells_what_node_exporter_counted() -> None:
+    """25: reads fall from 1,500 to 300 a second at 14:30 UTC."""
+    found = explain_recorded(evidence("25"))
+    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
+    assert found.table[0].host == "db1"
+    history = read_history(evidence("25") / "query_range.json", Assumed())
+    assert history.work.reads_per_s.max() > 1400
+
+
+def test_reads_thirty_times_slower_than_writes_are_said() -> None:
+    """26: blocks of a volume from a snapshot."""
+    found = explain_recorded(evidence("26"))
+    named = any(row.cause.startswith("storage.") for row in found.findings)
+    assert named or "made from a snapshot" in notes(found)
+
+
+def test_the_average_of_a_counter_is_refused() -> None:
+    """28: VolumeReadOps with Average."""
+    for read in (explain_recorded, lambda path: read_history(path, Assumed())):
+        with pytest.raises(UsageError, match="VolumeReadOps counts: it needs --statistics Sum, and has Average"):
+            read(evidence("28"))
+
+
+def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
+    """29: the busy one is vol-0bbb."""
+    for order in ("quiet-first", "busy-first"):
+        found = explain_recorded(evidence("29") / order)
+        assert found.table[0].devices == ("vol-0aaa", "vol-0bbb")
+        with pytest.raises(UsageError, match="devices: vol-0aaa, vol-0bbb"):
+            read_history(evidence("29") / order, Assumed())
+        quiet, busy = (
+            read_history(evidence("29") / order, Assumed(), device=device).work
+            for device in ("vol-0aaa", "vol-0bbb")
+        )
+        assert (busy.reads_per_s + busy.writes_per_s).mean() > 2000
+        assert (quiet.reads_per_s + quiet.writes_per_s).mean() < 100
+
+
+def test_three_days_of_cloudwatch_and_the_sar_of_the_third_agree() -> None:
+    """30: nothing is named."""
+    found = explain_recorded(evidence("30"))
+    assert found.findings == ()
+    assert {row.file: row.begin[:10] for row in found.table} == {"cw.json": "2025-03-10", "sar12.txt": "2025-03-12"}
+
+
+def test_two_collections_of_pt_stalk_are_both_explained() -> None:
+    """31: the second has the trouble."""
+    first, second = explain_recorded(evidence("31")).timelines
+    assert first.findings == ()
+    assert second.findings[0].cause.startswith("storage.")
+
+
+def test_a_device_without_waiting_times_is_not_one_that_waits_for_0_ms() -> None:
+    """33: md0 of an old kernel, whose members have 41 ms."""
+    found = explain_recorded(evidence("33"))
+    assert "0 ms with 0 in flight" not in notes(found)
+    assert "md0 has operations and neither a queue nor a waiting time" in notes(found)
+    assert found.timelines[0].title in ("sdc", "sdd")
+
+
+def test_an_interval_that_no_line_tells_is_asked_for() -> None:
+    """34: iostat -x 60 without times is a gp2 of 100 GiB whose credits last 100 minutes."""
+    with pytest.raises(UsageError, match="--interval 60s"):
+        read_history(evidence("34"), Assumed())
+    history = read_history(evidence("34"), Assumed(), interval_s=60.0)
+    assert history.work.interval_s.sum() == 179 * 60
+    unknown = explain_recorded(evidence("34"))
+    assert "no line tells the interval of its samples" in notes(unknown)
+    assert not any("were spent until then" in one.text for row in unknown.findings for one in row.evidence)
+    known = explain_recorded(evidence("34"), interval_s=60.0)
+    assert any("were spent until then" in one.text for row in known.findings for one in row.evidence)
+
+
+def test_one_bad_file_does_not_silence_the_others(tmp_path: Path) -> None:
+    shutil.copy(evidence("13") / "cw.json", tmp_path / "a.json")
+    (tmp_path / "b.json").write_text('{"MetricDataResults": [')
+    (tmp_path / "c.bin").write_bytes(bytes(range(256)) * 20)
+    (tmp_path / "d.gz").write_bytes(b"\x1f\x8b\x08 not gzip")
+    (tmp_path / "e.zip").write_bytes(b"PK\x03\x04 not zip")
+    (tmp_path / "f.txt").write_text("hello\n")
+    found = explain_recorded(tmp_path)
+    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
+    assert {row.file: row.used for row in found.table} == {
+        "a.json": True, "b.json": False, "c.bin": False, "d.gz": False, "e.zip": False, "f.txt": False,
+    }  # fmt: skip
+    assert all(row.why_not for row in found.table if not row.used)
