@@ -24,6 +24,7 @@ from volbench.core.records.report import (
     ComparisonRow,
     FindingRow,
     Report,
+    ResponseRow,
     Summary,
     TimeBudgetRow,
     TimeDifferenceRow,
@@ -123,6 +124,11 @@ class Run:
     def time_differences(self) -> tuple[TimeDifferenceRow, ...]:
         """Where the extra time of each other volume against the baseline goes."""
         return self.report.time_differences
+
+    @property
+    def responses(self) -> tuple[ResponseRow, ...]:
+        """What a millisecond of the volume costs transactions and queries, with the server's count of waits."""
+        return self.report.responses
 
     def metrics(self, *, valid_only: bool = True) -> pa.Table:
         """One row for each metric of each step of each cell, with the columns of METRICS_SCHEMA.

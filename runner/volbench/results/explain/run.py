@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean
 
 import numpy as np
@@ -18,10 +18,12 @@ from volbench.results.explain.accounts.per_transaction import PerTransaction, pe
 from volbench.results.explain.accounts.pool import Pool, pool_of
 from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
+from volbench.results.explain.accounts.waits import class_samples, samples_of, step_signals
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.results.explain.wording import row
+from volbench.results.response.samples import CellSamples
 from volbench.results.stats.grid import Grid, align
 from volbench.results.store.loaded_run import LoadedRun
 from volbench.results.store.series import SeriesKey
@@ -45,6 +47,8 @@ class StepView:
     interval_s: float = 1.0
     time_budget: TimeBudget | None = None
     pool: Pool | None = None
+    waits: CellSamples | None = None
+    waits_by_query: Mapping[str, CellSamples] = field(default_factory=dict)
     invalid_reasons: tuple[str, ...] = ()
 
     @property
@@ -79,7 +83,10 @@ def explain_run(loaded: LoadedRun) -> RunExplanation:
             for case in cases_of(loaded, result):
                 step_views = views.setdefault((volume_of[result.cell_id], case.name), {})
                 invalid = _why_invalid(result, case.name, reasons[result.cell_id])
-                step_views[result.cell_id] = _view(case, invalid_reasons=invalid)
+                view = _view(case, invalid_reasons=invalid)
+                waits = _waits(loaded, result, volume_of[result.cell_id], case)
+                by_query = {} if waits is None else class_samples(waits, case)
+                step_views[result.cell_id] = replace(view, waits=waits, waits_by_query=by_query)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     return RunExplanation(
@@ -147,6 +154,23 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
         time_budget=time_budget(case),
         pool=pool_of(case.grid),
         invalid_reasons=invalid_reasons,
+    )
+
+
+def _waits(loaded: LoadedRun, result: CellResult, volume: str, case: Case) -> CellSamples | None:
+    """Return a step's latencies and awaits; None of a step without transactions. Raises RunUnreadable."""
+    if not len(case.grid) or case.at("tps") is None:
+        return None
+    edges = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
+    merged = loaded.histograms(result.cell_id).merged(grid_s=edges, steps=[case.name])
+    histogram = next((of_key for key, of_key in merged.items() if key.source == "client"), None)
+    return samples_of(
+        case,
+        histogram,
+        cell=result.cell_id,
+        volume=volume,
+        series=loaded.series(result.cell_id),
+        signals=step_signals(result.steps, case),
     )
 
 

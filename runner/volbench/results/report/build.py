@@ -40,6 +40,7 @@ from volbench.results.report.rows.forecast import forecast_rows
 from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import prediction_rows
+from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.saturation import curve_rows
 from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
 from volbench.results.report.rows.time_budget import (
@@ -83,6 +84,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
     differences = time_difference_rows(budgets, every[0]) if every else ()
+    responses = response_tables(explained, every)
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
@@ -94,7 +96,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         finished_at=finished_at(events),
         complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=_summary(loaded, explained, pairs, cells, names, warnings, sweep, differences),
+        summary=_summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses),
         server=server,
         data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),
@@ -113,6 +115,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         queries=query_rows(explained, every),
         time_budgets=time_budget_rows(budgets),
         time_differences=differences,
+        responses=responses.rows,
+        without_response=responses.without,
+        response_points=responses.points,
         associations=association_rows(explained, every),
         what_if=what_if_rows(explained, every, what_if),
         backups=backup_rows(run.suite, results, volume_of, every),
@@ -173,6 +178,7 @@ def _summary(
     warnings: tuple[str, ...],
     sweep: SweepRow | None,
     differences: Sequence[TimeDifferenceRow],
+    responses: ResponseTables,
 ) -> Summary:
     run = loaded.run
     every = [volume.name for volume in run.volumes]
@@ -185,6 +191,7 @@ def _summary(
         low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
         sweep_sentences=sweep.conclusions if sweep else (),
         time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
+        response=response_sentences(responses),
         findings=explained.findings,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,104 +22,12 @@ from volbench.core.records.run import RunRecord
 from volbench.errors import EnvironmentLacks, RunUnreadable, UsageError
 from volbench.results.store.files import read_record
 from volbench.results.store.histograms import HISTOGRAM_COLUMNS
+from volbench.results.store.query_views import VIEWS
 from volbench.results.store.references import check_result
 from volbench.results.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory, find_runs
 from volbench.results.store.series import SERIES_COLUMNS
 from volbench.results.store.tables import check_table
 
-_TEXT, _NUMBER, _FLAG, _INT64 = pa.string(), pa.float64(), pa.bool_(), pa.int64()
-VIEWS: dict[str, dict[str, pa.DataType]] = {
-    "runs": {
-        "run_id": _TEXT,
-        "suite": _TEXT,
-        "started_at": _TEXT,
-        "target": _TEXT,
-        "volbench_version": _TEXT,
-        "volumes": pa.list_(_TEXT),
-        "cells_planned": _INT64,
-        "cells_with_result": _INT64,
-    },
-    "cells": {
-        "run_id": _TEXT,
-        "cell_id": _TEXT,
-        "volume": _TEXT,
-        "block": _INT64,
-        "repeat": _INT64,
-        "attempt": _INT64,
-        "status": _TEXT,
-        "valid": _FLAG,
-        "cause": _TEXT,
-        "zero_utc": _TEXT,
-        "wall_s": _NUMBER,
-        "parameters": _TEXT,
-        "filesystem": _TEXT,
-        "device": _TEXT,
-        "server_version": _TEXT,
-    },
-    "all_metrics": {
-        "run_id": _TEXT,
-        "cell_id": _TEXT,
-        "volume": _TEXT,
-        "repeat": _INT64,
-        "step": _TEXT,
-        "kind": _TEXT,
-        "parameters": _TEXT,
-        "valid": _FLAG,
-        "invalid_reasons": _TEXT,
-        "metric": _TEXT,
-        "value": _NUMBER,
-        "unit": _TEXT,
-        "better": _TEXT,
-    },
-    "comparisons": {
-        "run_id": _TEXT,
-        "step": _TEXT,
-        "parameters": _TEXT,
-        "metric": _TEXT,
-        "unit": _TEXT,
-        "baseline": _TEXT,
-        "candidate": _TEXT,
-        "ratio": _NUMBER,
-        "ci_low": _NUMBER,
-        "ci_high": _NUMBER,
-        "p_value": _NUMBER,
-        "p_adjusted": _NUMBER,
-        "verdict": _TEXT,
-        "runs_baseline": _INT64,
-        "runs_candidate": _INT64,
-        "is_primary": _FLAG,
-    },
-    "time_budgets": {
-        "run_id": _TEXT,
-        "step": _TEXT,
-        "threads": _INT64,
-        "volume": _TEXT,
-        "piece": _TEXT,
-        "title": _TEXT,
-        "ms": _NUMBER,
-        "share": _NUMBER,
-        "latency_ms": _NUMBER,
-        "cells": _INT64,
-        "valid": _FLAG,
-    },
-    "time_differences": {
-        "run_id": _TEXT,
-        "step": _TEXT,
-        "threads": _INT64,
-        "baseline": _TEXT,
-        "candidate": _TEXT,
-        "piece": _TEXT,
-        "title": _TEXT,
-        "baseline_ms": _NUMBER,
-        "candidate_ms": _NUMBER,
-        "difference_ms": _NUMBER,
-        "ci_low": _NUMBER,
-        "ci_high": _NUMBER,
-        "share": _NUMBER,
-        "valid": _FLAG,
-    },
-}
-"""Columns of the views that come from JSON; `series`, `histograms`: the Parquet columns, both ids and `valid`."""
 _SCHEMAS = {name: pa.schema(list(columns.items())) for name, columns in VIEWS.items()}
 DERIVED = ("metrics", "series", "histograms")
 """Views over the others and the Parquet files; `metrics` has the rows of `all_metrics` whose step is valid."""
@@ -209,10 +117,12 @@ def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> p
     Columns and rows that a query does not want are not read.
     """
     columns = [pa.field(field.name, _plain(field.type)) for field in schema]
-    schema_of_all = pa.schema([pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), *columns])
+    schema_of_all = pa.schema([pa.field("run_id", pa.string()), pa.field("cell_id", pa.string()), *columns])
     if not files:
         return schema_of_all.empty_table()
-    directories = pa.schema([pa.field("run_id", _TEXT), pa.field("cells", _TEXT), pa.field("cell_id", _TEXT)])
+    directories = pa.schema(
+        [pa.field("run_id", pa.string()), pa.field("cells", pa.string()), pa.field("cell_id", pa.string())]
+    )
     options = dataset.FileSystemFactoryOptions(
         partition_base_dir=str(results),
         partitioning=dataset.DirectoryPartitioning(directories, segment_encoding="none"),
@@ -285,7 +195,17 @@ def _collect_run(
     if report is not None:
         tables["comparisons"].extend(_comparisons(report, run))
         tables["time_budgets"].extend({**row.model_dump(), "run_id": run.run_id} for row in report.time_budgets)
+        tables["responses"].extend(_responses(report, run))
         tables["time_differences"].extend(_differences(report, run))
+
+
+def _responses(report: Report, run: RunRecord) -> Iterator[Row]:
+    for row in report.responses:
+        low, high = row.ci or (None, None)
+        counted_low, counted_high = row.counted or (None, None)
+        values = row.model_dump(exclude={"ci", "counted", "moved_ms", "notes"})
+        bounds = {"ci_low": low, "ci_high": high, "counted_low": counted_low, "counted_high": counted_high}
+        yield {**values, **bounds, "run_id": run.run_id}
 
 
 def _report(directory: RunDirectory, warnings: list[str]) -> Report | None:

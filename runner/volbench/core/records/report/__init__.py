@@ -16,6 +16,7 @@ from volbench.core.records.report.comparisons import ComparisonRow, EffectRow, S
 from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
 from volbench.core.records.report.recovery import BackupRow, DurabilityRow, SpeedRow
+from volbench.core.records.report.response import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.core.records.report.transactions import QueryRow, TimeBudgetRow, TimeDifferenceRow, TransactionRow
 
 __all__ = [
@@ -33,9 +34,12 @@ __all__ = [
     "FindingRow",
     "ForecastRow",
     "MomentRow",
+    "NoResponseRow",
     "PredictionRow",
     "QueryRow",
     "Report",
+    "ResponsePointRow",
+    "ResponseRow",
     "ServerRow",
     "SpeedRow",
     "Summary",
@@ -77,6 +81,9 @@ class Summary(Record):
     caveats: tuple[str, ...] = ()
     time_difference: tuple[str, ...] = Field(
         default=(), description="Where the extra time of the slower volume goes, a sentence for each comparison."
+    )
+    response: tuple[str, ...] = Field(
+        default=(), description="What a millisecond of the volume costs, a sentence for each load."
     )
 
 
@@ -120,6 +127,11 @@ class Report(Record):
     queries: tuple[QueryRow, ...] = ()
     time_budgets: tuple[TimeBudgetRow, ...] = ()
     time_differences: tuple[TimeDifferenceRow, ...] = ()
+    responses: tuple[ResponseRow, ...] = Field(
+        default=(), description="What a millisecond of the volume costs transactions and queries."
+    )
+    without_response: tuple[NoResponseRow, ...] = ()
+    response_points: tuple[ResponsePointRow, ...] = ()
     associations: tuple[AssociationRow, ...] = ()
     what_if: tuple[WhatIfRow, ...] = ()
     failures: tuple[dict[str, Plain], ...] = ()

@@ -12,12 +12,16 @@ Which time stands for which wait, and who counts it:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from volbench.core.records.cell import StepResult
+from volbench.core.records.modulation import SignalKind, modulation_of
+from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
 from volbench.results.response.samples import CellSamples, Counted, retimed
+from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
 from volbench.results.store.histograms import MergedHistograms
 from volbench.results.store.series import Series, SeriesKey
@@ -27,6 +31,11 @@ COUNTED_MIN = 0.1
 fewer waits for free pages cost less than any interval of the slopes shows."""
 QUANTILE_EVENTS = {0.95: 100, 0.99: 500}
 """Transactions of an interval from which on its quantile stands on at least five slower ones."""
+_TERMS_OF_SIGNAL: Mapping[SignalKind, tuple[str, ...]] = {
+    "read": ("read",),
+    "write": ("redo_sync", "binlog_sync", "write"),
+}
+"""What a modulation slows, and the waits that it acts on: a sync is a write and a flush, which change together."""
 _SOURCE = "performance_schema"
 
 
@@ -80,8 +89,6 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
 
     No server counts waits by class, so nothing is counted here.
     """
-    from volbench.results.explain.accounts.queries import query_costs  # noqa: PLC0415
-
     classes = {}
     for cost in query_costs(case.grid):
         ended = case.grid.column(_SOURCE, "query_per_s", cost.query)
@@ -101,6 +108,25 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
                 signals=samples.signals,
             )
     return classes
+
+
+def step_signals(steps: Sequence[StepResult], case: Case) -> dict[str, Floats]:
+    """Return by term the share of each interval in which a modulation kept the volume slow; empty without one.
+
+    Args:
+        steps: of the cell; the one of the case may have `modulation` in its details (`core/records/modulation.py`).
+        case: the step.
+    """
+    step = next((step for step in steps if step.step == case.name), None)
+    modulation = None if step is None else modulation_of(step.details)
+    if modulation is None:
+        return {}
+    edges = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
+    signals: dict[str, Floats] = {}
+    for kind, terms in _TERMS_OF_SIGNAL.items():
+        share = slow_share(modulation, kind, edges)
+        signals |= dict.fromkeys(terms, share) if share is not None else {}
+    return signals
 
 
 def _mean_ms(case: Case, histogram: MergedHistograms | None, finished: Floats) -> Floats | None:

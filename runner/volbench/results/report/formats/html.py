@@ -29,6 +29,7 @@ from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.results.report.views.panels import Panel
 from volbench.results.report.views.ranking import ranking
+from volbench.results.report.views.response import response_charts, response_rows
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
@@ -66,6 +67,10 @@ def html(report: Report, page: PageData) -> str:
         contrast_sentences=contrast_sentences(contrast),
         slowdown_text=slowdown_text,
         read_pairs=read_pairs(report),
+        response_charts=response_charts(report),
+        response_tables=[
+            (step, response_rows(report, step)) for step in dict.fromkeys(row.step for row in report.responses)
+        ],
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         ranking=ranking(report),
         frontiers=frontiers(report.storage_classes),

@@ -38,6 +38,7 @@ from volbench.results.report.views.cost_tables import correlation_sentences, que
 from volbench.results.report.views.effects_tables import effect_tables
 from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.ranking import RankedValue, ranking
+from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.wording import (
     confidence_text,
@@ -56,6 +57,7 @@ ROWS_MAX = 24
 CAVEATS_MAX = 6
 LISTED_MAX = 5
 SENTENCES_MAX = 12
+RESPONSES_MAX = 2
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
 _QUOTE = "'"
 _VERDICT_MARKS = {
@@ -85,7 +87,7 @@ def _head(report: Report) -> Iterator[str]:
     yield ""
     yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
-    for text in report.summary.time_difference[:LISTED_MAX]:
+    for text in (*report.summary.response[:RESPONSES_MAX], *report.summary.time_difference[:LISTED_MAX]):
         yield _escaped(text)
         yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
@@ -326,6 +328,7 @@ def _costs(report: Report) -> Iterator[str]:
     yield "<details><summary>What a transaction costs, and which query pays</summary>"
     yield ""
     volumes = [_escaped(volume.name) for volume in report.volumes]
+    yield from response_lines(report, _escaped)
     for table in transaction_tables(report)[:LISTED_MAX]:
         yield f"| {_escaped(table.step)}, per transaction | {' | '.join(volumes)} |"
         yield f"|---|{'--:|' * len(volumes)}"

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from volbench.core.base import text
 from volbench.results.report import wording
-from volbench.results.report.rows import prediction, storage_classes
+from volbench.results.report.rows import prediction, response, storage_classes
 from volbench.results.report.views.cost_tables import signed
 
 
@@ -75,6 +75,7 @@ _FILTERS = (
     *(wording.confidence_text, wording.table_notes, wording.data_text, wording.fault_text, wording.label),
     *(wording.parameter_text, wording.recovery_text, wording.window_text),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
+    *(response.counted_text, response.slope_text),
     *(breakable, fact, sentence, signed),
 )
 """Templates call them by their own names."""

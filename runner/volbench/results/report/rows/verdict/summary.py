@@ -26,6 +26,7 @@ def summarise_run(
     low_power: bool,
     sweep_sentences: Sequence[str] = (),
     time_difference: tuple[str, ...] = (),
+    response: tuple[str, ...] = (),
     findings: Sequence[FindingRow] = (),
 ) -> Summary:
     """Return the summary of all candidates against the first volume.
@@ -38,6 +39,7 @@ def summarise_run(
         low_power: whether the run has too few cells for a verdict on small differences.
         sweep_sentences: of a sweep; the first is the summary of a run without candidates.
         time_difference: where the extra time of the slower volume goes, in sentences.
+        response: what a millisecond of the volume costs, in sentences.
         findings: of the run; the first is the lead of a run with one volume.
     """
     compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
@@ -47,6 +49,7 @@ def summarise_run(
         underpowered=low_power,
         caveats=caveats,
         time_difference=time_difference,
+        response=response,
     )
 
 

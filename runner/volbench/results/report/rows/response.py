@@ -1,0 +1,237 @@
+"""What a millisecond of the volume costs each load and each class of its statements: rows, points and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from volbench.core.base.text import number
+from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
+from volbench.results.explain.run import RunExplanation, StepView
+from volbench.results.response.estimate import LOG_SYNC, NoResponse, Response, Slope, estimate
+from volbench.results.response.samples import CellSamples
+
+QUERIES_MAX = 12
+POINTS_MAX = 300
+"""Of one step: more marks than a chart of this size can show apart."""
+POINT_S = 6.0
+"""Of a point: as long as the blocks that the intervals are computed from."""
+TITLES: Mapping[str, str] = {
+    "read": "a read of data files",
+    "redo_sync": "a sync of the redo log",
+    "binlog_sync": "a sync of the binary log",
+    LOG_SYNC: "a sync of a log",
+    "write": "a write that is waited for",
+}
+NONE_MAX = 0.1
+"""Share of the latency that waits of one kind take at most, where their slope may be 0."""
+QUERY_TEXT_MAX = 60
+"""Characters of a statement within a sentence."""
+_PLURALS: Mapping[str, str] = {
+    "read": "reads",
+    "redo_sync": "redo log syncs",
+    "binlog_sync": "binary log syncs",
+    LOG_SYNC: "log syncs",
+    "write": "writes",
+}
+_Statistic = Literal["mean", "p95", "p99"]
+_LEVELS: Mapping[float, _Statistic] = {0.95: "p95", 0.99: "p99"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseTables:
+    """All rows of a run's responses."""
+
+    rows: tuple[ResponseRow, ...]
+    without: tuple[NoResponseRow, ...]
+    points: tuple[ResponsePointRow, ...]
+
+
+def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> ResponseTables:
+    """Return the responses of every step with transactions, over all volumes and thread levels together.
+
+    Args:
+        explained: the run.
+        volumes: names, in the report's order.
+    """
+    rows: list[ResponseRow] = []
+    without: list[NoResponseRow] = []
+    points: list[ResponsePointRow] = []
+    for step in dict.fromkeys(name for _, name in explained.views):
+        every = [view for volume in volumes for view in explained.views.get((volume, step), {}).values()]
+        views = [view for view in every if view.valid] or every
+        cells = [view.waits for view in views if view.waits is not None]
+        is_valid = bool(views) and views[0].valid
+        if not cells:
+            continue
+        response = estimate(cells)
+        if isinstance(response, NoResponse):
+            without.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice))
+            continue
+        of_step = list(_rows(response, step))
+        for level, statistic in _LEVELS.items():
+            of_step += _rows(estimate(cells, latency_level=level), step, statistic=statistic)
+        for query, of_query in _by_query(views).items():
+            of_step += _rows(estimate(of_query), step, query=query)
+        rows += [row.model_copy(update={"valid": is_valid}) for row in of_step]
+        points += _points(step, cells, response)
+    return ResponseTables(rows=tuple(rows), without=tuple(without), points=tuple(points))
+
+
+def response_sentences(tables: ResponseTables) -> tuple[str, ...]:
+    """Return a sentence for each load whose response is determined; where none is, one on what would help."""
+    steps = dict.fromkeys(row.step for row in tables.rows)
+    sentences = [text for step in steps if (text := _sentence(tables.rows, step, name_step=len(steps) > 1))]
+    if not sentences and tables.without:
+        first = tables.without[0]
+        return (
+            f"What a millisecond of the volume costs is not determined: {first.reason}. To determine it,"
+            f" {first.advice}.",
+        )
+    return tuple(sentences)
+
+
+def is_told(row: ResponseRow) -> bool:
+    """Return whether a row's interval is narrow enough for a sentence: a slope, or that there is hardly any."""
+    if row.ci is None:
+        return False
+    half = (row.ci[1] - row.ci[0]) / 2
+    at_most_ms = max(abs(end) for end in row.ci) * row.await_ms
+    return half <= abs(row.slope) / 2 or at_most_ms <= NONE_MAX * row.latency_ms
+
+
+def slope_text(row: ResponseRow) -> str:
+    """Return a slope with its interval."""
+    return (
+        number(row.slope) if row.ci is None else f"{number(row.slope)} [{number(row.ci[0])}, {number(row.ci[1])}]"
+    )
+
+
+def counted_text(row: ResponseRow) -> str:
+    """Return the server's count: one number, or from and to."""
+    if row.counted is None:
+        return ""
+    low, high = (number(count) for count in row.counted)
+    return low if low == high else f"{low} to {high}"
+
+
+def agreement_text(row: ResponseRow) -> str:
+    """Return how the slope stands to the server's count; empty where nothing can be said."""
+    waits = _PLURALS[row.term]
+    if row.counted is None or row.agreement == "open":
+        return ""
+    if row.agreement == "agrees":
+        return f"and the server counts {counted_text(row)} {waits} of one"
+    if row.agreement == "below":
+        return f"less than the {counted_text(row)} {waits} that the server counts: some run in parallel or ahead"
+    return (
+        f"more than the {counted_text(row)} {waits} that the server counts: others wait meanwhile, for locks or in"
+        " a queue"
+    )
+
+
+def _sentence(rows: Iterable[ResponseRow], step: str, *, name_step: bool) -> str:
+    """Return the sentence on one load; empty where no slope is sharp."""
+    of_step = [row for row in rows if row.step == step and row.statistic == "mean"]
+    sharp = [row for row in of_step if not row.query and is_told(row)]
+    if not sharp:
+        return ""
+    load = f"a transaction of {step}" if name_step else "a transaction"
+    load += "" if sharp[0].valid else " (no valid cell)"
+    phrases: list[str] = []
+    for row in sorted(sharp, key=lambda row: -abs(row.slope) * row.await_ms):
+        subject = f"each millisecond of {TITLES[row.term]} costs {load if not phrases else 'it'}"
+        if row.ci is not None and row.ci[0] <= 0:
+            phrases.append(f"{subject} nothing that shows, {slope_text(row)} ms")
+        else:
+            clauses = (f"{subject} {slope_text(row)} ms", _query_text(of_step, row), agreement_text(row))
+            phrases.append(", ".join(filter(None, clauses)))
+    text = "; ".join(phrases)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _query_text(rows: Sequence[ResponseRow], about: ResponseRow) -> str:
+    """Return the class of statements that pays most of one wait."""
+    queries = [row for row in rows if row.query and row.term == about.term and is_told(row) and row.slope > 0]
+    if not queries or about.slope <= 0:
+        return ""
+    first = max(queries, key=lambda row: row.slope)
+    return f"one {_shortened(first.query)} {number(first.slope)} ms of it"
+
+
+def _shortened(query: str) -> str:
+    text = query if len(query) <= QUERY_TEXT_MAX else query[: QUERY_TEXT_MAX - 3] + "..."
+    return f"`{text}`" if "`" not in text else text.replace("`", "")
+
+
+def _by_query(views: Sequence[StepView]) -> dict[str, list[CellSamples]]:
+    """Return the classes of statements with most time, each with its cells."""
+    time_s: dict[str, float] = {}
+    cells: dict[str, list[CellSamples]] = {}
+    for view in views:
+        for query, samples in view.waits_by_query.items():
+            cells.setdefault(query, []).append(samples)
+            spent = float(np.nansum(samples.latency_ms * samples.finished))
+            time_s[query] = time_s.get(query, 0.0) + spent
+    first = sorted(time_s, key=lambda query: -time_s[query])[:QUERIES_MAX]
+    return {query: cells[query] for query in first}
+
+
+def _rows(
+    response: Response | NoResponse, step: str, *, query: str = "", statistic: _Statistic = "mean"
+) -> Iterator[ResponseRow]:
+    if isinstance(response, NoResponse):
+        return
+    for slope in response.slopes:
+        yield _row(response, slope, step, query, statistic)
+
+
+def _row(response: Response, slope: Slope, step: str, query: str, statistic: _Statistic) -> ResponseRow:
+    return ResponseRow(
+        step=step,
+        query=query,
+        statistic=statistic,
+        term=slope.term,
+        title=TITLES[slope.term],
+        slope=slope.value,
+        ci=None if slope.is_held else (slope.low, slope.high),
+        counted=None if slope.counted is None else (slope.counted.low, slope.counted.high),
+        agreement=slope.agreement,
+        await_ms=slope.await_ms,
+        moved_ms=slope.moved_ms,
+        latency_ms=response.latency_ms,
+        intercept_ms=response.intercept_ms,
+        method=response.method,
+        intervals=response.intervals,
+        cells=response.cells,
+        variance_share=slope.variance_share,
+        notes=response.notes,
+    )
+
+
+def _points(step: str, cells: Sequence[CellSamples], response: Response) -> list[ResponsePointRow]:
+    """Return the points of the wait that most of the latency's movement comes from, at most POINTS_MAX."""
+    term = max(response.slopes, key=lambda slope: abs(slope.value) * (slope.moved_ms[1] - slope.moved_ms[0])).term
+    points = []
+    for cell in cells:
+        if term not in cell.awaits_ms:
+            continue
+        size = max(1, round(POINT_S / cell.interval_s))
+        for start in range(0, len(cell), size):
+            rows = slice(start, start + size)
+            weights, awaits, latency = cell.finished[rows], cell.awaits_ms[term][rows], cell.latency_ms[rows]
+            usable = np.isfinite(awaits) & np.isfinite(latency) & (weights > 0)
+            if usable.any():
+                await_ms, latency_ms = (
+                    float(np.average(column[usable], weights=weights[usable])) for column in (awaits, latency)
+                )
+                points.append(
+                    ResponsePointRow(
+                        step=step, term=term, volume=cell.volume, await_ms=await_ms, latency_ms=latency_ms
+                    )
+                )
+    every = -(-len(points) // POINTS_MAX) if points else 1
+    return points[::every]

@@ -1,0 +1,74 @@
+"""Rows, points and sentences of responses, on loads whose waits are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from simulated_response import Load, cell, square_wave
+
+from volbench.results.report.rows.response import (
+    POINTS_MAX,
+    QUERIES_MAX,
+    agreement_text,
+    response_sentences,
+    response_tables,
+)
+
+SECONDS = 60
+
+
+def view(seed: int, *, counted: float | None = None, valid: bool = True, queries: int = 0, steady: bool = False):
+    rng = np.random.default_rng(seed)
+    reads = np.full(SECONDS * 10, 1.0) if steady else square_wave(SECONDS, low_ms=0.5, high_ms=2, slot_s=5, rng=rng)
+    load = Load(waits={"read": 20.0}, counted={"read": counted} if counted else {})
+    samples = cell(load, {"read": reads}, rng=rng, name=f"0{seed}-v")
+    by_query = {f"SELECT {number}": replace(samples, counted={}) for number in range(queries)}
+    return SimpleNamespace(waits=samples, waits_by_query=by_query, valid=valid)
+
+
+def explained(*views):
+    return SimpleNamespace(views={("v", "read-only"): {f"0{n}-v": one for n, one in enumerate(views)}})
+
+
+def test_a_load_has_a_row_with_its_count_and_a_sentence() -> None:
+    tables = response_tables(explained(view(1), view(2)), ["v"])
+    row = next(row for row in tables.rows if row.statistic == "mean")
+    assert (row.term, row.agreement, row.cells, row.valid) == ("read", "agrees", 2, True)
+    assert row.ci is not None
+    assert row.ci[0] <= 20.0 <= row.ci[1]
+    assert len(response_sentences(tables)) == 1
+
+
+@pytest.mark.parametrize(("counted", "agreement"), [(40.0, "below"), (10.0, "above")])
+def test_a_slope_that_contradicts_the_count_says_what_that_means(counted: float, agreement: str) -> None:
+    row = response_tables(explained(view(1, counted=counted)), ["v"]).rows[0]
+    assert row.agreement == agreement
+    assert agreement_text(row)
+
+
+def test_disturbed_cells_are_used_only_where_none_is_valid() -> None:
+    both = response_tables(explained(view(1), view(2, valid=False)), ["v"]).rows[0]
+    disturbed = response_tables(explained(view(2, valid=False)), ["v"]).rows[0]
+    assert (both.cells, both.valid) == (1, True)
+    assert (disturbed.cells, disturbed.valid) == (1, False)
+
+
+def test_a_steady_load_says_what_would_tell_its_response() -> None:
+    tables = response_tables(explained(view(1, steady=True)), ["v"])
+    assert tables.rows == ()
+    assert tables.without[0].advice in response_sentences(tables)[0]
+
+
+def test_classes_of_statements_are_limited_and_so_are_points() -> None:
+    tables = response_tables(explained(*(view(n, queries=QUERIES_MAX + 3) for n in range(40))), ["v"])
+    assert len({row.query for row in tables.rows} - {""}) == QUERIES_MAX
+    assert 0 < len(tables.points) <= POINTS_MAX
+
+
+def test_a_run_without_transactions_has_no_response() -> None:
+    nothing = explained(SimpleNamespace(waits=None, waits_by_query={}, valid=True))
+    tables = response_tables(nothing, ["v"])
+    assert (tables.rows, tables.without, response_sentences(tables)) == ((), (), ())
