@@ -30,6 +30,8 @@ LABEL = "VOLBENCH_CAUSES_LAB"
 IMAGE_MIB = 1536
 COMMAND_S_MAX = 120
 POLL_S = 0.05
+SHAPED_CONNECTIONS = 32
+"""Of nbdfuse to a shaped volume: with one, an operation that takes long holds the others (3 at a time measured)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +87,9 @@ class Machine:
         run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device)
         run("mount", "-o", str(spec.get("mount_options", "defaults")), device, str(self.mount))
         name = Path(device).name
-        if "split_kib" in spec:
-            Path(f"/sys/block/{name}/queue/max_sectors_kb").write_text(str(spec["split_kib"]))
+        queue = Path(f"/sys/block/{name}/queue")  # a loop device keeps what a run before this one has set
+        split_kib = str(spec.get("split_kib", (queue / "max_hw_sectors_kb").read_text()))
+        (queue / "max_sectors_kb").write_text(split_kib)
         disk = self._image.stat().st_dev
         return Volume(
             mount=self.mount,
@@ -166,11 +169,11 @@ class Machine:
         command = ["nbdkit", "--foreground", "--unix", str(socket), "--threads", "64"]
         if spec.get("shaped"):
             plugin, control = self.cache / "shapes.so", self.shape_file
-            if not plugin.exists():
+            if not plugin.exists() or plugin.stat().st_mtime < _SHAPES_SOURCE.stat().st_mtime:
                 run("gcc", "-shared", "-fPIC", "-O2", "-o", str(plugin), str(_SHAPES_SOURCE))
             control.write_text("", encoding="ascii")
             command += [str(plugin), f"file={self._image}", f"control={control}"]
-            return self._through_fuse(start(command), socket, file), rate_file
+            return self._through_fuse(start(command), socket, file, connections=SHAPED_CONNECTIONS), rate_file
         if "rdelay_ms" in spec or "wdelay_ms" in spec:
             command += ["--filter=delay"]
         command += ["--filter=rate", "file", str(self._image), f"rate-file={rate_file}", "rate=100G"]
@@ -178,10 +181,12 @@ class Machine:
         return self._through_fuse(start(command), socket, file), rate_file
 
     @staticmethod
-    def _through_fuse(server: subprocess.Popen[bytes], socket: Path, file: Path) -> tuple[Path, int]:
+    def _through_fuse(
+        server: subprocess.Popen[bytes], socket: Path, file: Path, *, connections: int = 1
+    ) -> tuple[Path, int]:
         """What a nbdkit serves, as a file of nbdfuse."""
         wait_for(socket.exists, 10, "nbdkit's socket")
-        start(["nbdfuse", str(file), "--unix", str(socket)])
+        start(["nbdfuse", "-C", str(connections), str(file), "--unix", str(socket)])
         wait_for(lambda: _is_mounted(file) and file.stat().st_size > 0, 10, "nbdfuse's file")
         return file, server.pid
 

@@ -168,8 +168,12 @@ static int shapes_flush(void *handle, uint32_t flags) {
   return fdatasync(fd);
 }
 
+/* All connections share one file descriptor, so that a flush by one is a flush for all. */
+static int shapes_can_multi_conn(void *handle) { (void) handle; return 1; }
+
 static struct nbdkit_plugin plugin = {
   .name = "shapes", .version = "1", .config = shapes_config, .get_ready = shapes_get_ready, .open = shapes_open,
   .get_size = shapes_get_size, .pread = shapes_pread, .pwrite = shapes_pwrite, .flush = shapes_flush,
+  .can_multi_conn = shapes_can_multi_conn,
 };
 NBDKIT_REGISTER_PLUGIN(plugin)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 QUEUE_MIN = 2.0
 """Operations in flight from which a queue exists: one stream that waits for each of its operations has 1."""
+FEW_MIN = 1.0
+"""Operations in flight from which a meter may be what holds them, where no queue exists: commits of a server meet a
+limit with 1.3 (QEMU's throttle groups of 150 to 600 operations a second)."""
 FLAT_TOLERANCE = (0.85, 1.10)
 """A plateau's samples lie in this range of its level."""
 FLAT_SHARE_MIN = 0.7
@@ -31,6 +34,9 @@ ABSORPTION_FREE = 2.5
 """Variance of the logarithm of the rate against that of the time. Levels that the kernel's throttle made in 20
 recordings: 0.00 to 0.16, 17 of them up to 0.01; volumes ruled by their latency: 2.7 to 281; free ones 0.2 to
 3.4."""
+ABSORPTION_REFUTES_SPREAD = 0.05
+"""Spread of the logarithm of the queue from which a rate that follows it refutes a limit: at a fixed depth (fio)
+the queue varies by how its time is sampled, and values of 28 and 55 came from limits."""
 ABSORPTION_SPREAD_MIN = 0.015
 """Spread of the logarithm of the queue below which what absorbs it cannot be told from rounding."""
 INFLATION_CAPPED = 3.0

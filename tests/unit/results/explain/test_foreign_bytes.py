@@ -113,3 +113,13 @@ def test_what_a_cache_writes_back_from_before_the_step_is_the_servers() -> None:
     ).grid
     step = replace(case, grid=whole.where(later), whole=whole)
     assert foreign_findings(step) == []
+
+
+@pytest.mark.parametrize(("reads", "first"), [(500.0, "storage.iops_limit"), (4000.0, NEIGHBOUR)])
+def test_others_who_are_there_all_along_come_before_a_limit_only_with_most_of_the_device(
+    reads: float, first: str
+) -> None:
+    """A limit of 800 reads a second that this server meets: 500 more beside it fill it not, 4,000 do."""
+    case = beside(case_of("device-read-800"), reads=reads, kib=16.0)
+    storage = [cause for cause in named(case) if cause.startswith(("storage.", "interference.io"))]
+    assert storage[0] == first

@@ -241,3 +241,50 @@ def test_what_a_volume_carried_leaves_out_operations_without_data(resource: Reso
     carried = both.carried(resource)
     assert carried is not None
     assert carried.tolist() == [expected] * 5
+
+
+def at_fixed_depth(spread: float, *, base_ms: float) -> bool:
+    """Whether 300 operations a second of 32 streams are a limit, whose queue and rate vary together by sampling."""
+    sampling = np.exp(np.random.default_rng(7).normal(0, spread, 60))
+    queue, rate = 32 * sampling, 300 * sampling**0.9
+    metered = dataclasses.replace(
+        steady_device(variance_over_mean=0.0),
+        iops=rate,
+        mib_per_s=rate / 64,
+        in_flight=queue,
+        await_ms=1000 * queue / rate,
+    )
+    levels = plateaus(np.arange(1.0, 61.0), metered, base_await_ms=base_ms)
+    return any(level.is_limit for level in levels)
+
+
+@pytest.mark.parametrize(
+    ("spread", "base_ms", "limited"), [(0.02, 2.0, True), (0.02, 100.0, False), (0.2, 2.0, False)]
+)
+def test_sampling_noise_at_a_fixed_depth_refutes_no_limit_of_operations_that_wait(
+    spread: float, base_ms: float, limited: bool
+) -> None:
+    """fio below QEMU's throttle: evenness and inflation hold, and the queue varies by how it is sampled."""
+    assert at_fixed_depth(spread, base_ms=base_ms) is limited
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "even", "limited"), [(1.3, True, True), (1.3, False, False), (0.8, True, False)]
+)
+def test_a_meter_holds_commits_with_hardly_more_than_one_in_flight(
+    in_flight: float, even: bool, limited: bool
+) -> None:
+    """A server's commits meet a limit of 150 operations without a queue: it is as even as a meter, and they"
+    " wait."""
+    random = np.random.default_rng(8)
+    rate = 150 * (np.ones(40) if even else np.exp(random.normal(0, 0.06, 40)))
+    queue = in_flight * np.exp(random.normal(0, 0.1, 40))
+    metered = dataclasses.replace(
+        steady_device(variance_over_mean=0.0),
+        iops=rate,
+        mib_per_s=rate / 64,
+        in_flight=queue,
+        await_ms=1000 * queue / rate,
+    )
+    levels = plateaus(np.arange(1.0, 41.0), metered, base_await_ms=1.0)
+    assert any(level.is_limit for level in levels) is limited

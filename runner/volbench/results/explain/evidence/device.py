@@ -40,7 +40,8 @@ class Device:
     `await_ms` is the mean over all operations of a bucket; `in_flight` their mean number, queued or in service.
     `reads`, `writes` are operations per second; `iops` is their sum, and what it is when they are not told apart.
     `empty_writes` are those of the writes that carry no data: the kernel counts a flush of its own as a write, too
-    (blk_account_io_done), and no limit of a volume does.
+    (blk_account_io_done), and no limit of a volume does. `supposes_empty`: nothing counts them, and a half of
+    flushes is taken for them.
     """
 
     source: str
@@ -58,6 +59,7 @@ class Device:
     f_await_ms: Floats | None = None
     util: Floats | None = None
     empty_writes: Floats | None = None
+    supposes_empty: bool = False
 
     @property
     def served(self) -> Floats:
@@ -161,6 +163,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         empty_writes=_empty_writes(grid, entity, writes, column("flushes_per_s"))
         if source == "diskstats"
         else None,
+        supposes_empty=source == "diskstats" and _own_writes(grid, entity) is None,
     )
 
 
@@ -189,18 +192,19 @@ def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Float
     if writes is None:
         return None
     supposed = np.zeros(len(writes)) if flushes is None else _EMPTY_OF_FLUSHES * np.nan_to_num(flushes)
-    own = next(
-        (
-            devices
-            for source in _OWN_COUNTERS
-            for name in (entity, "")
-            if (devices := grid.column(source, "writes_per_s", name)) is not None
-        ),
-        None,
-    )
+    own = _own_writes(grid, entity)
     if own is not None:
         supposed = np.where(np.isfinite(own), writes - own, supposed)
     return np.clip(supposed, 0.0, writes)
+
+
+def _own_writes(grid: Grid, entity: str) -> Floats | None:
+    """Writes that the volume itself counts; None where it does not."""
+    return next(
+        (devices for source in _OWN_COUNTERS for name in (entity, "")
+         if (devices := grid.column(source, "writes_per_s", name)) is not None),
+        None,
+    )  # fmt: skip
 
 
 def _sum(first: Floats | None, second: Floats | None) -> Floats | None:

@@ -34,6 +34,8 @@ from volbench.results.stats.grid import Floats, Mask, median, median_of_finite, 
 LARGE_KIB = 43.0
 """Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an
 order of names and no proof: gp3 with 16,000 IOPS may have 125 MiB/s, which pages of 16 KiB meet at 8,000."""
+SUPPOSED_MAX = 0.02
+"""Share of flushes without data among operations, from which their number says little of how regular these are."""
 METERED_SAMPLES = 8
 REGULARITY_APART = 4.0
 """Times that one of two plateaus must be more regular to be the metered one."""
@@ -54,7 +56,8 @@ class Plateau:
     """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit.
 
     `direction` names the operations that it is about; None: reads and writes together. `sliced`: it may come in
-    slices (`may_be_sliced`).
+    slices (`may_be_sliced`). `few`: fewer operations are in flight than a queue has. `supposed`:
+    a good part of what is counted is taken for flushes without data, so that it looks less regular than it is.
     """
 
     resource: Resource
@@ -68,6 +71,8 @@ class Plateau:
     checks: tuple[Check, ...]
     direction: Direction | None = None
     sliced: bool = False
+    few: bool = False
+    supposed: bool = False
 
     @property
     def unit(self) -> str:
@@ -79,14 +84,15 @@ class Plateau:
         """A counter that says so, a meter's regularity, or two independent pieces of evidence; nothing against it.
 
         Regularity needs METERED_SAMPLES by itself: fewer are even by chance. Streams of a constant latency are as
-        regular, which no storage is; where their queue varies, what absorbs it refutes a limit.
+        regular, which no storage is; where their queue varies, what absorbs it refutes a limit. Where `few` are in
+        flight a meter's evenness is needed, and something beside it.
         """
         passed = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
         metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
-        return not refuted and (
-            "exceeded" in passed or metered or len({_INDEPENDENT[name] for name in passed}) >= 2
-        )
+        kinds = {_INDEPENDENT[name] for name in passed}
+        several = len(kinds) >= 2 and (not self.few or "evenness" in kinds)
+        return not refuted and ("exceeded" in passed or (metered and not self.few) or several)
 
     @property
     def may_be_limit(self) -> bool:
@@ -220,9 +226,10 @@ def _plateau(
     inside_span = slice(*span)
     if device.in_flight is None or span[1] - span[0] < limit.PLATEAU_SAMPLES_MIN:
         return None
-    busy: Mask = np.isfinite(values[inside_span]) & (device.in_flight[inside_span] >= limit.QUEUE_MIN)
-    if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:
+    found = _busy(values[inside_span], device.in_flight[inside_span])
+    if found is None:
         return None
+    busy, few = found
     inside = values[inside_span][busy]
     top = float(np.quantile(inside, limit.LEVEL_QUANTILE))
     low, high = (top * edge for edge in limit.FLAT_TOLERANCE)
@@ -234,7 +241,7 @@ def _plateau(
     waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
     counted = exceeded.of(resource)
     width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
-    operations = _operations(device, resource, inside, width)
+    operations, inflation = _operations(device, resource, inside, width), inflation_check(waited, base_ms)
     return Plateau(
         resource=resource,
         level=level,
@@ -248,12 +255,31 @@ def _plateau(
             exceeded_check(None if counted is None else counted[inside_span][busy]),
             not_made("elasticity") if cpu_bound else elasticity_check(elasticity(inside, in_flight)),
             not_made("compensation") if cpu_bound else compensation_check(device, resource, inside_span, busy),
-            inflation_check(waited, base_ms),
-            absorption_check(inside, in_flight, cpu_bound=cpu_bound),
+            inflation,
+            absorption_check(inside, in_flight, cpu_bound=cpu_bound, inflated=bool(inflation.holds)),
             *regularity_checks(operations),
         ),
         sliced=may_be_sliced(operations, width),
+        few=few,
+        supposed=resource == "iops" and _supposes(device, inside_span),
     )
+
+
+def _supposes(device: Device, inside_span: slice) -> bool:
+    """Whether what is supposed of flushes is a good part of all operations."""
+    if device.empty_writes is None or not device.supposes_empty:
+        return False
+    empty, total = np.nansum(device.empty_writes[inside_span]), np.nansum(device.iops[inside_span])
+    return bool(empty > SUPPOSED_MAX * total)
+
+
+def _busy(values: Floats, in_flight: Floats) -> tuple[Mask, bool] | None:
+    """The intervals with a queue, or else with an operation in flight, and whether it is the second; None: few."""
+    for least in (limit.QUEUE_MIN, limit.FEW_MIN):
+        busy: Mask = np.isfinite(values) & (in_flight >= least)
+        if int(busy.sum()) >= limit.PLATEAU_SAMPLES_MIN and busy.mean() >= limit.FLAT_SHARE_MIN:
+            return busy, least == limit.FEW_MIN
+    return None
 
 
 def _operations(device: Device, resource: Resource, values: Floats, width_s: float) -> Floats | None:
@@ -294,4 +320,4 @@ def _yields(plateau: Plateau, rival: Plateau) -> bool:
     mine, rival_value = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (plateau, rival))
     if mine != rival_value:
         return rival_value
-    return _less_regular(plateau, rival) is True
+    return not plateau.supposed and _less_regular(plateau, rival) is True

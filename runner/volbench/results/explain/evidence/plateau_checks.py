@@ -158,14 +158,20 @@ def inflation_check(waited: float | None, base_ms: float | None) -> Check:
     return Check(name="inflation", holds=holds, value=times, text=text)
 
 
-def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool) -> Check:
-    """Return whether a longer queue brings longer waits and no more operations; see `absorption`."""
+def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool, inflated: bool = False) -> Check:
+    """Return whether a longer queue brings longer waits and no more operations; see `absorption`.
+
+    Where operations are `inflated` against those without a queue, a queue that hardly varies refutes nothing: at a
+    fixed depth it varies by how it is sampled.
+    """
     value = absorption(rate, in_flight)
     if value is None:
         return not_made("absorption")
     # Saturated CPUs keep a rate constant, too; but then the queue is theirs, not the volume's.
     holds = value <= limit.ABSORPTION_CAPPED and (not cpu_bound or float(np.median(in_flight)) >= limit.LONG_QUEUE)
-    refuted = value >= limit.ABSORPTION_FREE and not cpu_bound
+    both = (rate > 0) & (in_flight > 0)
+    varies = _spread(np.log(in_flight[both])) >= limit.ABSORPTION_REFUTES_SPREAD
+    refuted = value >= limit.ABSORPTION_FREE and (varies or not inflated) and not cpu_bound
     text = f"a longer queue brings longer waits and no more operations: their variances are as {value:.2g} to 1"
     return Check(name="absorption", holds=holds or (False if refuted else None), value=value, text=text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,8 @@ from volbench.results.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.device import FILE_LAYER, LITTLE_TOLERANCE, little_ratio
-from volbench.results.explain.evidence.layers import LOGS, server_flow
+from volbench.results.explain.evidence.layers import LOGS, device_flow, server_flow
+from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.evidence.stands import (
     Stand,
     client_stands,
@@ -27,6 +28,8 @@ from volbench.results.explain.wording import before_and_after, clock, number, pe
 from volbench.results.stats.grid import Mask, mean, median
 
 PARTS_SHOWN = 3
+MOVING_MIN = 0.25
+"""Of the intervals: with less left, stands are what a step mostly is."""
 NICED_MIN = 0.01
 """Of all CPUs' time: less is not worth a word."""
 RISE_MIN = 1.2
@@ -157,22 +160,41 @@ def latency_floor(case: Case) -> Iterator[EvidenceRow]:
 
 
 def data_read_ms(case: Case) -> float | None:
-    """Median time of a read, of the volume's own counters or else as the server sees it."""
-    device_ms = None if case.device is None else median(case.device.r_await_ms)
-    return (
-        device_ms
-        if device_ms is not None
-        else median(case.grid.column("performance_schema", "file_read_ms", "data"))
-    )
+    """Mean time of a read, of the volume's own counters or else as the server sees it, stalls left out.
+
+    Time adds up over operations: of reads of which one in a hundred takes 280 ms the median says nothing.
+    """
+    moving = _without_stalls(case)
+    device = device_flow(moving.device, "read") if moving.device is not None else None
+    each_ms = None if device is None else device.each_ms
+    if each_ms is not None:
+        return each_ms
+    files = server_flow(moving.grid, "read", ("data",))
+    of_files = None if files is None else files.each_ms
+    return median(moving.grid.column(FILE_LAYER, "file_read_ms", "data")) if of_files is None else of_files
 
 
 def log_sync_ms(case: Case, kind: str) -> float | None:
-    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
-    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
+    """Mean time of an fsync of a kind of log, `redo` or `binlog`, stalls left out."""
+    moving = _without_stalls(case)
+    syncs = server_flow(moving.grid, "sync", (kind,))
+    each_ms = None if syncs is None else syncs.each_ms
+    return median(moving.grid.column(FILE_LAYER, "file_sync_ms", kind)) if each_ms is None else each_ms
+
+
+def _without_stalls(case: Case) -> Case:
+    """The case while the volume moved: a stall is a finding of its own, and no latency of an operation."""
+    grid, standing = without_stalls(case.grid, case.storage_stalls), stands_of(case)
+    if grid is case.grid and standing.who:
+        moving = np.ones(len(grid), dtype=np.bool_)
+        for stand in standing.stands:
+            moving[stand.buckets] = False
+        grid = grid.where(moving) if moving.mean() >= MOVING_MIN else grid
+    return case if grid is case.grid else replace(case, grid=grid)
 
 
 def slowest_sync_ms(case: Case) -> float | None:
-    """Median time of an fsync of the log whose fsyncs take longer."""
+    """Mean time of an fsync of the log whose fsyncs take longer."""
     syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
     return max((effect for effect in syncs if effect is not None), default=None)
 

@@ -69,6 +69,8 @@ COSTLIER = 4.0
 operation of 64 KiB is four pages of 16 KiB."""
 ENOUGH = 0.8
 """Of a loss, what others' part of the device must be able to take, to be its cause."""
+MOST_OF_DEVICE = 0.5
+"""Of the device's operations or bytes: who has less is not who fills it."""
 MOST_OF = 0.9
 """Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
@@ -129,6 +131,13 @@ def _worst(effects: list[Effect]) -> Effect | None:
 def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
     operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
     return f"On average {number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
+
+
+def others_have_most(case: Case) -> bool:
+    """Whether others have at least half of what the device does while they are there."""
+    active = None if case.foreign is None else foreign_intervals(case, case.foreign)
+    flow = case.foreign
+    return flow is not None and active is not None and _part_of_device(case, flow, active) >= MOST_OF_DEVICE
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:

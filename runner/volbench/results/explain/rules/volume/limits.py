@@ -50,12 +50,13 @@ CAUSES = (
         moment="the limit of operations is reached",
         meaning="The volume serves no more operations per second, however many wait.",
         signs=(
-            "IOPS form a plateau while operations queue. The volume's own counter says that the limit was"
-            " exceeded in at least 20 % of the time, or two signs agree and none contradicts: a longer queue"
-            " brings no more operations; reads and writes compete for one budget; an operation waits at least 3"
-            " times as long as without a queue; operations complete as evenly as a rate limiter spaces them."
-            " Without the volume's own counters, equal-sized operations cannot distinguish a limit of IOPS from"
-            " one of bytes: the finding then says that it is one of the two."
+            "IOPS form a plateau while operations queue. The volume's own counter says that the limit was exceeded"
+            " in at least 20 % of the time, or two signs agree and none contradicts: a longer queue brings no more"
+            " operations; reads and writes compete for one budget; an operation waits at least 3 times as long as"
+            " without a queue; operations complete as evenly as a rate limiter spaces them. With 1 to 2 operations"
+            " in flight (commits of a server), evenness must be one of the signs. Without the volume's own"
+            " counters, equal-sized operations cannot distinguish a limit of IOPS from one of bytes: the finding"
+            " then says that it is one of the two."
         ),
         advice=(
             "Provision more IOPS or choose a volume type that has them. Or reduce the demand: a larger buffer"

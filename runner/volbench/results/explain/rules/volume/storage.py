@@ -15,7 +15,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.host.above_device import host_findings
-from volbench.results.explain.rules.host.foreign import foreign_findings, foreign_intervals
+from volbench.results.explain.rules.host.foreign import foreign_findings, foreign_intervals, others_have_most
 from volbench.results.explain.rules.host.lost_time import lost_syncs
 from volbench.results.explain.rules.host.memory import memory_findings
 from volbench.results.explain.rules.shared_evidence import (
@@ -108,7 +108,10 @@ def _by_one_layer(case: Case) -> list[Cause]:
     explained = [*memory_findings(case)] or [*_degraded(case)]
     if explained:
         return [*explained, *stall_findings(case)]
-    outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
+    above, others = host_findings(case) or [*metered_streams(case)], foreign_findings(case)
+    outside = [*above, *others]
+    if not any(is_much(finding) for finding in above) and any(is_much(finding) for finding in others):
+        return _beside_others(case, outside, others)
     if any(is_much(finding) for finding in outside):
         # The device's own limits may be met as well, with the others' I/O; its waiting times are explained.
         most = max((finding.share for finding in outside if finding.share is not None), default=None)
@@ -137,6 +140,34 @@ def _by_one_layer(case: Case) -> list[Cause]:
         slow = [finding for finding in slow if False not in finding.checks]
     copies = replication_findings(case)
     return [*outside, *limits, *copies, *stall_findings(case), *metadata_findings(case), *slow]
+
+
+def _beside_others(case: Case, outside: list[Cause], others: list[Cause]) -> list[Cause]:
+    """Others' I/O, with the limits and changes of the volume that are met with it or without.
+
+    Others who come or go with the loss are its cause, and a limit is met with them. Who is there all along, and has
+    the smaller part of the device, comes after a limit, and explains no change within the step.
+    """
+    limits = [*_shared_limit(case)] or limit_findings(case)
+    come_or_go = any(finding.decided_by == "before and after" for finding in others)
+    if come_or_go or others_have_most(case):
+        most = max((finding.share for finding in outside if finding.share is not None), default=None)
+        limits = [
+            replace(finding, share=min(finding.share, _SECOND * most))
+            if finding.share is not None and most
+            else finding
+            for finding in limits
+        ]
+        return [*outside, *limits, *stall_findings(case)]
+    changes = [] if limits or step_kind(case.kind).queue_swept else [*slower_findings(case)]
+    least = min((finding.share for finding in (*limits, *changes) if finding.share is not None), default=None)
+    after = [
+        replace(finding, share=min(finding.share, _SECOND * least))
+        if finding.share is not None and least is not None
+        else finding
+        for finding in outside
+    ]
+    return [*limits, *changes, *after, *stall_findings(case)]
 
 
 def _shared_limit(case: Case) -> Iterator[Cause]:
