@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from volbench.core.base.nearest import suggestion
+from volbench.core.profile.instances import instance_rows
 from volbench.core.profile.schema import Profile
 from volbench.core.suite.bundled import bundled_path
 from volbench.core.suite.document import parse_document
@@ -72,6 +73,9 @@ def _load(directory: Path, name: str) -> Profile:
         ) from error
     if profile.name != name:
         raise UsageError(f"the profile in {name}.yaml is called {profile.name!r}", where=document.origin(("name",)))
+    if name == INSTANCES:
+        rows = instance_rows(directory / f"{INSTANCES}.csv")
+        profile = profile.model_copy(update={"table": rows | profile.table})
     return profile
 
 

@@ -23,6 +23,7 @@ from volbench.core.profile.files import (
     profiles_directory,
 )
 from volbench.core.profile.formula import Value, evaluate
+from volbench.core.profile.instances import ec2_type
 from volbench.core.profile.schema import Figure, Formula, Parameter, Profile
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.base import parse_fraction, parse_size_bytes
@@ -251,8 +252,8 @@ def _between(value: float, low: float, high: float) -> float:
 
 
 def _row(instances: Profile, instance: str) -> Mapping[str, Figure]:
-    if instance in instances.table:
-        return instances.table[instance]
+    if ec2_type(instance) in instances.table:
+        return instances.table[ec2_type(instance)]
     raise ValueError(f"instance={instance}: not in {INSTANCES}.yaml; {suggestion(instance, instances.table)}")
 
 

@@ -120,9 +120,9 @@ def smallest(
 
 
 def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
-    """The instances of the table whose own limits endure the load, cheapest first."""
+    """The instances with a price whose own limits endure the load, cheapest first."""
     alternatives_found = []
-    for name in load_profile(INSTANCES).table:
+    for name in sorted(load_profile(INSTANCES).table.keys() & prices.instances.keys()):
         limits = _of_instance(limits_of(resolve("ebs-gp2", {"instance": name})))
         if _suits(limits, work):
             price = prices.instances.get(name)

@@ -133,8 +133,13 @@ def test_a_daily_burst_may_be_paid_from_credits() -> None:
 
 
 def test_an_instance_is_named_by_its_baseline() -> None:
-    assert [one.instance for one in instances(load(2000), PRICES)] == ["t3.medium", "m5.large", "m5.4xlarge"]
-    assert [one.instance for one in instances(load(2001), PRICES)] == ["m5.large", "m5.4xlarge"]
+    assert [one.instance for one in instances(load(2000), PRICES)] == [
+        "t3.medium",
+        "m5.large",
+        "m5d.large",
+        "m5.4xlarge",
+    ]
+    assert [one.instance for one in instances(load(2001), PRICES)] == ["m5.large", "m5d.large", "m5.4xlarge"]
     assert instances(load(20_000), PRICES) == []
 
 
