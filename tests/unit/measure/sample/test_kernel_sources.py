@@ -188,6 +188,50 @@ def test_nfs_rates(nfs: tuple[Values, Values]) -> None:
     assert ("metadata_await_ms", "") not in found
 
 
+def test_reads_by_read_plus_are_reads_and_opens_without_attributes_are_opens(tmp_path: Path) -> None:
+    """A client of NFS 4.2 reads by READ_PLUS alone: no reads and 200 operations of metadata would both be wrong."""
+    before, after = changed_mount(
+        tmp_path,
+        "READ_PLUS: 100 100 0 8000 1600000 0 150 200 0\n\tOPEN_NOATTR: 10 10 0 0 0 0 10 20 0",
+        "READ_PLUS: 300 300 0 24000 4800000 0 550 700 0\n\tOPEN_NOATTR: 30 30 0 0 0 0 50 100 0",
+    )
+    found = rates(MountStats, before, after)
+    assert found["reads_per_s", ""] == 200
+    assert found["r_await_ms", ""] == 2.5
+    assert found["r_rtt_ms", ""] == 2
+    assert found["open_await_ms", ""] == 4
+    assert found["metadata_ops_per_s", ""] == 20
+    assert found["metadata_await_ms", ""] == 4
+
+
+def test_an_operation_that_nobody_knows_is_unknown_and_no_metadata(tmp_path: Path) -> None:
+    before, after = changed_mount(tmp_path, "READ_TWICE: 5 5 0 0 0 0 1 1 0", "READ_TWICE: 25 25 0 0 0 0 900 900 0")
+    found = rates(MountStats, before, after)
+    assert found["unknown_ops_per_s", ""] == 20
+    assert found["metadata_ops_per_s", ""] == 0
+    assert ("metadata_await_ms", "") not in found
+
+
+def test_renewing_a_lease_is_no_metadata(tmp_path: Path) -> None:
+    before, after = changed_mount(tmp_path, "SEQUENCE: 5 5 0 0 0 0 1 1 0", "SEQUENCE: 6 6 0 0 0 0 90 90 0")
+    found = rates(MountStats, before, after)
+    assert found["metadata_ops_per_s", ""] == 0
+    assert ("unknown_ops_per_s", "") not in found
+
+
+def changed_mount(tmp_path: Path, before: str, after: str) -> tuple[Values, Values]:
+    """Readings of the fixture's first mount, with further operations below its GETATTR."""
+    file, readings = tmp_path / "mountstats", []
+    text = (FIXTURES / "mountstats.txt").read_text()
+    place = next(line for line in text.splitlines() if line.strip().startswith("GETATTR:"))
+    sampler = MountStats("/mnt/my data", file)
+    for operations in (before, after):
+        file.write_text(text.replace(place, f"{place}\n\t{operations}", 1))
+        readings.append(sampler.read())
+    sampler.close()
+    return readings[0], readings[1]
+
+
 def test_the_first_interval_of_an_operation_counts_from_zero(nfs: tuple[Values, Values]) -> None:
     """An operation that was never made is not listed before: its first interval is no gap for all of metadata."""
     before, after = nfs

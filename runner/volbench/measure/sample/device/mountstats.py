@@ -15,7 +15,13 @@ from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.files import KernelFile
 from volbench.measure.sample.interface import Reading, Sampler, Unavailable, Values
-from volbench.measure.sample.parsers.mountstats import NfsMount, parse_mountstats
+from volbench.measure.sample.parsers.mountstats import (
+    ALL_KINDS,
+    METADATA,
+    NfsMount,
+    operations_by_kind,
+    parse_mountstats,
+)
 from volbench.measure.sample.shared import Shared
 
 _OPERATIONS = {
@@ -28,7 +34,6 @@ _OPERATIONS = {
     "LOOKUP": "lookup",
 }
 """Operations whose waiting time is shown by itself, with the prefix of their metrics."""
-_DATA = ("READ", "WRITE", "COMMIT")
 _COUNTERS = ("operations", "transmissions", "queue_ms", "rtt_ms", "execute_ms", "errors")
 
 
@@ -83,7 +88,7 @@ class MountStats(Sampler):
 
 def _values_of(mount: NfsMount) -> Values:
     values: Values = {(name, ""): value for name, value in mount.bytes.items()}
-    for name, operation in mount.operations.items():
+    for name, operation in operations_by_kind(mount).items():
         for counter in _COUNTERS:
             value = getattr(operation, counter)
             if value is not None and (operation.operations or name in _OPERATIONS):
@@ -101,10 +106,14 @@ def _rates_of(change: Change) -> Iterator[tuple[str, float | None]]:
     yield "read_mib_per_s", change.per_s("server_read", unit=MIB)
     yield "write_mib_per_s", change.per_s("server_write", unit=MIB)
     every = [entity for counter, entity in change.after.values if counter == "operations"]
-    metadata = [operation for operation in every if operation not in _DATA]
+    metadata = [operation for operation in every if operation in METADATA]
     operations = _sum(change, "operations", metadata)
     yield "metadata_ops_per_s", ratio(operations, change.dt_s)
     yield "metadata_await_ms", ratio(_sum(change, "execute_ms", metadata), operations)
+    yield (
+        "unknown_ops_per_s",
+        ratio(_sum(change, "operations", [name for name in every if name not in ALL_KINDS]), change.dt_s),
+    )
     yield "retransmissions_per_s", ratio(_retransmitted(change, every), change.dt_s)
     yield "errors_per_s", ratio(_sum(change, "errors", change.entities("errors")), change.dt_s)
     sends = change.grown("sends")

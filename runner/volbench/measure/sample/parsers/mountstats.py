@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
@@ -53,6 +54,29 @@ class NfsMount:
     transports: tuple[NfsTransport, ...] = ()
 
 
+DATA = frozenset({"READ", "WRITE", "COMMIT"})
+"""Operations that move a file's data or make it durable."""
+SAME_KIND = {"READ_PLUS": "READ", "OPEN_NOATTR": "OPEN"}
+"""Operations that a client uses in another's place: NFS 4.2 reads by READ_PLUS (Linux 5.10 and later, where it is
+built in), an open without attributes is an open."""
+_METADATA = """
+    ACCESS ALLOCATE CLONE CLOSE COPY COPY_NOTIFY CREATE DEALLOCATE DELEGRETURN FREE_STATEID FSID_PRESENT FSINFO
+    FSSTAT FS_LOCATIONS GETACL GETATTR GETDEVICEINFO GETDEVICELIST GETXATTR GET_LEASE_TIME LAYOUTCOMMIT LAYOUTERROR
+    LAYOUTGET LAYOUTRETURN LAYOUTSTATS LINK LISTXATTRS LOCK LOCKT LOCKU LOOKUP LOOKUPP LOOKUP_ROOT MKDIR MKNOD
+    OFFLOAD_CANCEL OFFLOAD_STATUS OPEN OPEN_CONFIRM OPEN_DOWNGRADE PATHCONF READDIR READDIRPLUS READLINK
+    RELEASE_LOCKOWNER REMOVE REMOVEXATTR RENAME RMDIR ROOT SECINFO SECINFO_NO_NAME SEEK SERVER_CAPS SETACL SETATTR
+    SETXATTR STATFS SYMLINK TEST_STATEID
+"""
+_SESSION = """
+    BIND_CONN_TO_SESSION CREATE_SESSION DESTROY_CLIENTID DESTROY_SESSION EXCHANGE_ID NULL RECLAIM_COMPLETE RENEW
+    SEQUENCE SETCLIENTID SETCLIENTID_CONFIRM WRCACHE
+"""
+METADATA = frozenset(_METADATA.split())
+"""Operations on names, attributes, opens, locks and layouts, of all versions (fs/nfs/nfs*xdr.c)."""
+SESSION = frozenset(_SESSION.split())
+"""What client and server say of themselves; no program waits for it."""
+ALL_KINDS = DATA | SAME_KIND.keys() | METADATA | SESSION
+
 _BYTES = (
     "normal_read",
     "normal_write",
@@ -81,6 +105,21 @@ def parse_mountstats(text: str) -> list[NfsMount]:
             section = []
         section.append(line)
     return mounts
+
+
+def operations_by_kind(mount: NfsMount) -> dict[str, NfsOperation]:
+    """A mount's operations with those of one kind added up: READ has what READ_PLUS did."""
+    kinds: dict[str, NfsOperation] = {}
+    for name, operation in mount.operations.items():
+        kind = SAME_KIND.get(name, name)
+        kinds[kind] = _added(kinds[kind], operation) if kind in kinds else operation
+    return kinds
+
+
+def _added(first: NfsOperation, second: NfsOperation) -> NfsOperation:
+    pairs = {name: (getattr(first, name), getattr(second, name)) for name in _OPERATION_FIELDS}
+    sums: dict[str, Any] = {name: None if None in pair else sum(pair) for name, pair in pairs.items()}
+    return NfsOperation(**sums)
 
 
 def _mount_of(section: list[str]) -> Iterable[NfsMount]:

@@ -12,7 +12,7 @@ _METRICS = metric_table(
         **{
             f"{prefix}_{kind}_ms": ("ms", f"mean time of {operation}, {text}; absent without one")
             for prefix, operation in (
-                ("r", "READ"),
+                ("r", "READ and READ_PLUS"),
                 ("w", "WRITE"),
                 ("commit", "COMMIT"),
                 ("open", "OPEN"),
@@ -23,6 +23,7 @@ _METRICS = metric_table(
             for kind, text in (("await", "with the client's queue"), ("rtt", "network and server alone"))
         },
         **METADATA,
+        "unknown_ops_per_s": ("1/s", "operations of kinds that volbench does not know; absent without one"),
         "retransmissions_per_s": ("1/s", "requests sent again"),
         "errors_per_s": ("1/s", "operations that ended with an error (statvers 1.1)"),
         "transport_in_flight": ("1", "mean number of requests on the wire when one was sent"),
