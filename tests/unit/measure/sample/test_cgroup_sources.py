@@ -162,6 +162,47 @@ def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: P
     assert set(rates(CgroupCpuAccount, before, before)) == {("cpus_used", "client")}
 
 
+def slices(tmp_path: Path) -> tuple[Path, Path]:
+    """A service of version 2 in a slice; systemd enables controllers in a slice that has a limit, and not below."""
+    service = tmp_path / "system.slice" / "mysql.service"
+    service.mkdir(parents=True)
+    for group in (service, service.parent):
+        (group / "cgroup.procs").write_text("")
+        (group / "cgroup.controllers").write_text("cpu io memory pids\n")
+        (group / "cpu.stat").write_text("usage_usec 100\nuser_usec 60\n")
+    return service, service.parent
+
+
+def test_a_quota_of_the_slice_holds_back_the_service_in_it(tmp_path: Path) -> None:
+    """The service's own cpu.stat counts no throttled period: the slice's does."""
+    service, slice_ = slices(tmp_path)
+    (slice_ / "cpu.max").write_text("50000 100000\n")
+    (slice_ / "cpu.stat").write_text("usage_usec 900\nnr_periods 10\nnr_throttled 5\n")
+    files = find_cpu_files("0::/system.slice/mysql.service\n", tmp_path)
+    assert files == (str(service / "cpu.stat"), str(slice_ / "cpu.stat"))
+    sampler = CgroupCpuAccount({"server": files})
+    before = sampler.read()
+    (service / "cpu.stat").write_text("usage_usec 500100\nuser_usec 60\n")
+    (slice_ / "cpu.stat").write_text("usage_usec 900000\nnr_periods 20\nnr_throttled 13\n")
+    after = sampler.read()
+    sampler.close()
+    found = rates(CgroupCpuAccount, before, after)
+    assert found == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.8}
+
+
+def test_limits_of_the_slice_are_known_where_the_service_has_no_account(tmp_path: Path) -> None:
+    service, slice_ = slices(tmp_path)
+    assert find_directory("0::/system.slice/mysql.service\n", tmp_path) is None
+    (slice_ / "io.stat").write_text("8:16 rbytes=1 wbytes=1 rios=1 wios=1 dbytes=0 dios=0\n")
+    (slice_ / "io.max").write_text("8:16 rbps=max wbps=max riops=max wiops=50\n")
+    assert find_directory("0::/system.slice/mysql.service\n", tmp_path) == service
+    sampler = CgroupIoAccount(service, ("sdb",), sys=sysfs(tmp_path, {"8:16": "sdb"}))
+    assert sampler.probe().present
+    values = sampler.read()
+    sampler.close()
+    assert values == {("write_iops_max", "server"): 50}  # the slice's traffic is of others, too
+
+
 def moved_server(tmp_path: Path) -> tuple[ServerGroup, Callable[[str], None]]:
     """A server that runs as process 77, and what puts it into a group of all hierarchies."""
     (tmp_path / "state").write_text("3 running 77\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
@@ -17,6 +17,8 @@ from volbench.measure.sample.shared import Shared
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
 _US_PER_S = 1e6
+_AROUND = " around "
+"""In an entity: the quota of a group around the one before it, by its distance."""
 GROUP = "group"
 """Inode of the group: counters of another group are no continuation."""
 
@@ -65,9 +67,10 @@ class CgroupCpuAccount(Sampler):
         if not self._files:
             raise Unavailable("neither server nor client has a control group of its own here")
         counters: Values = {
-            (name, who): value
+            (name, entity): value
             for who, files in self._files.items()
-            for name, value in parse_cpu_stat(*(file.read() for file in files)).items()
+            for entity, account in _accounts(who, files)
+            for name, value in account.items()
         }
         if self._server is None:
             return counters
@@ -102,14 +105,38 @@ class CgroupCpuAccount(Sampler):
         for who in dict.fromkeys((*change.entities("used_us"), *change.entities("periods"))):
             if before.values.get((GROUP, who)) != after.values.get((GROUP, who)):
                 continue
-            throttled, periods = change.grown("throttled", who), change.grown("periods", who)
+            if _AROUND in who:
+                continue
             yield from change.rows(
                 (
                     ("cpus_used", change.per_s("used_us", who, unit=_US_PER_S)),
-                    ("throttled_ratio", None if throttled is None or not periods else ratio(throttled, periods)),
+                    ("throttled_ratio", _throttled(change, who)),
                 ),
                 who,
             )
+
+
+def _accounts(who: str, files: list[KernelFile]) -> Iterator[tuple[str, dict[str, int]]]:
+    """The group's account, and the quotas of the groups around it, which hold it back as well."""
+    own, *others = [file.read() for file in files]
+    if others and files[1].path.name == USAGE:
+        yield who, parse_cpu_stat(own, others[0])
+        return
+    yield who, parse_cpu_stat(own)
+    for number, text in enumerate(others, start=1):
+        account = parse_cpu_stat(text)
+        account.pop("used_us", None)  # of others, too
+        yield f"{who}{_AROUND}{number}", account
+
+
+def _throttled(change: Change, who: str) -> float | None:
+    """The largest share of throttled periods among a group and those around it; None without a quota."""
+    shares = [
+        ratio(change.grown("throttled", entity), change.grown("periods", entity) or None)
+        for entity in change.entities("periods")
+        if entity == who or entity.startswith(f"{who}{_AROUND}")
+    ]
+    return max((share for share in shares if share is not None), default=None)
 
 
 def _inode(file: KernelFile) -> int:
@@ -118,6 +145,9 @@ def _inode(file: KernelFile) -> int:
 
 def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:
     """The files with the CPU account of a process's group; none when it is the root group or not visible.
+
+    Version 2: cpu.stat of the group, then of the groups around it that may have a quota. The group itself has the
+    time it used even where no controller is enabled in it.
 
     Args:
         proc_cgroup: the text of its /proc/PID/cgroup.
@@ -130,5 +160,9 @@ def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:
         # A process may be in a group of `cpu` alone: the root group of `cpuacct` counts the whole machine.
         files = (stat, usage) if usage.parent != root / "cpuacct" else (stat,)
         return tuple(map(str, files)) if all(file.exists() for file in files) else ()
-    group = root / paths.get("", "/").lstrip("/")
-    return (str(group / STAT),) if (group / QUOTA).exists() else ()  # the root group has no quota
+    path = PurePosixPath(paths.get("", "/"))
+    around = [root / str(group).lstrip("/") for group in path.parents if group != PurePosixPath("/")]
+    own = root / str(path).lstrip("/")
+    if own == root or not (own / STAT).exists():  # the root group is of the whole machine
+        return ()
+    return tuple(str(group / STAT) for group in (own, *(group for group in around if (group / QUOTA).exists())))

@@ -98,12 +98,14 @@ class CgroupIoAccount(Sampler):
             self._directory = find_directory(self._server.text(), self._cgroups)
         if self._directory is None:
             return Presence(present=False, reason="the server's control group is not known or not visible")
-        names = (V2_FILE,) if (self._directory / V2_FILE).exists() else V1_FILES
-        if names == V1_FILES and not (self._directory.parent / "cgroup.procs").exists():
+        self._limits = [KernelFile(file) for file in _limit_files(self._directory)]
+        self._is_version_1 = not _is_version_2(self._directory)
+        names = V1_FILES if self._is_version_1 else (V2_FILE,)
+        if not self._is_version_1 and not (self._directory / V2_FILE).exists():
+            return Presence(present=True)  # no account of its own, limits of the groups around it
+        if self._is_version_1 and not (self._directory.parent / "cgroup.procs").exists():
             return Presence(present=False, reason=f"{self._directory} is the root group, which keeps no account")
         self._files = [KernelFile(self._directory / name) for name in names]
-        self._is_version_1 = names == V1_FILES
-        self._limits = [KernelFile(file) for file in _limit_files(self._directory)]
         try:
             self._texts(self._files)
         except Unavailable as error:
@@ -117,7 +119,7 @@ class CgroupIoAccount(Sampler):
             if not presence.present:
                 raise Unavailable(presence.reason)
         texts = self._texts(self._files)
-        accounts = parse_io_stat(texts[0]) if len(texts) == 1 else join_blkio(*texts)
+        accounts = join_blkio(*texts) if self._is_version_1 else parse_io_stat("".join(texts))
         limits = self._server_limits(self._texts(self._limits)) if self._limits else {}
         if not accounts and not limits:  # version 1 of Linux 6.10 and later counts only where a limit was set
             raise Unavailable(f"{self._directory} has counted no I/O so far")
@@ -141,7 +143,7 @@ class CgroupIoAccount(Sampler):
         return {(LIMITS[name][0], SERVER): value for name, value in least.items() if value is not None}
 
     def _texts(self, files: Sequence[KernelFile]) -> list[str]:
-        if not self._files:
+        if not self._files and not self._limits:
             raise Unavailable("no control group was found")
         return [file.read() for file in files]
 
@@ -187,12 +189,21 @@ class CgroupIoAccount(Sampler):
 
 def _limit_files(directory: Path) -> list[Path]:
     """Files with the limits that hold a group back: in version 1 its own, in version 2 its ancestors' too."""
-    if not (directory / V2_FILE).exists():
+    if not _is_version_2(directory):
         own = [directory / name for name in V1_LIMITS]
         return own if all(file.exists() for file in own) else []
+    return [group / V2_LIMIT for group in _groups_around(directory) if (group / V2_LIMIT).exists()]
+
+
+def _is_version_2(directory: Path) -> bool:
+    return (directory / V2_FILE).exists() or (directory / "cgroup.controllers").exists()
+
+
+def _groups_around(directory: Path) -> list[Path]:
+    """A group of version 2 and those around it, from the inside to the outside."""
     groups = [directory, *directory.parents]
     inside = next((n for n, group in enumerate(groups) if not (group / "cgroup.procs").exists()), len(groups))
-    return [group / V2_LIMIT for group in groups[: max(1, inside)] if (group / V2_LIMIT).exists()]
+    return groups[: max(1, inside)]
 
 
 def find_directory(proc_cgroup: str, root: Path = Path("/sys/fs/cgroup")) -> Path | None:
@@ -202,7 +213,8 @@ def find_directory(proc_cgroup: str, root: Path = Path("/sys/fs/cgroup")) -> Pat
         proc_cgroup: the text of its /proc/PID/cgroup.
         root: where the hierarchies are mounted; a container has the host's elsewhere.
 
-    None when no hierarchy accounts I/O for it there.
+    None when no hierarchy accounts I/O for it there. In version 2 a group may have no account of its own, as
+    systemd makes them without IOAccounting, and limits of the groups around it.
     """
     paths = parse_proc_cgroup(proc_cgroup)
     candidates = [(root, paths.get("")), (root / "unified", paths.get("")), (root / "blkio", paths.get("blkio"))]
@@ -211,5 +223,7 @@ def find_directory(proc_cgroup: str, root: Path = Path("/sys/fs/cgroup")) -> Pat
             continue
         directory = hierarchy / path.lstrip("/")
         if any((directory / name).exists() for name in (V2_FILE, V1_FILES[0])):
+            return directory
+        if (directory / "cgroup.controllers").exists() and _limit_files(directory):
             return directory
     return None
