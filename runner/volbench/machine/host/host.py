@@ -32,6 +32,7 @@ _DMI_VENDORS = {  # sys_vendor or product_name begins with -> what systemd-detec
     "Alibaba Cloud ECS": "kvm",
 }
 _INITIAL_NAMESPACES = {"pid": 0xEFFFFFFC, "uts": 0xEFFFFFFE}  # fixed: include/linux/proc_ns.h of the kernel
+_CLOCKS = "sys/devices/system/clocksource/clocksource0/available_clocksource"
 _CLOCK_SOURCES = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 
 
@@ -137,15 +138,23 @@ def _virtualization(root: Path, cpuinfo: str, dmi: dict[str, str]) -> str | None
     for value in dmi.values():
         for beginning, name in _DMI_VENDORS.items():
             if value.startswith(beginning):
-                return name
+                return "qemu" if beginning == "QEMU" and _emulates_processors(root, cpuinfo) else name
     return _hypervisor_traces(root, cpuinfo)
+
+
+def _emulates_processors(root: Path, cpuinfo: str) -> bool:
+    """Whether QEMU runs without KVM, by the name of its processor, or as no clock of KVM is on offer to an x86."""
+    if (_cpu_model(cpuinfo) or "").startswith("QEMU TCG"):
+        return True
+    clocks = read_text(root / _CLOCKS)
+    return clocks is not None and "kvm-clock" not in clocks.split() and "hypervisor" in cpuinfo
 
 
 def _hypervisor_traces(root: Path, cpuinfo: str) -> str | None:
     """Return the same without DMI: by Xen's directory, the clock sources and the processor's hypervisor flag."""
     if read_text(root / "sys/hypervisor/type") == "xen":
         return "xen"
-    clocks = read_text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
+    clocks = read_text(root / _CLOCKS) or ""
     for clock in clocks.split():
         if clock in _CLOCK_SOURCES:
             return _CLOCK_SOURCES[clock]

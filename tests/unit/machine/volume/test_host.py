@@ -45,6 +45,24 @@ def test_ec2_instance(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "clocks", "virtualization"),
+    [
+        ("QEMU TCG CPU version 2.5+", "tsc hpet acpi_pm", "qemu"),
+        ("Intel Xeon Processor (Skylake)", "tsc hpet acpi_pm", "qemu"),
+        ("Intel Xeon Processor (Skylake)", "kvm-clock tsc hpet acpi_pm", "kvm"),
+        ("Intel Xeon Processor (Skylake)", "", "kvm"),
+    ],
+)
+def test_emulated_processors_are_not_kvm(tree: Tree, model: str, clocks: str, virtualization: str) -> None:
+    """A machine of QEMU has its name with and without KVM. Without it, KVM's clock is not on offer."""
+    tree.file("sys/class/dmi/id/sys_vendor", "QEMU")
+    tree.file("proc/cpuinfo", f"model name : {model}\nflags : fpu hypervisor")
+    if clocks:
+        tree.file("sys/devices/system/clocksource/clocksource0/available_clocksource", clocks)
+    assert host_facts(root=tree.root).virtualization == virtualization
+
+
+@pytest.mark.parametrize(
     ("vendor", "product", "virtualization", "instance"),
     [
         ("Amazon EC2", "i3en.metal", "none", "i3en.metal"),
