@@ -16,7 +16,7 @@ from volbench.core.records.cell import AttachSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.machine.engine.attached import AttachedServer
-from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id
+from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id, nvme_devices
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 from volbench.measure.sample.interface import Reading
@@ -331,17 +331,17 @@ def _sampling(
     options: ObserveOptions, observation: Observation, location: ServerPlace, server: AttachedServer
 ) -> SamplingConfig:
     facts = location.volume
-    disk = facts.disk if facts is not None and facts.disk else ""
+    physical = facts.physical_disks if facts is not None else ()
     server_only = ("performance_schema", "innodb", "digests")
     return SamplingConfig(
         raw_file=str(options.directory / "samples"),
         zero_monotonic_ns=observation.zero_monotonic_ns,
         interval_s=options.interval_s,
         sources=server_only if location.host is None else None,
-        disks=(disk,) if disk else (),
-        nvme_devices=(f"/dev/{disk}",) if disk.startswith("nvme") else (),
+        disks=facts.counted_disks if facts is not None else (),
+        nvme_devices=nvme_devices(physical),
         ebs_csi_url=driver_url(),
-        ebs_volume_id=ebs_volume_id(disk or None),
+        ebs_volume_id=ebs_volume_id(physical[0] if len(physical) == 1 else None),
         mount_point=facts.mount_point or "" if facts is not None and facts.nfs_server else "",
         cgroup_dir=location.cgroup_dir,
         server_cpu_files=location.cpu_files,

@@ -9,22 +9,30 @@ from pathlib import PurePosixPath
 
 from volbench.core.records.facts import VolumeFacts
 
+_SHARED_LIMITS = "They share its limits and wait for each other's I/O; compare volumes on disks of their own."
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharedStorage:
-    """Two volumes by name, and the storage of both: `filesystem ext4 on vda1`."""
+    """Two volumes by name, and the storage of both: `filesystem ext4 on vda1`.
+
+    Args:
+        same_filesystem: both are directories of one mounted filesystem or export, as when one is not mounted.
+    """
 
     volumes: tuple[str, str]
     storage: str
+    same_filesystem: bool = True
 
     @property
     def text(self) -> str:
         """Return the sentence for a plan and a report."""
         first, second = self.volumes
-        return (
+        text = (
             f"Volumes {first} and {second} lie on the same {self.storage}: a difference between them does not come"
-            " from the storage. Is one of them not mounted?"
+            " from the storage."
         )
+        return f"{text} Is one of them not mounted?" if self.same_filesystem else f"{text} {_SHARED_LIMITS}"
 
 
 def shared_storage(facts: Mapping[str, VolumeFacts]) -> tuple[SharedStorage, ...]:
@@ -66,18 +74,24 @@ def not_mounted_text(name: str, directory: str, facts: VolumeFacts) -> str:
 
 def _shared(facts: Mapping[str, VolumeFacts]) -> Iterator[SharedStorage]:
     for (first, a), (second, b) in combinations(facts.items(), 2):
-        storage = _common(a, b)
+        filesystem = _common_filesystem(a, b)
+        storage = filesystem or _common_device(a, b)
         if storage:
-            yield SharedStorage(volumes=(first, second), storage=storage)
+            yield SharedStorage(volumes=(first, second), storage=storage, same_filesystem=bool(filesystem))
 
 
-def _common(a: VolumeFacts, b: VolumeFacts) -> str:
-    """Return the storage that both use, the nearest to MySQL first; empty if none is known."""
+def _common_filesystem(a: VolumeFacts, b: VolumeFacts) -> str:
+    """Return the mounted filesystem or export that both are directories of; empty if there is none."""
     if a.nfs_server is not None and (a.nfs_server, a.nfs_export) == (b.nfs_server, b.nfs_export):
         return f"NFS export {a.nfs_server}:{a.nfs_export}"
     if a.device_number is not None and a.device_number == b.device_number:
         source = a.device or a.mount_source
         return f"file system ({', '.join(text for text in (a.filesystem, source) if text)})"
+    return ""
+
+
+def _common_device(a: VolumeFacts, b: VolumeFacts) -> str:
+    """Return the device or the disks that both use, the nearest to MySQL first; empty if none is known."""
     if a.device is not None and a.device == b.device:
         return f"device {a.device}"
     disks = sorted(_disks(a) & _disks(b))
@@ -88,7 +102,7 @@ def _common(a: VolumeFacts, b: VolumeFacts) -> str:
 
 
 def _disks(facts: VolumeFacts) -> set[str]:
-    return set(facts.lower_devices) or ({facts.disk} if facts.disk is not None else set())
+    return set(facts.physical_disks)
 
 
 def _loop_directory(facts: VolumeFacts) -> str:

@@ -6,6 +6,9 @@ from pydantic import Field
 
 from volbench.core.records.base import Record, Scalar
 
+STACKED_DEVICES = ("dm-", "md", "bcache")
+"""How kernel names of devices begin that lie on other devices and count no flushes."""
+
 
 class VolumeFacts(Record):
     """What is behind a data directory. None: could not be found out (never guessed)."""
@@ -27,7 +30,16 @@ class VolumeFacts(Record):
     free_bytes: int | None = None
     loop_backing_file: str | None = None
     loop_direct_io: bool | None = Field(default=None, description="The loop device bypasses the page cache.")
-    lower_devices: tuple[str, ...] = Field(default=(), description="Below a device-mapper or md device.")
+    lower_devices: tuple[str, ...] = Field(
+        default=(), description="Physical disks below a stacked device (device mapper, md, bcache), or of a btrfs."
+    )
+    stack: dict[str, str] = Field(
+        default_factory=dict,
+        description="Whole disks from the filesystem's device down to the physical ones, each with its kind.",
+    )
+    journal_devices: tuple[str, ...] = Field(
+        default=(), description="Of a log or journal outside the filesystem's device: that device, and disks below."
+    )
     nfs_server: str | None = None
     nfs_export: str | None = None
     nfs_version: str | None = None
@@ -42,6 +54,19 @@ class VolumeFacts(Record):
     emulated_profile: str | None = None
     emulated_parameters: dict[str, Scalar] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def physical_disks(self) -> tuple[str, ...]:
+        """Disks with data or journal and none below them: these count flushes, and may be volumes of a cloud."""
+        carriers = self.lower_devices or ((self.disk,) if self.disk is not None else ())
+        journal = tuple(name for name in self.journal_devices if not name.startswith(STACKED_DEVICES))
+        return tuple(dict.fromkeys((*carriers, *journal)))
+
+    @property
+    def counted_disks(self) -> tuple[str, ...]:
+        """Every whole disk whose counters belong to the volume; the device that the filesystem uses comes first."""
+        first = (self.disk,) if self.disk is not None else ()
+        return tuple(dict.fromkeys((*first, *self.stack, *self.lower_devices, *self.journal_devices)))
 
 
 class HostFacts(Record):

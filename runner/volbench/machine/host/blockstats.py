@@ -20,6 +20,9 @@ def device_read_bytes(facts: VolumeFacts, *, proc: Path = PROC) -> int | None:
         text = _read(proc / "self/mountstats")
         return None if text is None else mountstats_read_bytes(text, facts.mount_point)
     text = _read(proc / "diskstats")
+    if facts.filesystem == "btrfs" and facts.lower_devices and text is not None:
+        counted = [diskstats_read_bytes(text, disk) for disk in facts.lower_devices]
+        return sum(filter(None, counted)) if any(value is not None for value in counted) else None
     for device in (facts.device, facts.disk):
         if text is not None and device is not None:
             read_bytes = diskstats_read_bytes(text, device)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 SYS = Path("/sys")
 _DEPTH_MAX = 16
+_MAPPED = {"LVM": "LVM", "CRYPT": "dm-crypt", "mpath": "multipath"}
+"""How the uuid of a mapped device begins, and what it is."""
 _DISKS_MAX = 256
 
 
@@ -18,7 +20,9 @@ class BlockDevice:
 
     Args:
         name, disk: kernel names of the device and of its disk (itself, if not a partition).
-        lower: names of the physical disks below a device-mapper or md device, sorted.
+        model, scheduler, rotational: of the device, or those of the disks below it, where these have them.
+        lower: names of the physical disks below a stacked device (device mapper, md, bcache), sorted.
+        stack: whole disks from this one down to the physical ones, each with its kind, in that order.
         backing_file, direct_io: of a loop device.
     """
 
@@ -30,6 +34,7 @@ class BlockDevice:
     rotational: bool | None
     logical_block_bytes: int | None
     lower: tuple[str, ...]
+    stack: dict[str, str]
     backing_file: str | None
     direct_io: bool | None
 
@@ -79,6 +84,28 @@ def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
     return ()
 
 
+def counts_flushes(name: str, *, sys: Path = SYS) -> bool:
+    """Whether the kernel counts the flushes of a whole disk: only request queues do (block/blk-flush.c).
+
+    Device mapper, md, bcache, zram and the like hand on each bio, and their counter stays 0.
+    """
+    folder = sys / "class/block" / name
+    return (folder / "mq").is_dir() or not (folder / "queue").is_dir()
+
+
+def journal_device(name: str, *, sys: Path = SYS) -> str | None:
+    """Return the device with the external journal of the ext4 on device `name`, as kernel names; None without one.
+
+    The kernel names a journal's thread after its device, and after the inode of a journal inside the filesystem:
+    `jbd2/sdb1` or `jbd2/sda1-8` (fs/jbd2/journal.c). /proc is expected beside `sys`.
+    """
+    task = read_int(sys / "fs/ext4" / name / "journal_task")
+    thread = read_text(sys.parent / "proc" / str(task) / "comm") if task else None
+    device = (thread or "").removeprefix("jbd2/").replace("!", "/")
+    own = device == name or device.startswith(f"{name}-")
+    return device if device != thread and not own and (sys / "class/block" / device).exists() else None
+
+
 def disks_of(names: Iterable[str], *, sys: Path = SYS) -> frozenset[str]:
     """The named whole disks and all disks below them: of device-mapper, md, and of a loop device's file."""
     reached: set[str] = set()
@@ -93,7 +120,7 @@ def disks_of(names: Iterable[str], *, sys: Path = SYS) -> frozenset[str]:
 
 def _directly_below(entry: Path, sys: Path) -> list[str]:
     folder = entry.resolve()
-    lower = [_whole_disk(slave.resolve()) for slave in _entries(folder / "slaves")]
+    lower = [_whole_disk(slave).name for slave in _slaves(folder)]
     file = read_text(folder / "loop/backing_file")
     try:
         number = Path(file).stat().st_dev if file is not None else 0
@@ -101,12 +128,17 @@ def _directly_below(entry: Path, sys: Path) -> list[str]:
         number = 0
     carrier = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
     if number and carrier.exists():
-        lower.append(_whole_disk(carrier.resolve()))
+        lower.append(_whole_disk(carrier.resolve()).name)
     return lower
 
 
-def _whole_disk(folder: Path) -> str:
-    return folder.parent.name if (folder / "partition").exists() else folder.name
+def _whole_disk(folder: Path) -> Path:
+    return folder.parent if (folder / "partition").exists() else folder
+
+
+def _slaves(folder: Path) -> list[Path]:
+    """Devices directly below a stacked one, resolved and sorted by name."""
+    return sorted((slave.resolve() for slave in _entries(folder / "slaves")), key=lambda slave: slave.name)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -135,33 +167,50 @@ def _device(entry: Path) -> BlockDevice | None:
     queue = disk / "queue"
     rotational = read_int(queue / "rotational")
     direct_io = read_int(disk / "loop/dio")
-    lower = _physical(folder)
+    stack = _stack(disk)
+    lower = sorted(path.name for path in stack if path != disk and not _slaves(path))
+    carriers = [path for path in stack if not _slaves(path)]
     return BlockDevice(
         name=folder.name,
         disk=disk.name,
-        model=read_text(disk / "device/model"),
-        scheduler=_chosen(read_text(queue / "scheduler")),
+        model=_of_all(read_text(path / "device/model") for path in carriers),
+        scheduler=_of_all(_chosen(read_text(path / "queue/scheduler")) for path in carriers),
         read_ahead_kib=read_int(queue / "read_ahead_kb"),
         rotational=None if rotational is None else bool(rotational),
         logical_block_bytes=read_int(queue / "logical_block_size"),
-        lower=tuple(sorted(lower)),
+        lower=tuple(lower),
+        stack={path.name: _kind(path) for path in stack},
         backing_file=read_text(disk / "loop/backing_file"),
         direct_io=None if direct_io is None else bool(direct_io),
     )
 
 
-def _physical(folder: Path, depth: int = 0) -> set[str]:
-    """Return the disks below a stacked device; empty for other devices."""
-    slaves = folder / "slaves"
-    if depth > _DEPTH_MAX or not slaves.is_dir():
-        return set()
-    disks: set[str] = set()
-    for slave in slaves.iterdir():
-        lower = slave.resolve()
-        below = _physical(lower, depth + 1)
-        disk = lower.parent if (lower / "partition").exists() else lower
-        disks |= below or {disk.name}
-    return disks
+def _stack(disk: Path) -> list[Path]:
+    """Whole disks from this one downwards, level by level; each once."""
+    stack, level = [disk], [disk]
+    for _ in range(_DEPTH_MAX):
+        below = [_whole_disk(slave) for folder in level for slave in _slaves(folder)]
+        level = [folder for folder in dict.fromkeys(below) if folder not in stack]
+        stack += level[: _DISKS_MAX - len(stack)]
+    return stack
+
+
+def _kind(folder: Path) -> str:
+    """What a whole disk is: `LVM vg-data`, `dm-crypt luks`, `md raid0`, `bcache`, `loop`, `disk`."""
+    mapped = read_text(folder / "dm/name")
+    if mapped is not None:
+        prefix = (read_text(folder / "dm/uuid") or "").partition("-")[0]
+        return f"{_MAPPED.get(prefix, 'device mapper')} {mapped}"
+    level = read_text(folder / "md/level")
+    if level is not None:
+        return f"md {level}"
+    name = folder.name.rstrip("0123456789")
+    return name if name in ("bcache", "loop", "nbd", "zram", "ram") else "disk"
+
+
+def _of_all(values: Iterable[str | None]) -> str | None:
+    """The values that there are, each once; None without any."""
+    return ", ".join(dict.fromkeys(value for value in values if value is not None)) or None
 
 
 def _chosen(text: str | None) -> str | None:

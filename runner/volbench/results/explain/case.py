@@ -15,6 +15,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
+from volbench.results.explain.evidence.disks_below import DisksBelow, with_disks_below
 from volbench.results.explain.evidence.foreign import ForeignFlow, foreign_flow, reads_directly, written_copies
 from volbench.results.explain.evidence.limits import (
     Plateau,
@@ -46,7 +47,7 @@ class Case:
     `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
     t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
-    itself counted, where its clock is another one than the host's (CloudWatch's minutes).
+    itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Case:
     whole: Grid
     kind: str = "oltp"
     disk: str | None = None
+    below: DisksBelow | None = None
     threads: int | None = None
     rate: float | None = None
     read_ahead_kib: int | None = None
@@ -171,8 +173,9 @@ class Case:
         """I/O of the device that this server never sent; None where it is not known, or no server works."""
         if self.device is None or not step_kind(self.kind).has_statements:
             return None
-        copies = written_copies(self.mount_options)
-        return foreign_flow(self.grid, self.device, direct=self.reads_directly, copies=copies, whole=self.whole)
+        copies, direct = written_copies(self.mount_options), self.reads_directly
+        flow = foreign_flow(self.grid, self.device, direct=direct, copies=copies, whole=self.whole)
+        return with_disks_below(flow, self.grid, self.device, self.below)
 
     @cached_property
     def burst(self) -> Burst | None:

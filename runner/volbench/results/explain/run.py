@@ -21,6 +21,7 @@ from volbench.results.explain.accounts.time_budget import TimeBudget, time_budge
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_signals
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
+from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.results.explain.wording import row
 from volbench.results.response.samples import CellSamples
@@ -217,6 +218,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
         whole=whole,
         kind=steps[0].kind,
         disk=result.volume_facts.disk,
+        below=disks_below(result.volume_facts),
         read_ahead_kib=result.volume_facts.read_ahead_kib,
         mount_options=tuple(result.volume_facts.mount_options),
         threads=round(mean(streams)) if streams else None,  # points are equally long
@@ -234,6 +236,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         whole=whole,
         kind=step.kind,
         disk=result.volume_facts.disk,
+        below=disks_below(result.volume_facts),
         read_ahead_kib=result.volume_facts.read_ahead_kib,
         mount_options=tuple(result.volume_facts.mount_options),
         threads=step_kind(step.kind).streams(step.parameters),

@@ -157,6 +157,25 @@ def test_swapping_is_pages_a_second() -> None:
     }
 
 
+def test_a_device_that_hands_on_bios_has_no_flushes_instead_of_none(tmp_path: Path) -> None:
+    """Device mapper and md count no flushes: a committing server would be shown with none."""
+    (tmp_path / "class/block/dm-0/queue").mkdir(parents=True)
+    (tmp_path / "class/block/nvme1n1/queue").mkdir(parents=True)
+    (tmp_path / "class/block/nvme1n1/mq").mkdir()
+    file = tmp_path / "diskstats"
+    file.write_text(
+        "253 0 dm-0 1 0 8 1 5 0 8 1 0 1 1 0 0 0 0 0 0\n259 0 nvme1n1 1 0 8 1 5 0 8 1 0 1 1 0 0 0 0 9 5\n"
+    )
+    sampler = DiskStats(["dm-0", "nvme1n1"], file, sys=tmp_path)
+    before = sampler.read()
+    file.write_text(file.read_text().replace(" 9 5\n", " 29 45\n"))
+    found = rates(DiskStats, before, sampler.read())
+    sampler.close()
+    assert ("flushes_per_s", "dm-0") not in found
+    assert ("writes_per_s", "dm-0") in found
+    assert (found["flushes_per_s", "nvme1n1"], found["f_await_ms", "nvme1n1"]) == (20, 2)
+
+
 @pytest.fixture
 def nfs(tmp_path: Path) -> tuple[Values, Values]:
     """A mount's readings, the second after 100 more reads of 10 ms, of which 8 ms on the wire."""

@@ -18,6 +18,7 @@ from volbench.machine.host.sysfs import (
     block_device,
     block_device_named,
     btrfs_devices,
+    journal_device,
 )
 
 MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
@@ -67,7 +68,9 @@ def facts_of(
         return facts
     hidden = f"the loop device's file {facts.loop_backing_file} is on the host and not visible in a container"
     notes = [note for note in facts.notes if note != _IN_MEMORY.format(facts.loop_backing_file)]
-    return facts.model_copy(update={"memory_backed": False, "notes": (*notes, hidden)})
+    own = {facts.disk: "loop"} if facts.disk is not None else {}
+    unseen = {"memory_backed": False, "disk_model": None, "stack": own, "lower_devices": ()}
+    return facts.model_copy(update={**unseen, "notes": (*notes, hidden)})
 
 
 def with_host_facts(facts: VolumeFacts, of_host: VolumeFacts | None) -> VolumeFacts:
@@ -161,6 +164,8 @@ def _overlay(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Pa
         "loop_backing_file",
         "loop_direct_io",
         "lower_devices",
+        "stack",
+        "journal_devices",
         "memory_backed",
     )
     return {"overlay": True, **{name: getattr(facts, name) for name in inherited}}
@@ -185,27 +190,63 @@ def _local(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Path
         "rotational": device.rotational,
         "logical_block_bytes": device.logical_block_bytes,
         "lower_devices": device.lower,
+        "stack": device.stack,
         "loop_backing_file": device.backing_file,
         "loop_direct_io": device.direct_io,
         "memory_backed": device.in_memory,
     }
     if mount.filesystem == "btrfs":
         _add_btrfs_devices(device, facts, notes, sys=sys)
-    if device.backing_file is not None and _in_memory(device.backing_file, mounts, sys=sys, depth=depth):
-        facts["memory_backed"] = True
-        notes.append(_IN_MEMORY.format(device.backing_file))
+    facts["journal_devices"] = _journal_devices(device, mount, notes, sys=sys)
+    if device.backing_file is not None:
+        _add_backing_file(device.backing_file, facts, notes, below=_below(device.backing_file, mounts, sys, depth))
     return facts
 
 
 def _add_btrfs_devices(device: BlockDevice, facts: dict[str, Any], notes: list[str], *, sys: Path) -> None:
-    devices = btrfs_devices(device.name, sys=sys)
-    if len(devices) > 1:
-        facts["lower_devices"] = devices
-        notes.append(f"btrfs over {len(devices)} devices; {device.name} is the one that was mounted")
+    names = btrfs_devices(device.name, sys=sys)
+    if len(names) < 2:
+        return
+    others = [found for name in names if (found := block_device_named(f"/dev/{name}", sys=sys)) is not None]
+    facts["stack"] = {disk: kind for found in (device, *others) for disk, kind in found.stack.items()}
+    lower = {disk for found in others for disk in found.lower or (found.disk,)}
+    facts["lower_devices"] = tuple(sorted(lower))
+    notes.append(f"btrfs over {len(names)} devices; {device.name} is the one that was mounted")
 
 
-def _in_memory(file: str, mounts: Sequence[Mount], *, sys: Path, depth: int) -> bool:
+def _journal_devices(device: BlockDevice, mount: Mount, notes: list[str], *, sys: Path) -> tuple[str, ...]:
+    """Return the device with an XFS log or ext4 journal outside the filesystem, and the disks below it."""
+    source = mount.option("logdev") if mount.filesystem == "xfs" else None
+    if mount.filesystem in ("ext3", "ext4"):
+        name = journal_device(device.name, sys=sys)
+        source = f"/dev/{name}" if name is not None else None
+    if source is None:
+        return ()
+    log = block_device_named(source, sys=sys)
+    notes.append(f"the journal is on a device of its own, {source}: commits wait for that device, too")
+    if log is None:
+        notes.append(f"sysfs does not show {source}: its counters are not sampled")
+        return ()
+    return tuple(log.stack)
+
+
+def _below(file: str, mounts: Sequence[Mount], sys: Path, depth: int) -> VolumeFacts | None:
+    """Return the facts of the filesystem that a loop device's file is on; None if unknown."""
     mount = mount_of(file.removesuffix(" (deleted)"), mounts)
-    if mount is None or depth >= _DEPTH_MAX:
-        return False
-    return _facts(file, mounts, mount=mount, sys=sys, depth=depth + 1).memory_backed
+    return (
+        None
+        if mount is None or depth >= _DEPTH_MAX
+        else _facts(file, mounts, mount=mount, sys=sys, depth=depth + 1)
+    )
+
+
+def _add_backing_file(file: str, facts: dict[str, Any], notes: list[str], *, below: VolumeFacts | None) -> None:
+    """Add the devices below a loop device's file: its reads and writes end there."""
+    if below is None:
+        return
+    if below.memory_backed:
+        facts["memory_backed"] = True
+        notes.append(_IN_MEMORY.format(file))
+    facts["disk_model"] = facts["disk_model"] or below.disk_model
+    facts["stack"] = {**facts["stack"], **below.stack}
+    facts["lower_devices"] = below.physical_disks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 VARIABLE = "VOLBENCH_EBS_CSI"
@@ -24,3 +25,8 @@ def ebs_volume_id(disk: str | None, blocks: Path = _BLOCKS) -> str:
     except (OSError, ValueError):
         return ""
     return f"vol-{serial.removeprefix('vol').removeprefix('-')}" if serial.startswith("vol") else ""
+
+
+def nvme_devices(disks: Sequence[str]) -> tuple[str, ...]:
+    """The device files of those disks that are NVMe devices, and so may be volumes with counters of their own."""
+    return tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme"))

@@ -14,7 +14,7 @@ from volbench.core.records.cell import CellSpec, StepResult
 from volbench.core.records.series import HistogramRow
 from volbench.machine.engine.supervisor import STATE_FILE, SUPERVISOR_PID_FILE
 from volbench.machine.placement.processes import KnownProcess
-from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id
+from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id, nvme_devices
 from volbench.machine.volume.node_helper import helper_socket
 from volbench.measure.execute.cell.cell_server import CellServer
 from volbench.measure.execute.cell.recorder import CellRecorder
@@ -71,7 +71,7 @@ def label_with_step(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -
 
 def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: CellServer) -> SamplingConfig:
     facts = builder.volume_facts
-    disks = (facts.disk,) if facts.disk else ()
+    physical = facts.physical_disks
     accounts = _accounts(cell)
     task_file = str(Path(cell.places.control_dir) / TASK_FILE) if cell.places else ""
     return SamplingConfig(
@@ -79,11 +79,11 @@ def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: 
         zero_monotonic_ns=builder.clock.zero_monotonic_ns,
         interval_s=cell.sampling.interval_s,
         sources=cell.sampling.sources,
-        disks=disks,
-        nvme_devices=tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme")),
+        disks=facts.counted_disks,
+        nvme_devices=nvme_devices(physical),
         node_helper=str(helper_socket() or ""),
         ebs_csi_url=driver_url(),
-        ebs_volume_id=ebs_volume_id(facts.disk),
+        ebs_volume_id=ebs_volume_id(physical[0] if len(physical) == 1 else None),
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
         cgroup_dir=accounts.server_io,
         server_state=_state_file(cell),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
+from volbench.machine.host.sysfs import SYS, counts_flushes
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.files import KernelFile
@@ -21,6 +22,7 @@ from volbench.measure.sample.shared import Shared
 
 _SECTORS_PER_MIB = MIB // SECTOR_BYTES
 _KIB_PER_SECTOR = SECTOR_BYTES / 1024
+_FLUSHES = ("flushes", "flush_ms")
 _MONOTONE = ("reads", "reads_merged", "read_sectors", "writes", "writes_merged", "write_sectors")
 
 
@@ -30,12 +32,14 @@ class DiskStats(Sampler):
     Args:
         disks: kernel names such as nvme1n1; whole disks, since partitions count no flushes.
         path: /proc/diskstats.
+        sys: sysfs, which tells devices that count flushes from those that do not: device mapper, md.
     """
 
     source: ClassVar[str] = "diskstats"
 
-    def __init__(self, disks: Sequence[str], path: Path = Path("/proc/diskstats")) -> None:
+    def __init__(self, disks: Sequence[str], path: Path = Path("/proc/diskstats"), *, sys: Path = SYS) -> None:
         self._disks = frozenset(disks)
+        self._without_flushes = frozenset(disk for disk in disks if not counts_flushes(disk, sys=sys))
         self._file = KernelFile(path)
 
     @classmethod
@@ -54,7 +58,7 @@ class DiskStats(Sampler):
             (name, disk): value
             for disk, counters in counters_by_disk.items()
             for name, value in asdict(counters).items()
-            if value is not None
+            if value is not None and not (name in _FLUSHES and disk in self._without_flushes)
         }
 
     def close(self) -> None:

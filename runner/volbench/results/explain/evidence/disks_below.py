@@ -1,0 +1,132 @@
+"""I/O of others at the disks below a stacked device: another logical volume, an md check, a neighbouring partition.
+
+The device of a logical volume counts that volume's I/O alone, its disks count that of all. What the device reads
+and writes reaches the disks byte by byte (Documentation/admin-guide/device-mapper/linear.rst, striped.rst), or once
+for each copy of a mirror; the rest of the disks' bytes is of others. Operations are no measure: neighbouring writes
+are merged below the device, and a stripe divides long ones, so they are derived from bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.core.records.facts import VolumeFacts
+from volbench.results.explain.evidence.device import Device
+from volbench.results.explain.evidence.foreign import ForeignFlow
+from volbench.results.stats.grid import Floats, Grid
+
+SOURCE = "diskstats"
+SLACK = 1.1
+"""Bytes at the disks for one at the device: I/O that is under way at the end of an interval, superblocks of md."""
+_CONSERVING = ("LVM", "dm-crypt", "md raid0", "md linear", "disk", "nbd")
+_MIRROR = "md raid1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisksBelow:
+    """The physical disks below a volume's device.
+
+    Args:
+        names: of the kernel.
+        write_copies: how often the disks write a byte that the device writes.
+    """
+
+    names: tuple[str, ...]
+    write_copies: float
+
+
+def disks_below(facts: VolumeFacts) -> DisksBelow | None:
+    """Return the disks of a stack that hands on what it is given, and nothing else; None for any other stack.
+
+    Thin volumes, snapshots, caches and LVM's own mirrors have logical volumes below the logical volume; they copy,
+    and what they copy is theirs. Parity writes more than it is given.
+    """
+    kinds = list(facts.stack.values())
+    mirrors = kinds.count(_MIRROR)
+    others = [kind for kind in kinds if kind != _MIRROR]
+    if not facts.lower_devices or not all(kind.startswith(_CONSERVING) for kind in others):
+        return None
+    if sum(kind.startswith("LVM") for kind in kinds) > 1 or mirrors > 1:
+        return None
+    return DisksBelow(names=facts.lower_devices, write_copies=float(len(facts.lower_devices)) if mirrors else 1.0)
+
+
+def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow | None:
+    """What the disks read and write beyond the device's own bytes; None where a side is not known.
+
+    Args:
+        grid: the aligned series.
+        device: the stacked device on this grid.
+        below: its disks.
+    """
+    if device.source != SOURCE or device.read_mib_per_s is None or device.write_mib_per_s is None:
+        return None
+    sums = {
+        metric: _total(grid, metric, below.names)
+        for metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s")
+    }
+    known = {metric: values for metric, values in sums.items() if values is not None}
+    if len(known) < len(sums):
+        return None
+    copies = below.write_copies
+    read_mib = _beyond(known["read_mib_per_s"], device.read_mib_per_s)
+    write_mib = (
+        np.zeros(len(grid))
+        if copies is None
+        else _beyond(known["write_mib_per_s"], copies * device.write_mib_per_s)
+    )
+    reads = _ratio(read_mib, known["read_mib_per_s"]) * np.nan_to_num(known["reads_per_s"])
+    writes = _ratio(write_mib, known["write_mib_per_s"]) * _with_data(grid, known["writes_per_s"], below)
+    served = np.nan_to_num(known["reads_per_s"]) + _with_data(grid, known["writes_per_s"], below)
+    moved = np.nan_to_num(known["read_mib_per_s"]) + np.nan_to_num(known["write_mib_per_s"])
+    return ForeignFlow(
+        reads=reads,
+        writes=writes,
+        discards=np.zeros(len(grid)),
+        read_mib_per_s=read_mib,
+        write_mib_per_s=write_mib,
+        share=np.maximum(_ratio(reads + writes, served), _ratio(read_mib + write_mib, moved)),
+    )
+
+
+def with_disks_below(
+    flow: ForeignFlow | None, grid: Grid, device: Device, below: DisksBelow | None
+) -> ForeignFlow | None:
+    """Others' I/O at the device and at the disks below it: both keep this server's operations waiting.
+
+    Of the disks' I/O, the server's part is its part of the device's times the device's part of the disks'.
+    """
+    lower = None if below is None else foreign_below(grid, device, below)
+    if flow is None or lower is None:
+        return flow if lower is None else lower
+    return ForeignFlow(
+        reads=flow.reads + lower.reads,
+        writes=flow.writes + lower.writes,
+        discards=flow.discards,
+        read_mib_per_s=flow.read_mib_per_s + lower.read_mib_per_s,
+        write_mib_per_s=flow.write_mib_per_s + lower.write_mib_per_s,
+        share=1 - (1 - flow.share) * (1 - lower.share),
+    )
+
+
+def _with_data(grid: Grid, writes: Floats, below: DisksBelow) -> Floats:
+    """Writes without those that the kernel counts for flushes (blk_account_io_done)."""
+    flushes = _total(grid, "flushes_per_s", below.names)
+    return np.maximum(0.0, np.nan_to_num(writes) - (0.0 if flushes is None else np.nan_to_num(flushes)))
+
+
+def _total(grid: Grid, metric: str, names: tuple[str, ...]) -> Floats | None:
+    columns = [grid.column(SOURCE, metric, name) for name in names]
+    known = [column for column in columns if column is not None]
+    return np.asarray(np.sum(known, axis=0)) if known and len(known) == len(columns) else None
+
+
+def _beyond(values: Floats, own: Floats) -> Floats:
+    return np.nan_to_num(np.maximum(0.0, values - SLACK * own))
+
+
+def _ratio(part: Floats, total: Floats) -> Floats:
+    whole = np.nan_to_num(total)
+    return np.divide(np.nan_to_num(part), whole, out=np.zeros(len(whole)), where=whole > 0)

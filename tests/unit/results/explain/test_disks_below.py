@@ -1,0 +1,91 @@
+"""Another logical volume's I/O on the same disks is in the disks' counters alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_throttle import case_of, with_columns
+
+from volbench.core.records.facts import VolumeFacts
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.disks_below import DisksBelow, disks_below
+from volbench.results.explain.findings import explain_case
+
+DISKS = ("nvme1n1", "nvme2n1")
+
+
+def over_disks(case: Case, *, copies: float = 1.0, other_mib: Any = 0.0, other_kib: float = 16.0) -> Case:
+    """The case's volume over two disks with half of its I/O each, and half of what another volume reads."""
+    device = case.device
+    assert device is not None
+    columns: dict[tuple[str, str, str], Any] = {}
+    for disk in DISKS:
+        for metric, own, others in (
+            ("reads_per_s", device.reads, other_mib * 1024 / other_kib),
+            ("read_mib_per_s", device.read_mib_per_s, other_mib),
+            ("writes_per_s", device.writes, 0.0),
+            ("write_mib_per_s", device.write_mib_per_s, 0.0),
+        ):
+            assert own is not None
+            factor = copies if metric.startswith("write") else 1.0
+            columns["diskstats", metric, disk] = (factor * np.nan_to_num(own) + others) / len(DISKS)
+    return replace(with_columns(case, columns), below=DisksBelow(names=DISKS, write_copies=copies))
+
+
+def causes(case: Case) -> list[str]:
+    return [finding.cause for finding in explain_case(case).findings]
+
+
+@pytest.mark.parametrize("copies", [1.0, 2.0])
+def test_disks_that_carry_this_volume_alone_have_no_foreign_io(copies: float) -> None:
+    alone = case_of("clean")
+    case = over_disks(alone, copies=copies)
+    assert case.foreign is not None
+    assert alone.foreign is not None
+    assert case.foreign.share == pytest.approx(alone.foreign.share)
+    assert causes(case) == causes(alone)
+
+
+def test_reads_of_another_volume_are_named_with_their_start() -> None:
+    clean = case_of("clean")
+    on = np.arange(len(clean.grid)) >= 12
+    tps = clean.at("tps")
+    assert tps is not None
+    slower = with_columns(clean, {("client", "tps", ""): np.where(on, tps / 3, tps)})
+    assert "interference.io" not in causes(slower)
+    assert "interference.io" not in causes(over_disks(slower))
+    found = explain_case(over_disks(slower, other_mib=on * 100.0)).findings
+    finding = next(one for one in found if one.cause == "interference.io")
+    assert finding.window_s[0] == pytest.approx(float(clean.grid.t_s[11]), abs=1)
+    assert finding.evidence[1].metric == "foreign_mib_per_s"
+    assert finding.evidence[1].value == pytest.approx(100.0, rel=0.1)
+
+
+def test_a_stack_whose_layers_copy_is_not_balanced() -> None:
+    """What a snapshot, a cache or parity writes below the volume is no neighbour's."""
+    kinds = {
+        "snapshot": {"dm-0": "LVM vg-data", "dm-1": "LVM vg-data-real", "nvme1n1": "disk"},
+        "parity": {"md0": "md raid5", "nvme1n1": "disk"},
+        "mirror with an unknown number of copies": {"md0": "md raid10", "nvme1n1": "disk"},
+        "bcache": {"bcache0": "bcache", "nvme1n1": "disk"},
+    }
+    for stack in kinds.values():
+        facts = VolumeFacts(path="/x", disk=next(iter(stack)), stack=stack, lower_devices=("nvme1n1",))
+        assert disks_below(facts) is None
+
+
+def test_a_mirror_writes_each_byte_to_every_disk() -> None:
+    facts = VolumeFacts(
+        path="/x",
+        disk="dm-0",
+        stack={"dm-0": "LVM vg-data", "md0": "md raid1", "nvme1n1": "disk", "nvme2n1": "disk"},
+        lower_devices=DISKS,
+    )
+    assert disks_below(facts) == DisksBelow(names=DISKS, write_copies=2.0)
+
+
+def test_a_disk_without_layers_has_none_below() -> None:
+    assert disks_below(VolumeFacts(path="/x", disk="nvme1n1", stack={"nvme1n1": "disk"})) is None
