@@ -29,10 +29,11 @@ WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 UNSEEN ?= 14
+LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -98,7 +99,7 @@ lint: ## style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings,tests/lab/$(lab)/*.py)
+	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings vm,tests/lab/$(lab)/*.py)
 	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 	@$(BIN)/lint-imports
@@ -183,6 +184,14 @@ lab-budgets: ## whether the pieces of a transaction's time sum up, and name the 
 	@$(BOOTSTRAP) test
 	@$(LAB) twins --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@PYTHONPATH=tests/lab $(BIN)/python -m causes.budgets --unseen $(UNSEEN) --to results/examples/lab/causes/budgets.md
+
+lab-vm: ## a virtual machine with Debian's kernel: LAB_VM="run script.sh", "pytest tests/unit", "record stacks", table (tests/lab/vm/README.md)
+	@$(BOOTSTRAP) test
+	@PYTHONPATH=tests/lab:runner $(BIN)/python -m vm $(LAB_VM)
+
+test-vm: ## facts, sources and bad input on a real kernel with NFS, NVMe, device mapper, md and cgroup v2; in the virtual machine
+	@$(BOOTSTRAP) test
+	@PYTHONPATH=tests/lab:runner $(BIN)/python -m vm pytest -q -o addopts= -m vm tests/vm $(PYTEST)
 
 test-slow: posix-suites ## the tests that are slow by nature, which `make test` leaves out; an hour and more
 	@$(BOOTSTRAP) test

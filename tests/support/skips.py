@@ -42,6 +42,12 @@ LACKS = (
         remedy="modprobe nfs, on a kernel that has the module",
     ),
     Lack(
+        means="the virtual machine",
+        pattern=r"needs vm:",
+        why="they need a kernel with NFS, NVMe and cgroup v2, and erase devices",
+        remedy="make test-vm",
+    ),
+    Lack(
         means="FUSE and loop devices",
         pattern=r"needs emulator:|no loop devices here|needs the daemon",
         why="emulated volumes are file systems and loop devices",

@@ -1,0 +1,89 @@
+"""Boots the virtual machine and runs commands inside: a shell script, tests of the project, or recordings.
+
+python -m vm image
+python -m vm run SCRIPT [--collect DIRECTORY]
+python -m vm pytest ARGUMENTS...
+python -m vm record stacks|operations [NAME...]
+python -m vm table
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from bootstrap.console import open_console
+from bootstrap.directories import find_directories
+from vm.image import ensure_image
+from vm.machine import Machine
+from vm.operations import operations_table, record_operations
+from vm.stacks import record_stacks, stacks, table
+from volbench.errors import EnvironmentLacks, VolbenchError
+
+LIMIT_S = 2400.0
+RECORDINGS = Path("tests/fixtures/real-kernels")
+TABLES = Path("results/examples/real-kernels")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one action; returns the exit code of what ran inside."""
+    parser = argparse.ArgumentParser(
+        prog="vm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for what runs inside")
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("image")
+    script = actions.add_parser("run")
+    script.add_argument("script", type=Path, help="a bash script; what it writes below /share can be collected")
+    script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
+    tests = actions.add_parser("pytest")
+    tests.add_argument("arguments", nargs=argparse.REMAINDER)
+    records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
+    records.add_argument("kind", choices=("stacks", "operations"))
+    records.add_argument("names", nargs="*")
+    actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
+    options = parser.parse_args(arguments)
+    console, places = open_console(), find_directories()
+    try:
+        if options.action == "table":
+            (places.root / TABLES).mkdir(parents=True, exist_ok=True)
+            (places.root / TABLES / "stacks.md").write_text(table(), encoding="utf-8")
+            recorded = places.root / RECORDINGS / "nfs-operations.json"
+            (places.root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
+            return 0
+        if os.geteuid() != 0:
+            raise EnvironmentLacks("the virtual machine's disks need root", where="vm", next_step="run it as root")
+        image = ensure_image(places, console)
+        if options.action == "image":
+            return 0
+        with Machine(image, places) as machine:
+            console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
+            if options.action == "record" and options.kind == "operations":
+                record_operations(machine, places.root / RECORDINGS / "nfs-operations.json")
+                return 0
+            if options.action == "record":
+                recordings = places.root / RECORDINGS / "stacks"
+                failed = record_stacks(machine, recordings, options.names or stacks(), console)
+                return EnvironmentLacks.exit_code if failed else 0
+            if options.action == "pytest":
+                inside = f"python3 -m pytest -p no:cacheprovider {shlex.join(options.arguments)}"
+            else:
+                inside = options.script.read_text()
+            done = machine.run(inside, limit_s=options.limit)
+            sys.stdout.write(done.output)
+            if options.action == "run" and options.collect:
+                shutil.copytree(machine.share, options.collect, dirs_exist_ok=True)
+        if done.code is None:
+            print(f"vm: not done after {options.limit:g} s", file=sys.stderr)
+        return EnvironmentLacks.exit_code if done.code is None else done.code
+    except VolbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
