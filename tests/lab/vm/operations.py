@@ -17,8 +17,8 @@ LAB_VM="record operations"` counts, `LAB_VM=table` writes this page. Only counts
 emulated. Requests of less than 0.2 a file are left out: they are made once for a directory.
 
 - *Flushes* of the server's disk for one file, so durable changes.
-- A server that hands out delegations (knfsd does; EFS and FSx do not) answers opens of files it has delegated not
-  at all: the variant `4.2, delegations`.
+- `delegations`: a client opens and closes a file that the server has delegated to it without a request. knfsd hands
+  delegations out, EFS does not (its documentation, "Unsupported NFSv4 features"): the other rows are without.
 - *Server*: whether its own counts (/proc/net/rpc/nfsd) agree with the client's, for the operations that both have.
 
 | action | NFS | requests a file | flushes | server |
@@ -46,14 +46,19 @@ wipefs -qaf $A""",
 def operations_table(file: Path) -> str:
     """The table of a recording, as Markdown."""
     recording = json.loads(file.read_text())
-    rows = []
-    for action in dict.fromkeys(row["action"] for row in recording["rows"]):
-        for row in (row for row in recording["rows"] if row["action"] == action):
-            shown = {name: count for name, count in row["requests"].items() if count >= LEAST}
-            requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in shown.items())
-            differing = [
-                name for name, count in shown.items() if name in row["server"] and row["server"][name] != count
-            ]
-            agrees = f"differs: {', '.join(differing)}" if differing else "agrees"
-            rows.append(f"| {action} | {row['variant']} | {requests or 'none'} | {row['flushes']:g} | {agrees} |\n")
-    return HEAD.format(**recording) + "".join(rows)
+    rows: dict[tuple[str, str], list[str]] = {}
+    for row in recording["rows"]:
+        shown = {name: count for name, count in row["requests"].items() if count >= LEAST}
+        requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(shown.items()))
+        differing = [name for name, count in shown.items() if row["server"].get(name, count) != count]
+        agrees = f"differs: {', '.join(differing)}" if differing else "agrees"
+        cells = f"{requests or 'none'} | {row['flushes']:g} | {agrees}"
+        rows.setdefault((row["action"], cells), []).append(row["variant"])
+    actions = dict.fromkeys(row["action"] for row in recording["rows"])
+    lines = [
+        f"| {action} | {'; '.join(variants)} | {cells} |\n"
+        for action in actions
+        for (of, cells), variants in rows.items()
+        if of == action
+    ]
+    return HEAD.format(**recording) + "".join(lines)

@@ -15,8 +15,8 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
-from volbench.results.explain.evidence.disks_below import DisksBelow, with_disks_below
-from volbench.results.explain.evidence.foreign import ForeignFlow, foreign_flow, reads_directly, written_copies
+from volbench.results.explain.evidence.disks_below import DisksBelow, foreign_io
+from volbench.results.explain.evidence.foreign import ForeignFlow, reads_directly, written_copies
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
@@ -174,8 +174,7 @@ class Case:
         if self.device is None or not step_kind(self.kind).has_statements:
             return None
         copies, direct = written_copies(self.mount_options), self.reads_directly
-        flow = foreign_flow(self.grid, self.device, direct=direct, copies=copies, whole=self.whole)
-        return with_disks_below(flow, self.grid, self.device, self.below)
+        return foreign_io(self.grid, self.device, self.below, direct=direct, copies=copies, whole=self.whole)
 
     @cached_property
     def burst(self) -> Burst | None:

@@ -118,12 +118,12 @@ class CgroupCpuAccount(Sampler):
 
 def _accounts(who: str, files: list[KernelFile]) -> Iterator[tuple[str, dict[str, int]]]:
     """The group's account, and the quotas of the groups around it, which hold it back as well."""
-    own, *others = [file.read() for file in files]
-    if others and files[1].path.name == USAGE:
-        yield who, parse_cpu_stat(own, others[0])
+    own, *around = [file.read() for file in files]
+    if around and files[1].path.name == USAGE:
+        yield who, parse_cpu_stat(own, around[0])
         return
     yield who, parse_cpu_stat(own)
-    for number, text in enumerate(others, start=1):
+    for number, text in enumerate(around, start=1):
         account = parse_cpu_stat(text)
         account.pop("used_us", None)  # of others, too
         yield f"{who}{_AROUND}{number}", account

@@ -14,7 +14,7 @@ import numpy as np
 
 from volbench.core.records.facts import VolumeFacts
 from volbench.results.explain.evidence.device import Device
-from volbench.results.explain.evidence.foreign import ForeignFlow
+from volbench.results.explain.evidence.foreign import ForeignFlow, foreign_flow
 from volbench.results.stats.grid import Floats, Grid
 
 SOURCE = "diskstats"
@@ -88,16 +88,22 @@ def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow 
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         share=np.maximum(_ratio(reads + writes, served), _ratio(read_mib + write_mib, moved)),
+        net_mib_per_s=np.nan_to_num(moved - device.read_mib_per_s - below.write_copies * device.write_mib_per_s),
     )
 
 
-def with_disks_below(
-    flow: ForeignFlow | None, grid: Grid, device: Device, below: DisksBelow | None
+def foreign_io(
+    grid: Grid, device: Device, below: DisksBelow | None, *, direct: bool, copies: float, whole: Grid
 ) -> ForeignFlow | None:
     """Others' I/O at the device and at the disks below it: both keep this server's operations waiting.
 
     Of the disks' I/O, the server's part is its part of the device's times the device's part of the disks'.
+
+    Args:
+        grid, device, direct, copies, whole: see `foreign_flow`.
+        below: the disks, where they are known.
     """
+    flow = foreign_flow(grid, device, direct=direct, copies=copies, whole=whole)
     lower = None if below is None else foreign_below(grid, device, below)
     if flow is None or lower is None:
         return flow if lower is None else lower
@@ -108,6 +114,7 @@ def with_disks_below(
         read_mib_per_s=flow.read_mib_per_s + lower.read_mib_per_s,
         write_mib_per_s=flow.write_mib_per_s + lower.write_mib_per_s,
         share=1 - (1 - flow.share) * (1 - lower.share),
+        net_mib_per_s=flow.net_mib_per_s + lower.net_mib_per_s,
     )
 
 
