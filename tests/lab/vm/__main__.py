@@ -3,7 +3,7 @@
 python -m vm image
 python -m vm run SCRIPT [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
-python -m vm record stacks|operations [NAME...]
+python -m vm record stacks|operations|emulated [NAME...]
 python -m vm table
 """
 
@@ -16,8 +16,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from bootstrap.console import open_console
-from bootstrap.directories import find_directories
+from bootstrap.console import Console, open_console
+from bootstrap.directories import Directories, find_directories
+from vm.emulated_operations import record_emulated
 from vm.image import ensure_image
 from vm.machine import Machine
 from vm.operations import operations_table, record_operations
@@ -40,49 +41,64 @@ def main(arguments: list[str] | None = None) -> int:
     script = actions.add_parser("run")
     script.add_argument("script", type=Path, help="a bash script; what it writes below /share can be collected")
     script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
-    tests = actions.add_parser("pytest")
-    tests.add_argument("arguments", nargs=argparse.REMAINDER)
+    actions.add_parser("pytest", help="with pytest's own arguments after it")
     records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
-    records.add_argument("kind", choices=("stacks", "operations"))
+    records.add_argument("kind", choices=("stacks", "operations", "emulated"))
     records.add_argument("names", nargs="*")
     actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    end = given.index("pytest") + 1 if "pytest" in given else len(given)
+    options, for_pytest = parser.parse_args(given[:end]), given[end:]
     console, places = open_console(), find_directories()
     try:
         if options.action == "table":
-            (places.root / TABLES).mkdir(parents=True, exist_ok=True)
-            (places.root / TABLES / "stacks.md").write_text(table(), encoding="utf-8")
-            recorded = places.root / RECORDINGS / "nfs-operations.json"
-            (places.root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
+            _write_tables(places.root)
             return 0
         if os.geteuid() != 0:
             raise EnvironmentLacks("the virtual machine's disks need root", where="vm", next_step="run it as root")
-        image = ensure_image(places, console)
-        if options.action == "image":
+        if options.action == "record" and options.kind == "emulated":
+            record_emulated(places.root / RECORDINGS / "emulated-operations.json")
             return 0
-        with Machine(image, places) as machine:
-            console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
-            if options.action == "record" and options.kind == "operations":
-                record_operations(machine, places.root / RECORDINGS / "nfs-operations.json")
-                return 0
-            if options.action == "record":
-                recordings = places.root / RECORDINGS / "stacks"
-                failed = record_stacks(machine, recordings, options.names or stacks(), console)
-                return EnvironmentLacks.exit_code if failed else 0
-            if options.action == "pytest":
-                inside = f"python3 -m pytest -p no:cacheprovider {shlex.join(options.arguments)}"
-            else:
-                inside = options.script.read_text()
-            done = machine.run(inside, limit_s=options.limit)
-            sys.stdout.write(done.output)
-            if options.action == "run" and options.collect:
-                shutil.copytree(machine.share, options.collect, dirs_exist_ok=True)
-        if done.code is None:
-            print(f"vm: not done after {options.limit:g} s", file=sys.stderr)
-        return EnvironmentLacks.exit_code if done.code is None else done.code
+        return _with_machine(options, for_pytest, places, console)
     except VolbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+
+
+def _write_tables(root: Path) -> None:
+    (root / TABLES).mkdir(parents=True, exist_ok=True)
+    (root / TABLES / "stacks.md").write_text(table(), encoding="utf-8")
+    recorded = root / RECORDINGS / "nfs-operations.json"
+    (root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
+
+
+def _with_machine(options: argparse.Namespace, for_pytest: list[str], places: Directories, console: Console) -> int:
+    """Make the disks and, but for `image`, boot and run; returns the exit code of what ran."""
+    image = ensure_image(places, console)
+    if options.action == "image":
+        return 0
+    with Machine(image, places) as machine:
+        console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
+        if options.action == "record":
+            return _record(machine, options, places.root / RECORDINGS, console)
+        script = f"python3 -m pytest -p no:cacheprovider {shlex.join(for_pytest)}"
+        if options.action == "run":
+            script = options.script.read_text()
+        done = machine.run(script, limit_s=options.limit)
+        sys.stdout.write(done.output)
+        if options.action == "run" and options.collect:
+            shutil.copytree(machine.share, options.collect, dirs_exist_ok=True)
+    if done.code is None:
+        print(f"vm: not done after {options.limit:g} s", file=sys.stderr)
+    return EnvironmentLacks.exit_code if done.code is None else done.code
+
+
+def _record(machine: Machine, options: argparse.Namespace, directory: Path, console: Console) -> int:
+    if options.kind == "operations":
+        record_operations(machine, directory / "nfs-operations.json")
+        return 0
+    failed = record_stacks(machine, directory / "stacks", options.names or stacks(), console)
+    return EnvironmentLacks.exit_code if failed else 0
 
 
 if __name__ == "__main__":

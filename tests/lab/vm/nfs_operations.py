@@ -20,7 +20,8 @@ from pathlib import Path
 
 from volbench.measure.sample.parsers.mountstats import parse_mountstats
 
-MOUNT, TREE = Path("/mnt/data"), Path("/tmp/tree")
+MOUNT = Path("/mnt/data")
+TREE = Path("/tmp/tree")
 FILES = 20
 FILE_BYTES = 20_000
 VARIANTS = {
@@ -41,7 +42,7 @@ PROC3 = {2: "SETATTR", 3: "LOOKUP", 4: "ACCESS", 6: "READ", 7: "WRITE", 8: "CREA
 
 def main(target: str) -> None:
     """Count every action under every variant."""
-    _make_tree()
+    make_tree()
     rows = []
     for name, (options, leases) in VARIANTS.items():
         Path("/proc/sys/fs/leases-enable").write_text("1" if leases else "0")
@@ -90,7 +91,8 @@ def _counts() -> tuple[Counter[str], Counter[str], Counter[str]]:
     return client, server, Counter({"flushes": int(device[15])})
 
 
-def _make_tree() -> None:
+def make_tree() -> None:
+    """Make the directory, archive and repository that are copied."""
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir()
     for number in range(FILES):

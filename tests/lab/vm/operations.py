@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from vm.machine import Machine
 
@@ -19,6 +20,7 @@ emulated. Requests of less than 0.2 a file are left out: they are made once for 
 - *Flushes* of the server's disk for one file, so durable changes.
 - `delegations`: a client opens and closes a file that the server has delegated to it without a request. knfsd hands
   delegations out, EFS does not (its documentation, "Unsupported NFSv4 features"): the other rows are without.
+- `emulated`: round trips of the emulated volume, by the emulator's names (`record emulated`); no disk, no server.
 - *Server*: whether its own counts (/proc/net/rpc/nfsd) agree with the client's, for the operations that both have.
 
 | action | NFS | requests a file | flushes | server |
@@ -47,12 +49,11 @@ def operations_table(file: Path) -> str:
     """The table of a recording, as Markdown."""
     recording = json.loads(file.read_text())
     rows: dict[tuple[str, str], list[str]] = {}
-    for row in recording["rows"]:
+    emulated = json.loads(file.with_name("emulated-operations.json").read_text())
+    for row in [*recording["rows"], *emulated["rows"]]:
         shown = {name: count for name, count in row["requests"].items() if count >= LEAST}
         requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(shown.items()))
-        differing = [name for name, count in shown.items() if row["server"].get(name, count) != count]
-        agrees = f"differs: {', '.join(differing)}" if differing else "agrees"
-        cells = f"{requests or 'none'} | {row['flushes']:g} | {agrees}"
+        cells = f"{requests or 'none'} | {_checked(row, shown) if 'server' in row else ' | '}"
         rows.setdefault((row["action"], cells), []).append(row["variant"])
     actions = dict.fromkeys(row["action"] for row in recording["rows"])
     lines = [
@@ -62,3 +63,10 @@ def operations_table(file: Path) -> str:
         if of == action
     ]
     return HEAD.format(**recording) + "".join(lines)
+
+
+def _checked(row: dict[str, Any], shown: dict[str, float]) -> str:
+    """Flushes, and whether the server counted as many requests."""
+    differing = [name for name, count in shown.items() if row["server"].get(name, count) != count]
+    agrees = f"differs: {', '.join(differing)}" if differing else "agrees"
+    return f"{row['flushes']:g} | {agrees}"
