@@ -21,7 +21,7 @@ def causes_page(text: str) -> str:
     introduction, table, _ = text.partition(_TABLE)
     if not table:
         raise ValueError("the page has no table of causes")
-    return introduction + "\n".join([*_table(), *_sections()])
+    return introduction + "\n".join([*_table(), *_decision(), *_sections()])
 
 
 def _table() -> Iterator[str]:
@@ -30,6 +30,18 @@ def _table() -> Iterator[str]:
     for group in GROUPS:
         names = [name for name, cause in CAUSES.items() if cause.group == group]
         yield f"| {group} | {', '.join(f'[`{name}`](#{_anchor(name)})' for name in names)} |"
+
+
+def _decision() -> Iterator[str]:
+    """Yield the table of who decides: what is checked of each cause, and what it excludes."""
+    yield "\n## Who decides"
+    yield "Descriptors say what a cause claims, and so what the check looks at.\n"
+    yield "| cause | claims | excludes |"
+    yield "|---|---|---|"
+    for name, cause in CAUSES.items():
+        if cause.claims or cause.contradicts:
+            excluded = ", ".join(f"`{other}`" for other in sorted(cause.contradicts)) or "–"
+            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {excluded} |"
 
 
 def _sections() -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.association import Association, associations
 from volbench.results.explain.evidence.episodes import Episode, Level, find_episode
-from volbench.results.explain.findings import Explanation, explain_case, finding_rows
+from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.recorded.after import TIMES_ARE_UTC, on_clock, read_recorded, span_text
 from volbench.results.store.series import Series, SeriesKey
@@ -91,7 +92,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
         window_s=case.window_s,
         samples=len(case.grid),
         findings=finding_rows(volume, STEP, {STEP: explained}),
-        notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.notes))),
+        notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.refuted_texts, *explained.notes))),
         time=statement_time(case),
         statements=tuple(rates.statements()),
         associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
@@ -187,7 +188,7 @@ def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str
     if incident.end_s is None:
         notes.append("it was going on when the observation ended")
     if not explained.findings:
-        notes += explained.notes
+        notes += [*explained.refuted_texts, *explained.notes]
     return IncidentReport(
         incident=incident,
         findings=finding_rows(volume, STEP, {incident.name: explained}),
@@ -204,7 +205,7 @@ def _which(compared: Compared) -> Explanation:
     by_cause = {finding.cause: finding for finding in (*compared.during.findings, *compared.around.findings)}
     causes = [finding for cause, finding in by_cause.items() if cause != NONE] or list(by_cause.values())
     fresh = sorted(causes, key=lambda finding: (finding.cause in compared.causes_before, -(finding.share or 0.0)))
-    return Explanation(findings=tuple(fresh), notes=compared.around.notes)
+    return replace(compared.around, findings=tuple(fresh))
 
 
 def _volume_name(observation: Observation) -> str:

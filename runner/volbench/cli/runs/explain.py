@@ -10,7 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from volbench.cli import console, options
-from volbench.core.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
+from volbench.core.records.report import (
+    AssociationRow,
+    FindingRow,
+    QueryRow,
+    RefutedRow,
+    TransactionRow,
+    WhatIfRow,
+)
 from volbench.errors import UsageError
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
@@ -95,6 +102,7 @@ def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
     volumes = [volume.name for volume in loaded.run.volumes]
     tables: dict[str, Sequence[Any]] = {
         "findings": explanation.findings,
+        "refuted": explanation.refuted,
         "transactions": transaction_rows(explanation, volumes),
         "queries": query_rows(explanation, volumes),
         "associations": association_rows(explanation, volumes),
@@ -113,7 +121,9 @@ def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
             name: [row for row in table if (row.volume, row.step) == (volume, step)]
             for name, table in tables.items()
         }
-        _print_step(f"{volume}, {step}", step_tables.pop("findings"), notes)
+        _print_step(
+            f"{volume}, {step}", step_tables.pop("findings"), (*_refuted(step_tables.pop("refuted")), *notes)
+        )
         for line in table_lines(**step_tables):
             console.out.print(f"  {line}", markup=False)
     if not explanation.notes:
@@ -245,6 +255,11 @@ def _compared(timeline: TimelineExplanation) -> dict[str, Any]:
 
 def _clock(window_s: tuple[float, float] | None) -> tuple[str, str] | None:
     return None if window_s is None else (clock_text(window_s[0]), clock_text(window_s[1]))
+
+
+def _refuted(rows: Sequence[RefutedRow]) -> Iterator[str]:
+    """Yield what would have been named, and why it is not."""
+    return (f"{row.cause} would have been named, but {row.text}" for row in rows)
 
 
 def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...]) -> None:

@@ -47,6 +47,14 @@ PRIOR_MAX = 0.85
 """Below the 0.9 from which a confidence is shown as `very likely`."""
 ONE_OF_TWO_MAX, SECOND_MAX = 0.75, 0.5
 """Of causes that the evidence does not tell apart, the one that is likelier by what was counted, and any other."""
+CONFIDENCE_MAX = 0.99
+"""Nothing is certain: what is counted on a few hundred runs is never given as 100 %."""
+Left = Literal["rebuilt", "not rebuilt", "not known", "objected"]
+"""What the check leaves of a finding: p95 is rebuilt from its pieces; it is another one; it cannot be rebuilt; or
+something speaks against it without refuting it."""
+CHECK_FILE = "calibration_check.json"
+LEFT_MAX: dict[Left, float] = {"objected": 0.7, "not known": PRIOR_MAX}
+"""Below the 0.9 of `very likely`: a figure speaks against it, or nothing could be rebuilt and compared."""
 _MOST = {"some failed": PRIOR_MAX, "one of two": ONE_OF_TWO_MAX}
 
 
@@ -72,6 +80,25 @@ class Counts(Record):
     by_evidence: dict[str, dict[str, Counted]] = Field(default_factory=dict)
     checks: dict[str, Counted] = Field(default_factory=dict)
     """By kind and number of checks, see `checks_key`: of recordings, in which many checks cannot be made."""
+
+
+class LeftCounts(Record):
+    """Findings of fresh runs of the lab by what the check left of them."""
+
+    source: str
+    runs: int
+    left: dict[Left, Counted]
+
+    def confidence(self, left: Left) -> float:
+        """(t + PRIOR_FINDINGS x PRIOR_MAX) / (n + PRIOR_FINDINGS), at most CONFIDENCE_MAX or LEFT_MAX."""
+        counted = self.left.get(left, _NOTHING)
+        rate = (counted.true + PRIOR_FINDINGS * PRIOR_MAX) / (counted.findings + PRIOR_FINDINGS)
+        return min(rate, LEFT_MAX.get(left, CONFIDENCE_MAX))
+
+    def describe(self, left: Left) -> str:
+        """What was counted, in words."""
+        counted = self.left.get(left, _NOTHING)
+        return f"{counted.true} of {counted.findings} findings that it left so were true in fresh runs of the lab"
 
 
 class Calibration(Record):
@@ -211,5 +238,12 @@ def read_calibration(name: str = FILE) -> Calibration:
     return Calibration.model_validate_json(text)
 
 
+def read_left_counts() -> LeftCounts:
+    """What the check's verdicts came to: calibration_check.json."""
+    text = resources.files("volbench.results.explain").joinpath(CHECK_FILE).read_text(encoding="utf-8")
+    return LeftCounts.model_validate_json(text)
+
+
 CALIBRATION = read_calibration()
+LEFT_COUNTS = read_left_counts()
 RECORDINGS = read_calibration(RECORDINGS_FILE)

@@ -46,6 +46,7 @@ class Case:
 
     `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
     t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
+    `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
     """
@@ -65,6 +66,7 @@ class Case:
     client_cpu_ratio: float | None = None
     client_cpus: float | None = None
     beside: tuple[Beside, ...] = ()
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
     clock_zero_s: float = 0.0
     recorded: bool = False
     volume_grid: Grid | None = None
@@ -313,8 +315,7 @@ class Case:
         """
         if self.rate is None or self.tps is None or not self.threads or self.budget is None:
             return False
-        waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
-        expected = self.rate * self.length_s
+        waiting, expected = (mean(self.budget.statement_s) or 0.0) / self.threads, self.rate * self.length_s
         least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
         return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
 
@@ -389,9 +390,8 @@ class Case:
         for source in sources_with(f"{name}_ratio", *VIEWS):
             entities = self.grid.entities(source, f"{name}_ratio")
             columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
-            counted_columns = [column for column in columns if column is not None]
-            if counted_columns:
-                return np.asarray(np.max(counted_columns, axis=0))
+            if counted := [column for column in columns if column is not None]:
+                return np.asarray(np.max(counted, axis=0))
         return None
 
 

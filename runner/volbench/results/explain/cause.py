@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.calibration import (
     CALIBRATION,
+    CONFIDENCE_MAX,
+    LEFT_COUNTS,
     RECORDINGS,
     Calibration,
     Evidence,
     Kind,
+    Left,
     evidence_kind,
 )
+from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.check.quantile import Quantile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +28,8 @@ class Cause:
     cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
     `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
     statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
-    descriptor says so (`CauseInfo`).
+    descriptor says so (`CauseInfo`). `objections`: what the check has against it, without refuting it; `rebuilt`:
+    p95 of the transactions, as recorded and as rebuilt from what they did and waited for.
     """
 
     cause: str
@@ -38,6 +44,8 @@ class Cause:
     is_second: bool = False
     of_clients: bool = False
     explains_fall: bool = False
+    objections: tuple[Objection, ...] = ()
+    rebuilt: Quantile | None = None
 
     @property
     def kind(self) -> Kind:
@@ -54,11 +62,26 @@ class Cause:
         return evidence_kind(self.kind, self.decided_by, is_second=self.is_second)
 
     @property
+    def left(self) -> Left:
+        """What the check leaves of it."""
+        if self.objections:
+            return "objected"
+        if self.rebuilt is None:
+            return "not known"
+        return "rebuilt" if self.rebuilt.is_alike else "not rebuilt"
+
+    @property
     def confidence(self) -> float:
-        """How often findings of this cause by such evidence were true, where causes were made on purpose."""
-        return self.calibration.confidence(
+        """What the check leaves of it, and no more than its rule's evidence was worth in the lab.
+
+        Of recordings, which hardly ever have what p95 is rebuilt from, it is what was counted on recordings.
+        """
+        by_rule = self.calibration.confidence(
             self.kind, self.cause, self.decided_by, is_second=self.is_second, checks=self.checks
         )
+        if self.recorded and self.left == "not known":
+            return min(by_rule, CONFIDENCE_MAX)
+        return min(by_rule, LEFT_COUNTS.confidence(self.left))
 
     @property
     def calibration(self) -> Calibration:
@@ -66,20 +89,38 @@ class Cause:
         return RECORDINGS if self.recorded else CALIBRATION
 
 
-def confidence_rows(cause: Cause) -> tuple[EvidenceRow, EvidenceRow]:
+def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     """What the confidence rests on, and what it does not say."""
     passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
     text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
-    counted = cause.calibration.describe_counts(
-        cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
-    )
+    if cause.recorded:
+        text += "; " + cause.calibration.describe_counts(
+            cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
+        )
     return (
-        EvidenceRow(metric="checks", value=cause.kind, text=f"{text}; {counted}"),
+        EvidenceRow(metric="checks", value=cause.kind, text=text),
+        EvidenceRow(metric="check", value=cause.left, text=_left_text(cause)),
+        *(
+            EvidenceRow(metric="objection", value=one.law, text=f"against it, by {one.law}: {one.text}")
+            for one in cause.objections
+        ),
         EvidenceRow(
             metric="decided_by", value=cause.evidence_kind, text=f"decided by: {_DECIDED_BY[cause.decided_by]}"
         ),
     )
+
+
+def _left_text(cause: Cause) -> str:
+    """What the check found, with the counts of such findings."""
+    counted = LEFT_COUNTS.describe(cause.left)
+    if cause.objections:
+        return f"something speaks against it; {counted}"
+    if cause.rebuilt is None:
+        return f"nothing speaks against it, and p95 cannot be rebuilt; {counted}"
+    rebuilt_ms, recorded_ms = cause.rebuilt.rebuilt_ms, cause.rebuilt.recorded_ms
+    pieces = f"its pieces make a p95 of {rebuilt_ms:.3g} ms, and {recorded_ms:.3g} ms were recorded"
+    return f"nothing speaks against it; {pieces}; {counted}"
 
 
 _DECIDED_BY: dict[Evidence, str] = {

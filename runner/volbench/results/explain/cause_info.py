@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from volbench.results.explain.check.objection import Claim
+
 Group = Literal[
     "the volume is at a limit",
     "the volume is slow",
@@ -34,6 +36,8 @@ class CauseInfo:
         explains_fall: it explains why a load does much less for a while.
         by_medians: the rule compares medians of a step with a threshold.
         is_change: the whole step is needed to see it.
+        claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
+        contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
 
     name: str
@@ -49,3 +53,5 @@ class CauseInfo:
     explains_fall: bool = False
     by_medians: bool = False
     is_change: bool = False
+    claims: frozenset[Claim] = frozenset()
+    contradicts: frozenset[str] = frozenset()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median as median_of
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from volbench.core.records.report import EvidenceRow, FindingRow
+from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.accounts.purge import purge_notes
+from volbench.results.explain.arbitration import Refuted, arbitrate
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, RULES
-from volbench.results.explain.rules.acquittal import NONE, acquit, missing_evidence, why_unexplained
+from volbench.results.explain.check.objections import most_served
+from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
+from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
 from volbench.results.explain.rules.host.above_device import HOST_LIMIT, HOST_WAIT
 from volbench.results.explain.rules.host.memory import RECLAIM
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
@@ -34,23 +35,35 @@ _MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
 _CPUS = frozenset({SATURATED, OTHERS})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
-ALL_ALONG, EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
+EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
     frozenset(name for name, cause in CAUSES.items() if getattr(cause, trait))
-    for trait in ("all_along", "explains_fall", "by_medians", "is_change")
+    for trait in ("explains_fall", "by_medians", "is_change")
 )
 """Causes by how findings weigh them; `CauseInfo` says what each means."""
-_Finding = TypeVar("_Finding", Cause, FindingRow)
-_LIKELY = 0.5
-_UNKNOWN_SHARE = 0.2
-"""Where a share cannot be said, for the order of findings only; it is never shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What one step showed. No finding at all means that the evidence does not carry one: `notes` says why."""
+    """What one step showed. No finding at all means that the evidence does not carry one: `notes` says why.
+
+    `served` is the most that the volume gave for some intervals in a row, operations and MiB a second.
+    """
 
     findings: tuple[Cause, ...]
     notes: tuple[str, ...] = ()
+    refuted: tuple[Refuted, ...] = ()
+    served: Mapping[Resource, float] = field(default_factory=dict)
+
+    @property
+    def refuted_texts(self) -> tuple[str, ...]:
+        """A sentence for each cause that would have been named and is not."""
+        named = {finding.cause for finding in self.findings}
+        texts = (
+            f"{one.cause.cause} would have been named, but {one.text}"
+            for one in self.refuted
+            if one.cause.cause not in named
+        )
+        return tuple(dict.fromkeys(texts))
 
 
 def explain_case(case: Case) -> Explanation:
@@ -58,7 +71,8 @@ def explain_case(case: Case) -> Explanation:
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = (*missing_evidence(case), *purge_notes(case))
-    findings = shares_of_latency(case, _with_episode(case, _named(case)))
+    named = arbitrate(case, shares_of_latency(case, _with_episode(case, _named(case))), CAUSES)
+    findings, refuted = [*named.findings], [*named.refuted]
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
     ) or (
@@ -68,15 +82,19 @@ def explain_case(case: Case) -> Explanation:
     findings = _questioned(case, findings, collapsed)
     if not findings:
         acquitted = None if collapsed else acquit(case)
-        findings = [acquitted] if acquitted is not None else []
+        innocent = arbitrate(case, [] if acquitted is None else [acquitted], CAUSES)
+        findings = [*innocent.findings]
+        refuted += innocent.refuted
         notes = notes if findings else (*notes, why_unexplained(case))
-    findings, loss = [_weighed(finding) for finding in _attributed(findings)], _loss(findings)
+    findings, loss = [_weighed(finding) for finding in _attributed(findings)], loss_of(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
-    ranked = _seconds(_ranked(findings, lambda finding: _weight(finding, loss)))
+    ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
     )
-    return Explanation(findings=tuple(with_confidence), notes=notes)
+    return Explanation(
+        findings=tuple(with_confidence), notes=notes, refuted=tuple(refuted), served=most_served(case)
+    )
 
 
 def _named(case: Case) -> list[Cause]:
@@ -164,104 +182,10 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
     ]
 
 
-def finding_rows(
-    volume: str, step: str, cells: Mapping[str, Explanation], *, left_out: int = 0
-) -> tuple[FindingRow, ...]:
-    """One row for each cause of a volume's step over its repeats.
-
-    `none` stands only where no repeat found anything else. Evidence is of the repeat whose share is the median.
-
-    Args:
-        volume, step: their names.
-        cells: what each repeat showed, by cell.
-        left_out: repeats that are not among `cells`, since they are invalid.
-    """
-    by_cause: dict[str, dict[str, Cause]] = {}
-    for cell, explanation in cells.items():
-        for findings in explanation.findings:
-            by_cause.setdefault(findings.cause, {}).setdefault(cell, findings)
-    if len(by_cause) > 1:
-        by_cause.pop(NONE, None)
-    rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
-    loss = _loss(rows)
-    return tuple(_ranked(rows, lambda finding: len(finding.cell_ids) * _weight(finding, loss)))
-
-
-def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
-    """Each note once, the most frequent first."""
-    counted = Counter(note for finding in explanations for note in finding.notes)
-    return tuple(note for note, _ in counted.most_common())
-
-
-def _row(
-    volume: str, step: str, cause: str, findings: Mapping[str, Cause], repeats: int, left_out: int
-) -> FindingRow:
-    shares = [finding.share for finding in findings.values() if finding.share is not None]
-    middle = median_of(shares) if shares else None
-    shown = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
-    typical = findings[shown]
-    evidence = list(typical.evidence)
-    if repeats > 1 or left_out:
-        which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
-        text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
-        evidence.append(row("cells", len(findings), "1", text))
-    return FindingRow(
-        cause=cause,
-        volume=volume,
-        step=step,
-        cell_ids=(shown, *(cell for cell in findings if cell != shown)),
-        window_s=typical.window_s,
-        share=middle,
-        confidence=median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats,
-        evidence=tuple(evidence),
-        advice=typical.advice,
-    )
-
-
-def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -> list[_Finding]:
-    """Findings by weight, descending, hints last.
-
-    Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
-    """
-    ranked = sorted(findings, key=weight, reverse=True)
-    pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
-    ranked.sort(key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
-    return sorted(ranked, key=_is_hint)
-
-
 def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
     """Of causes that cannot be told apart, all but the first are marked."""
     undecided = [finding for finding in ranked if finding.one_of_two]
     return [replace(finding, is_second=finding in undecided[1:]) for finding in ranked]
-
-
-def _is_undecided(finding: Cause | FindingRow) -> bool:
-    """Whether it is one of two causes that the evidence does not tell apart."""
-    return _kind(finding) == "one of two"
-
-
-def _is_hint(finding: Cause | FindingRow) -> bool:
-    """Whether a check of it failed and it is less likely than not: whatever is likelier comes before it."""
-    return _kind(finding) == "some failed" and (finding.confidence or 0.0) < _LIKELY
-
-
-def _kind(finding: Cause | FindingRow) -> str:
-    """What its checks came to; of a row of a report, as its evidence says."""
-    if isinstance(finding, Cause):
-        return finding.kind
-    return next((str(piece.value) for piece in finding.evidence if piece.metric == "checks"), "")
-
-
-def _weight(findings: Cause | FindingRow, loss: float) -> float:
-    """What findings are ranked by: what they explain.
-
-    `loss` is the share of its speed that the load lost to something beside it: what was there before explains only
-    the rest of the latency that it rose to. Confidences are no part of it: of two causes that cannot be told apart
-    each has half, and both together explain no less.
-    """
-    share = _UNKNOWN_SHARE if findings.share is None else findings.share
-    is_all_along = findings.cause in ALL_ALONG and not any(piece.metric == "loss" for piece in findings.evidence)
-    return share * (1 - loss if is_all_along else 1)
 
 
 def _weighed(findings: Cause) -> Cause:
@@ -278,17 +202,11 @@ def _attributed(findings: Sequence[Cause]) -> list[Cause]:
         meanwhile = [
             backup for backup in backups if finding.cause in LIMITS and _within(finding.window_s, backup.window_s)
         ]
-        brought = _loss(meanwhile)
+        brought = loss_of(meanwhile)
         attributed.append(
             finding if finding.share is None else replace(finding, share=finding.share * (1 - brought))
         )
     return attributed
-
-
-def _loss(findings: Sequence[Cause | FindingRow]) -> float:
-    """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
-    with_confidence = [piece.value for finding in findings for piece in finding.evidence if piece.metric == "loss"]
-    return max((float(value) for value in with_confidence if isinstance(value, int | float)), default=0.0)
 
 
 def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:

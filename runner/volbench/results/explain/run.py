@@ -9,7 +9,7 @@ from statistics import mean
 import numpy as np
 
 from volbench.core.records.cell import CellResult, StepResult
-from volbench.core.records.report import FindingRow
+from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
 from volbench.errors import RunUnreadable
 from volbench.results.compare.step_validity import Reasons, invalid_reasons
@@ -22,7 +22,8 @@ from volbench.results.explain.accounts.waits import class_samples, samples_of, s
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
-from volbench.results.explain.findings import Explanation, common_notes, explain_case, finding_rows
+from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows
 from volbench.results.explain.wording import row
 from volbench.results.response.samples import CellSamples
 from volbench.results.stats.grid import Grid, align
@@ -65,6 +66,7 @@ class RunExplanation:
     findings: tuple[FindingRow, ...]
     notes: dict[tuple[str, str], tuple[str, ...]]
     views: dict[tuple[str, str], dict[str, StepView]]
+    refuted: tuple[RefutedRow, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
@@ -94,6 +96,7 @@ def explain_run(loaded: LoadedRun) -> RunExplanation:
         findings=tuple(row for (volume, step), cells in views.items() for row in _findings(volume, step, cells)),
         notes={key: _notes(cells) for key, cells in views.items()},
         views=views,
+        refuted=tuple(row for (volume, step), cells in views.items() for row in _refuted(volume, step, cells)),
         unreadable=tuple(unreadable),
     )
 
@@ -125,6 +128,12 @@ def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[Fi
     return tuple(
         entry.model_copy(update={"valid": False, "evidence": (*entry.evidence, invalid)}) for entry in rows
     )
+
+
+def _refuted(volume: str, step: str, cells: Mapping[str, StepView]) -> Iterator[RefutedRow]:
+    """What would have been named in the valid cells, or in all where none is valid, and is not."""
+    used = {cell: view.explanation for cell, view in (valid_views(cells) or cells).items()}
+    yield from refuted_rows(volume, step, used)
 
 
 def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
@@ -243,6 +252,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         rate=float(rate) if isinstance(rate, int | float) else None,
         cpus=result.host.cpus,
         variables=result.server.variables if result.server is not None else {},
+        latency_ms={name: found.value for name, found in step.metrics.items() if name.startswith("latency_ms")},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
         client_cpus=(
             float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None

@@ -105,6 +105,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         cells=cells,
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
+        refuted=explained.refuted,
         moments=moment_rows(explained, results, volume_of),
         forecasts=forecast_rows(loaded, cells),
         predictions=prediction_rows(run.suite.forecast, cells),

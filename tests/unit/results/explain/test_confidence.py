@@ -8,6 +8,7 @@ import pytest
 
 from volbench.results.explain.calibration import (
     CALIBRATION,
+    LEFT_COUNTS,
     ONE_OF_TWO_MAX,
     PRIOR_MAX,
     SECOND,
@@ -15,10 +16,13 @@ from volbench.results.explain.calibration import (
     Calibration,
     Counted,
     Kind,
+    Left,
+    LeftCounts,
     checks_key,
     fit,
 )
 from volbench.results.explain.cause import Cause, confidence_rows
+from volbench.results.explain.check.quantile import Quantile
 
 STALL = Cause(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
 
@@ -44,7 +48,9 @@ def calibration(outcomes: list[tuple[str, str, bool]]) -> Calibration:
 )
 def test_the_kind_is_what_the_checks_came_to(finding: Cause, kind: Kind) -> None:
     assert finding.kind == kind
-    assert finding.confidence == CALIBRATION.confidence(kind, finding.cause)
+    assert finding.confidence == min(
+        CALIBRATION.confidence(kind, finding.cause), LEFT_COUNTS.confidence("not known")
+    )
 
 
 def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
@@ -55,13 +61,57 @@ def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
 
 
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
-    checks, decided_by = confidence_rows(stall(True, None))
+    checks, check, decided_by = confidence_rows(stall(True, None))
     assert checks.value == "some not made"
-    assert checks.text.startswith("1 of 2 checks hold, 1 could not be made; ")
-    assert f" of {CALIBRATION.derived.kinds['some not made'].findings} such findings" in checks.text
-    assert "other faults, machines and loads may differ" in checks.text
+    assert checks.text == "1 of 2 checks hold, 1 could not be made"
+    assert check.value == "not known"
+    assert f" of {LEFT_COUNTS.left['not known'].findings} findings" in check.text
     assert "one of two" in confidence_rows(stall(True, one_of_two=True))[0].text
     assert (decided_by.metric, decided_by.value) == ("decided_by", "level")
+
+
+@pytest.mark.parametrize(
+    ("true", "findings", "confidence"), [(0, 0, 0.85), (3, 3, 0.94), (2, 3, 0.74), (400, 400, 0.99)]
+)
+def test_what_nothing_speaks_against_is_as_sure_as_it_was_counted(
+    true: int, findings: int, confidence: float
+) -> None:
+    counted = LeftCounts(source="", runs=1, left={"rebuilt": Counted(true=true, findings=findings)})
+    assert counted.confidence("rebuilt") == pytest.approx(confidence, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("left", "most"), [("objected", 0.7), ("not known", 0.85), ("not rebuilt", 0.99), ("rebuilt", 0.99)]
+)
+def test_what_speaks_against_a_finding_or_nothing_could_rebuild_is_never_very_likely(
+    left: Left, most: float
+) -> None:
+    counted = LeftCounts(source="", runs=1, left={left: Counted(true=4000, findings=4000)})
+    assert counted.confidence(left) == most
+
+
+@pytest.mark.parametrize(
+    ("recorded_ms", "rebuilt_ms", "left"),
+    [
+        (100.0, 76.0, "rebuilt"),
+        (100.0, 74.0, "not rebuilt"),
+        (100.0, 124.0, "rebuilt"),
+        (100.0, 126.0, "not rebuilt"),
+    ],
+)
+def test_a_quantile_within_a_quarter_is_rebuilt(recorded_ms: float, rebuilt_ms: float, left: Left) -> None:
+    quantile = Quantile(recorded_ms=recorded_ms, rebuilt_ms=rebuilt_ms)
+    assert dataclasses.replace(stall(True), rebuilt=quantile).left == left
+
+
+@pytest.mark.parametrize(
+    ("recorded_ms", "rebuilt_ms", "beyond"),
+    [(198.0, 100.0, False), (202.0, 100.0, True), (29.0, 10.0, False), (31.0, 10.0, True)],
+)
+def test_a_tail_of_twice_what_is_rebuilt_and_two_slices_is_beyond_it(
+    recorded_ms: float, rebuilt_ms: float, beyond: bool
+) -> None:
+    assert Quantile(recorded_ms=recorded_ms, rebuilt_ms=rebuilt_ms).is_beyond == beyond
 
 
 def test_a_kind_that_was_never_seen_is_a_toss_up() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.results.explain.calibration import CALIBRATION, ONE_OF_TWO_MAX
+from volbench.results.explain.calibration import LEFT_COUNTS, ONE_OF_TWO_MAX
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.cause import Cause, confidence_rows
-from volbench.results.explain.findings import Explanation, explain_case, finding_rows
+from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
@@ -284,16 +285,17 @@ def test_repeats_are_put_together_and_none_yields() -> None:
             "1": made("storage.stall", 0.1),
             "2": made("storage.iops_limit", 0.8),
             "3": made("storage.iops_limit", 0.6),
-            "4": made("none", None),
+            "4": made("storage.iops_limit", 0.7),
+            "5": made("none", None),
         },
     )
     assert [(row.cause, set(row.cell_ids)) for row in rows] == [
-        ("storage.iops_limit", {"2", "3"}),
+        ("storage.iops_limit", {"2", "3", "4"}),
         ("storage.stall", {"1"}),
     ]
     assert rows[0].share == pytest.approx(0.7)
-    assert rows[0].confidence == pytest.approx(0.5 * CALIBRATION.confidence("all held", "storage.iops_limit"))
-    assert rows[0].evidence[-1].text == "found in 2 of 4 cells"
+    assert rows[0].confidence == pytest.approx(0.6 * LEFT_COUNTS.confidence("not known"))
+    assert rows[0].evidence[-1].text == "found in 3 of 5 cells"
     assert [row.cause for row in finding_rows("a", "b", {"1": made("none", None)})] == ["none"]
 
 

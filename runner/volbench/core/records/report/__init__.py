@@ -13,7 +13,7 @@ from volbench.core.records.base import Moment, Plain, Record
 from volbench.core.records.goals.pricing import StorageClassRow
 from volbench.core.records.report.cells import CellRow, CurvePointRow, CurveRow, VolumeRow
 from volbench.core.records.report.comparisons import ComparisonRow, EffectRow, SweepRow, Verdict
-from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow
+from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow, RefutedRow
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
 from volbench.core.records.report.recovery import BackupRow, DurabilityRow, SpeedRow
 from volbench.core.records.report.response import NoResponseRow, ResponsePointRow, ResponseRow
@@ -37,6 +37,7 @@ __all__ = [
     "NoResponseRow",
     "PredictionRow",
     "QueryRow",
+    "RefutedRow",
     "Report",
     "ResponsePointRow",
     "ResponseRow",
@@ -114,6 +115,9 @@ class Report(Record):
     cells: tuple[CellRow, ...]
     comparisons: tuple[ComparisonRow, ...]
     findings: tuple[FindingRow, ...] = ()
+    refuted: tuple[RefutedRow, ...] = Field(
+        default=(), description="Causes that would have been named, and what speaks against each."
+    )
     moments: tuple[MomentRow, ...] = Field(default=(), description="What the timelines mark, by cell and time.")
     forecasts: tuple[ForecastRow, ...] = ()
     predictions: tuple[PredictionRow, ...] = ()

@@ -31,6 +31,19 @@ class FindingRow(Record):
     valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")
 
 
+class RefutedRow(Record):
+    """A cause that would have been named, and what the evidence has against it."""
+
+    cause: str
+    volume: str
+    step: str
+    cell_ids: tuple[str, ...] = Field(description="Cells in which it would have been named.")
+    law: str = Field(description="What it breaks: conservation, sufficiency, consistency, time or acquittal.")
+    text: str = Field(description="The figures, as a clause that follows `but`.")
+    claimed: float
+    recorded: float
+
+
 class MomentRow(Record):
     """A moment of one cell that a finding speaks of, or in which a dump or restore beside the load began."""
 

@@ -35,6 +35,11 @@ class Exceeded:
     instance_iops: Floats | None = None
     instance_throughput: Floats | None = None
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the volume counts any of its limits."""
+        return self.volume_iops is not None or self.volume_throughput is not None
+
     def of(self, resource: Resource) -> Floats | None:
         """The volume's own counter of a resource."""
         return self.volume_iops if resource == "iops" else self.volume_throughput

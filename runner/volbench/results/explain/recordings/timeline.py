@@ -13,7 +13,8 @@ from volbench.errors import UsageError
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode, Level, find_episode, levels
-from volbench.results.explain.findings import Explanation, explain_case, finding_rows
+from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
 from volbench.results.explain.recordings.remarks import remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
@@ -98,6 +99,7 @@ def explain_timeline(
         notes.append(queue.text)
     notes += [
         *_which_device(explained_case, is_chosen=bool(device) or timeline.collection is not None),
+        *explained.refuted_texts,
         *explained.notes,
         *_not_recorded(explained_case),
     ]

@@ -24,6 +24,7 @@ QUEUE_SHARE_MIN = 0.75
 CAUSES = (
     CauseInfo(
         name="none",
+        claims=frozenset({"innocent"}),
         group="not the volume",
         title="The volume is not the problem",
         panels=("await", "cpu"),

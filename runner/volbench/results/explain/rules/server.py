@@ -37,6 +37,8 @@ _PAGE_BYTES = 16_384
 CAUSES = (
     CauseInfo(
         name="memory.buffer_pool_small",
+        claims=frozenset({"short operations"}),
+        contradicts=frozenset({"storage.read_latency"}),
         group="the server or the client",
         title="The buffer pool is too small for the data in use",
         panels=("innodb", "iops"),

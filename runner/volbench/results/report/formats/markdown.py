@@ -99,6 +99,9 @@ def _head(report: Report) -> Iterator[str]:
         certainty_text = f", {certainty(finding)}" if certainty(finding) else ""
         title = f"**{_escaped(cause_title(finding.cause))}** on {_escaped(group.location)}"
         yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"
+    for row in report.refuted[:LISTED_MAX]:
+        where = f"on {_escaped(row.volume)} {_escaped(row.step)}"
+        yield f"- {_code(row.cause)} {where} would have been named, but {_escaped(row.text)}"
     yield from (f"- {_escaped(text)}" for text in correlation_sentences(report)[:LISTED_MAX])
     yield from _forecasts(report)
 

@@ -34,6 +34,7 @@ from volbench.results.stats.grid import Floats, Mask, mean, median
 CAUSES = (
     CauseInfo(
         name="interference.io",
+        claims=frozenset({"foreign", "episode"}),
         group="something else uses the disk or the CPUs",
         title="Something else reads or writes on the same disk",
         panels=("iops", "throughput_mib"),

@@ -50,6 +50,7 @@ _MOVE_THEM = (
 CAUSES = (
     CauseInfo(
         name="cpu.server_saturated",
+        claims=frozenset({"own CPU"}),
         group="the server or the client",
         title="The server has no CPU left",
         panels=("cpu", "pressure"),
@@ -68,6 +69,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="interference.cpu",
+        claims=frozenset({"own CPU", "episode"}),
         group="something else uses the disk or the CPUs",
         title="Other programs use the CPUs that the server needs",
         panels=("cpu", "pressure"),

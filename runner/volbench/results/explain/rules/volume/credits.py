@@ -33,6 +33,7 @@ FALL_MAX = 0.8
 CAUSES = (
     CauseInfo(
         name="storage.burst_exhausted",
+        claims=frozenset({"episode"}),
         group="the volume is at a limit",
         title="The volume's burst credits ran out",
         panels=("balance", "iops"),

@@ -43,6 +43,8 @@ COUNTED_FULL = 0.8
 CAUSES = (
     CauseInfo(
         name="storage.iops_limit",
+        claims=frozenset({"limit", "at the device"}),
+        contradicts=frozenset({"storage.degraded"}),
         group="the volume is at a limit",
         title="The volume is at its limit of operations per second",
         panels=("exceeded", "iops"),
@@ -69,6 +71,8 @@ CAUSES = (
     ),
     CauseInfo(
         name="storage.throughput_limit",
+        claims=frozenset({"limit", "at the device"}),
+        contradicts=frozenset({"storage.degraded"}),
         group="the volume is at a limit",
         title="The volume is at its limit of bytes per second",
         panels=("exceeded", "throughput_mib"),

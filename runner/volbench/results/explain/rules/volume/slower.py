@@ -40,6 +40,8 @@ CPU_RISE_MAX = 0.15
 CAUSES = (
     CauseInfo(
         name="storage.degraded",
+        claims=frozenset({"latency", "at the device", "episode"}),
+        contradicts=frozenset({"storage.iops_limit", "storage.throughput_limit"}),
         group="the volume is slow",
         title="The volume became slower",
         panels=("await", "iops"),

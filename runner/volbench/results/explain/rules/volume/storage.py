@@ -49,6 +49,8 @@ _LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
 CAUSES = (
     CauseInfo(
         name="storage.read_latency",
+        claims=frozenset({"latency", "at the device"}),
+        contradicts=frozenset({"memory.buffer_pool_small"}),
         group="the volume is slow",
         title="Queries wait for slow reads from the volume",
         panels=("await",),
@@ -68,6 +70,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="storage.sync_latency",
+        claims=frozenset({"latency"}),
         group="the volume is slow",
         title="Commits wait for slow syncs of the volume",
         panels=("await", "fsync"),

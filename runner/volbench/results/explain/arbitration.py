@@ -1,0 +1,90 @@
+"""Who decides between causes: one pure function over what their descriptors say, and the check's objections.
+
+Each cause that rules name is checked by what it claims, then those that cannot be true beside a surer one are taken
+out. What is taken out is kept with its reason: reports show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.check.distribution import distribution_of
+from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.check.objections import objections
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refuted:
+    """A cause that would have been named, and what refutes it."""
+
+    cause: Cause
+    objections: tuple[Objection, ...]
+
+    @property
+    def text(self) -> str:
+        """The reason in a clause."""
+        return "; ".join(one.text for one in self.objections)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arbitration:
+    """What is left of the causes that rules name, with what weakens each; and what was refuted."""
+
+    findings: tuple[Cause, ...]
+    refuted: tuple[Refuted, ...]
+
+
+def arbitrate(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Arbitration:
+    """Return the causes that the evidence of a step leaves.
+
+    Args:
+        case: the step.
+        causes: what rules name, in any order.
+        descriptors: by name of a cause; one without a descriptor claims nothing.
+    """
+    checked = [_checked(case, cause, descriptors.get(cause.cause)) for cause in causes]
+    left = [cause for cause in checked if not any(one.refutes for one in cause.objections)]
+    refuted = [
+        Refuted(cause=cause, objections=tuple(one for one in cause.objections if one.refutes))
+        for cause in checked
+        if cause not in left
+    ]
+    kept = []
+    for cause in left:
+        surer = _contradicted_by(cause, left, descriptors)
+        if surer is None:
+            kept.append(cause)
+            continue
+        text = f"{surer.cause}, which is surer here, cannot be true of the same seconds beside it"
+        against = Objection(law="consistency", text=text, claimed=cause.confidence, recorded=surer.confidence)
+        refuted.append(Refuted(cause=cause, objections=(against,)))
+    return Arbitration(findings=tuple(kept), refuted=tuple(refuted))
+
+
+def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:
+    if info is None:
+        return cause
+    middle = case.grid.t_s - case.grid.width_s / 2
+    inside = (middle > cause.window_s[0]) & (middle <= cause.window_s[1])
+    return replace(
+        cause,
+        objections=objections(case, cause, info.claims),
+        rebuilt=distribution_of(case, inside, 0.95),
+    )
+
+
+def _contradicted_by(cause: Cause, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Cause | None:
+    """A surer cause of the same time that excludes this one; None where either is one of two."""
+    for other in causes:
+        info = descriptors.get(other.cause)
+        excludes = (
+            info is not None and cause.cause in info.contradicts and not (cause.one_of_two or other.one_of_two)
+        )
+        at_once = min(cause.window_s[1], other.window_s[1]) > max(cause.window_s[0], other.window_s[0])
+        if excludes and at_once and other.confidence > cause.confidence:
+            return other
+    return None

@@ -1,0 +1,87 @@
+"""The distribution of a step's transactions, rebuilt from what they did and waited for, and the recorded one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.check.quantile import Quantile
+from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
+from volbench.results.explain.evidence.layers import server_flow
+from volbench.results.stats.grid import Mask, median
+
+CPU_PART_MIN = 0.2
+"""Of a transaction's time: with more of it in a CPU's queue, its waits have that queue in common, and it counts as
+one wait."""
+COMPLETIONS_MIN = 10.0
+"""Transactions that usually end in an interval, from which one without any is no chance (Poisson: 1 in 22,000)."""
+_BY_INTERVAL = {0.5: "latency_ms_p50", 0.95: "latency_ms_p95", 0.99: "latency_ms_p99", 1.0: "latency_ms_max"}
+
+
+def distribution_of(case: Case, inside: Mask | None, level: float) -> Quantile | None:
+    """A quantile as recorded and as rebuilt; None where either is not known.
+
+    Args:
+        case: the step.
+        inside: intervals that a finding sets apart, shape (buckets,); None: transactions are alike all along.
+        level: 0.95 for p95.
+    """
+    recorded = recorded_ms(case, level)
+    everything = np.ones(len(case.grid), dtype=np.bool_)
+    parts = [everything] if inside is None or inside.all() or not inside.any() else [inside, ~inside]
+    levels = [found for part in parts if (found := _level(case, part)) is not None]
+    rebuilt = rebuilt_quantile(levels, level) if len(levels) == len(parts) else None
+    if recorded is None or rebuilt is None:
+        return None
+    return Quantile(recorded_ms=recorded, rebuilt_ms=rebuilt)
+
+
+def recorded_ms(case: Case, level: float) -> float | None:
+    """A quantile of all transactions: the step's own, or else of those of its intervals together."""
+    whole = case.latency_ms.get(f"latency_ms_p{100 * level:g}")
+    tps = case.at("tps")
+    if whole is not None or tps is None:
+        return whole
+    known = {at: values for at, name in _BY_INTERVAL.items() if (values := case.at(name)) is not None}
+    return pooled_quantile(tps * case.grid.width_s, known, level) if max(known, default=0.0) >= level else None
+
+
+def stood_still_s(case: Case) -> float:
+    """Seconds in which no transaction ended, of a load of which some end in each interval."""
+    tps = case.at("tps")
+    usual = None if tps is None else median(tps[tps > 0])
+    if tps is None or usual is None or usual * case.grid.width_s < COMPLETIONS_MIN:
+        return 0.0
+    return float((tps == 0).sum()) * case.grid.width_s
+
+
+def _level(case: Case, part: Mask) -> Level | None:
+    """Transactions of some intervals: how many ended, how long one took, how often one waited."""
+    tps = case.at("tps")
+    ended = 0.0 if tps is None else float(np.nansum(tps[part]))
+    if tps is None or ended <= 0:
+        return None
+    queued_ms = 1000 * _seconds(case, "run_delay_s_per_s", part) / ended
+    mean_ms = little_ms(case.threads, tps[part]) if case.rate is None and case.threads else None
+    if mean_ms is None and case.budget is not None:
+        statements_ms = 1000 * float(np.nansum(case.budget.statement_s[part])) / ended
+        mean_ms = statements_ms + queued_ms + 1000 * _seconds(case, "cpus_used", part) / ended
+    whole_ms = case.latency_ms.get("latency_ms_mean")
+    if whole_ms is not None and (mean_ms is None or (part.all() and whole_ms < mean_ms)):
+        mean_ms = whole_ms  # pieces overlap: what waits for a CPU is in a statement, or between two
+    if not mean_ms:
+        return None
+    waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else _operations(case, part) / ended
+    return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
+
+
+def _seconds(case: Case, metric: str, part: Mask) -> float:
+    """Seconds a second of the cell's tasks, summed over some intervals; 0 where nobody counts them."""
+    column = case.grid.column("tasks", metric, "cell")
+    return 0.0 if column is None else float(np.nansum(column[part]))
+
+
+def _operations(case: Case, part: Mask) -> float:
+    """Reads and syncs of the server's files: a transaction waits for them one after the other."""
+    flows = (server_flow(case.grid, "read"), server_flow(case.grid, "sync"))
+    return sum(float(np.nansum(flow.rate[part])) for flow in flows if flow is not None)

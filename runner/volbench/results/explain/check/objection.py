@@ -1,0 +1,38 @@
+"""One thing that speaks against a finding: the law that it breaks, and both figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Law = Literal["conservation", "sufficiency", "consistency", "time", "acquittal"]
+LAWS: dict[Law, str] = {
+    "conservation": "what goes into a layer comes out of it: bytes, time and operations in flight add up",
+    "sufficiency": "the amount that is claimed can make the effect that is claimed",
+    "consistency": "no other figure of the same evidence, and no other finding, contradicts",
+    "time": "cause and effect have the same seconds",
+    "acquittal": "the accounted pieces rebuild the whole distribution: mean, p99 and stalls",
+}
+"""Each with what it asks for, in the order of docs/causes.md."""
+Claim = Literal[
+    "limit", "latency", "at the device", "foreign", "short operations", "own CPU", "innocent", "episode"
+]
+"""What a cause claims, and what is therefore checked: see `objections`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objection:
+    """A figure that speaks against a finding.
+
+    Args:
+        law: what is broken.
+        text: a clause that follows "but", with both figures.
+        claimed, recorded: the figures, in the unit that the text has.
+        refutes: the finding cannot be true; else it is only less sure.
+    """
+
+    law: Law
+    text: str
+    claimed: float
+    recorded: float
+    refutes: bool = True

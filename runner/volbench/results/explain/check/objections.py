@@ -1,0 +1,312 @@
+"""What the evidence of one step has against one finding of it.
+
+Each function looks at one claim. It reads the step's series itself, not the evidence that the finding was made
+from, and it compares with numbers whose reasons are beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.check.distribution import distribution_of, stood_still_s
+from volbench.results.explain.check.objection import Claim, Objection
+from volbench.results.explain.check.rebuild import (
+    foreign_part,
+    served_at_least,
+    spread_of_logarithm,
+    summed_ms,
+)
+from volbench.results.explain.evidence.device import RESOURCES, Resource
+from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
+from volbench.results.explain.wording import amount, number, percent
+from volbench.results.stats.grid import Floats, Mask, mean, median
+
+SERVED_ABOVE = 1.25
+SERVED_SAMPLES = 3
+"""A level that was exceeded by a quarter for three intervals in a row is no limit: one interval may hold what the
+one before it had queued, and a bucket of a tenth of a second gives no more than its own content beside that."""
+ENOUGH_FOREIGN = 1 / 3
+"""Of the lost share of speed, what others need of the device at least: one large or slow operation may cost three
+small ones of the server."""
+FOREIGN_BYTES_MIN = 0.05
+"""Of the device's bytes: below it operations alone show others, and splitting and merging make as many."""
+HOLDS_TIMES = 1.5
+"""A share of time that is claimed, against the most that is possible by Little's law."""
+SAME_RATE = 0.95
+SAME_LATENCY = 1.10
+"""Clients that get this part of their rate, with no more than this latency, do not suffer."""
+OWN_CPU_PART = 0.5
+"""Of the time that is put down to CPUs: what the server's own tasks ran and waited for a CPU at least."""
+EVEN_RATE = 0.4
+WAITS_SPREAD_MIN = 0.10
+"""A rate whose spread is less than this part of that of the waiting time, where that varies, is what is fixed: the
+queue varies then, too (Little)."""
+QUEUE_SPREAD_MIN = 0.10
+"""Below it the queue is the same all along, and what is fixed, rate or time, cannot be told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """A finding with its step, and the intervals that it speaks of, shape (buckets,)."""
+
+    case: Case
+    cause: Cause
+    inside: Mask
+
+    def value(self, metric: str) -> float | None:
+        """A number of the finding's evidence."""
+        found = (one.value for one in self.cause.evidence if one.metric == metric)
+        return next((float(one) for one in found if isinstance(one, int | float)), None)
+
+    @property
+    def within(self) -> Mask:
+        """Its intervals without those at its edges, which lie partly before or after it, or the load."""
+        beside = np.ones(len(self.inside), dtype=np.bool_)
+        beside[:1] = beside[-1:] = False
+        beside[1:] &= self.inside[:-1]
+        beside[:-1] &= self.inside[1:]
+        return self.inside & beside
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether enough of the step lies outside of the finding's time to compare with."""
+        return min(int(self.inside.sum()), int((~self.inside).sum())) >= limit.FOREIGN_SAMPLES
+
+
+def objections(case: Case, cause: Cause, claims: frozenset[Claim]) -> tuple[Objection, ...]:
+    """All that speaks against a finding.
+
+    Args:
+        case: the step.
+        cause: the finding.
+        claims: what it claims, see `CauseInfo.claims`.
+    """
+    middle = case.grid.t_s - case.grid.width_s / 2
+    named = _Named(case=case, cause=cause, inside=(middle > cause.window_s[0]) & (middle <= cause.window_s[1]))
+    return tuple(one for claim in sorted(claims) for one in _LOOKS[claim](named))
+
+
+def _limit(named: _Named) -> Iterator[Objection]:
+    """A limit does not lie below what was served while it is said to act."""
+    device = named.case.device
+    for resource in RESOURCES:
+        level = named.value(resource)
+        values = None if device is None else _carried(named, resource, level)
+        if level is None or values is None:
+            continue
+        most = served_at_least(values, named.within, SERVED_SAMPLES)
+        if most is not None and most > SERVED_ABOVE * level:
+            text = (
+                f"the same seconds show {amount(most, resource)} served for {SERVED_SAMPLES} intervals in a row,"
+                f" above the {amount(level, resource)} that the limit is said to be"
+            )
+            yield Objection(law="consistency", text=text, claimed=level, recorded=most)
+            return
+
+
+def most_served(case: Case) -> dict[Resource, float]:
+    """The most that the volume gave in SERVED_SAMPLES intervals in a row, by resource that is known."""
+    everything = np.ones(len(case.grid), dtype=np.bool_)
+    columns = {} if case.device is None else {resource: case.device.carried(resource) for resource in RESOURCES}
+    return {
+        resource: most
+        for resource, values in columns.items()
+        if values is not None and (most := served_at_least(values, everything, SERVED_SAMPLES)) is not None
+    }
+
+
+def _carried(named: _Named, resource: Resource, level: float | None) -> Floats | None:
+    """What the claimed limit is about: both directions together, or the one that its level is of."""
+    device = named.case.device
+    if device is None or level is None:
+        return None
+    levels = (*named.case.limits, *named.case.likely_limits)
+    direction = next((one.direction for one in levels if one.resource == resource and one.level == level), None)
+    if direction is not None:
+        view = device.only(direction)
+        return None if view is None else view.carried(resource)
+    return device.carried(resource)
+
+
+def _latency(named: _Named) -> Iterator[Objection]:
+    """A slow volume gives more with a longer queue; what gives as much whatever waits has a limit."""
+    device = named.case.device
+    inside = named.within
+    if device is None or device.await_ms is None or device.in_flight is None or int(inside.sum()) < 3:
+        return
+    rate, waits, queue = (
+        spread_of_logarithm(values[inside]) for values in (device.iops, device.await_ms, device.in_flight)
+    )
+    begins = named.cause.decided_by == "before and after" and named.is_bounded
+    if begins and queue < QUEUE_SPREAD_MIN and not named.case.exceeded.is_counted:
+        queued, level = (number(median(values[inside]) or 0) for values in (device.in_flight, device.iops))
+        text = (
+            f"{queued} operations are in flight all along, and nothing counts the volume's limits: a limit of"
+            f" {level}/s that began then looks the same"
+        )
+        yield Objection(law="consistency", text=text, claimed=QUEUE_SPREAD_MIN, recorded=queue, refutes=False)
+        return
+    if waits >= WAITS_SPREAD_MIN and rate < EVEN_RATE * waits:
+        text = (
+            f"the rate varies by {percent(rate)} while the queue varies by {percent(queue)} and the waiting time by"
+            f" {percent(waits)}: a limit of {number(median(device.iops[inside]) or 0)}/s looks like that"
+        )
+        yield Objection(law="consistency", text=text, claimed=waits, recorded=rate, refutes=False)
+
+
+def _at_device(named: _Named) -> Iterator[Objection]:
+    """Clients wait for a device only while an operation is in flight there (Little, Markov): U x N of S seconds."""
+    case, share = named.case, named.cause.share
+    device, statements = case.device, None if case.budget is None else mean(case.budget.statement_s)
+    if device is None or share is None or not statements or not case.threads:
+        return
+    known = [part for values in (device.util, device.in_flight) if (part := mean(values)) is not None]
+    if not known:
+        return
+    sessions = max(case.threads, statements)  # others than the load's may be at work as well
+    most = min(1.0, min(known) * sessions / statements)
+    if share > HOLDS_TIMES * most and share - most >= limit.SHARE_MIN:
+        text = (
+            f"an operation is in flight at the device for {percent(min(1.0, *known))} of the time, so that at"
+            f" most {percent(most)} of statement time can be waits for it, and not {percent(share)}"
+        )
+        yield Objection(law="sufficiency", text=text, claimed=share, recorded=most)
+
+
+def _foreign(named: _Named) -> Iterator[Objection]:
+    """Others' I/O that took a share of the speed did a share of what the device did, in bytes or operations."""
+    flow, device = named.case.foreign, named.case.device
+    if flow is None or device is None:
+        return
+    operations = foreign_part(flow.operations, np.nan_to_num(device.iops) + flow.discards, named.inside)
+    moved = None if device.mib_per_s is None else foreign_part(flow.mib_per_s, device.mib_per_s, named.inside)
+    discards = foreign_part(flow.discards, np.nan_to_num(device.iops) + flow.discards, named.inside) or 0.0
+    if moved is not None and max(moved, discards) < FOREIGN_BYTES_MIN:
+        text = (
+            f"cumulated over that time the server accounts for {percent(1 - moved)} of the device's bytes: only"
+            " their number of operations differs, as splitting and merging make it"
+        )
+        yield Objection(law="conservation", text=text, claimed=operations or 0.0, recorded=moved)
+        return
+    most, loss = max(operations or 0.0, moved or 0.0), named.value("loss")
+    if loss is not None and most < ENOUGH_FOREIGN * loss:
+        text = (
+            f"others did {percent(most)} of what the device did then, which is too little to take {percent(loss)}"
+            " of the speed"
+        )
+        yield Objection(law="sufficiency", text=text, claimed=loss, recorded=most)
+
+
+def _short(named: _Named) -> Iterator[Objection]:
+    """Operations that are said to be short are short in the sum over all of them, not in the median of seconds."""
+    device = named.case.device
+    each_ms = None if device is None else summed_ms(device.reads, device.r_await_ms)
+    if each_ms is not None and each_ms >= limit.READ_SLOW_MS:
+        text = (
+            f"over all reads together a read took {number(each_ms)} ms, and not the"
+            f" {number(median(None if device is None else device.r_await_ms) or 0)} ms of its median second"
+        )
+        yield Objection(law="conservation", text=text, claimed=limit.READ_SLOW_MS, recorded=each_ms)
+    yield from _above_device(named, each_ms)
+    yield from _tail(named, "the reads that are said to be short")
+
+
+def _above_device(named: _Named, device_ms: float | None) -> Iterator[Objection]:
+    """Reads that take long for the server and short at the device wait between both, unless it is for a CPU."""
+    grid = named.case.grid
+    read_s, rate = (
+        grid.column("performance_schema", f"file_{name}", "data") for name in ("read_s_per_s", "reads_per_s")
+    )
+    total = 0.0 if rate is None else float(np.nansum(rate))
+    if read_s is None or total <= 0 or device_ms is None:
+        return
+    server_ms = 1000 * float(np.nansum(read_s)) / total
+    delay = grid.column("tasks", "run_delay_s_per_s", CELL)
+    above = float(np.nansum(read_s)) * (1 - device_ms / server_ms) if server_ms > 0 else 0.0
+    for_cpus = delay is not None and float(np.nansum(delay)) >= above / 2
+    if server_ms >= max(limit.READ_SLOW_MS, 2 * device_ms) and not for_cpus:
+        text = (
+            f"a read of a file took the server {number(server_ms)} ms, of which the device had {number(device_ms)}:"
+            " the rest is a wait between both, which no pool explains"
+        )
+        yield Objection(law="conservation", text=text, claimed=device_ms, recorded=server_ms)
+
+
+def _own_cpu(named: _Named) -> Iterator[Objection]:
+    """Who lacks CPUs uses them or waits for them."""
+    case = named.case
+    use = task_use(case.grid, SERVER) or task_use(case.grid, CELL)
+    sessions = case.threads if case.budget is None else mean(case.budget.statement_s)
+    throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
+    if throttled or not sessions:
+        return
+    if use is None:
+        text = "how much CPU the server itself used is not recorded"
+        yield Objection(law="sufficiency", text=text, claimed=1.0, recorded=0.0, refutes=False)
+        return
+    used, waited = mean(use.used) or 0.0, mean(use.delay) or 0.0
+    wanted = OWN_CPU_PART * (named.cause.share or limit.CPU_SHARE_MIN) * sessions
+    if used + waited < wanted:
+        text = (
+            f"the server used {number(used)} CPUs and waited for {number(waited)} more, of {number(sessions)}"
+            " sessions that are said to wait for CPUs"
+        )
+        yield Objection(law="sufficiency", text=text, claimed=wanted, recorded=used + waited)
+
+
+def _innocent(named: _Named) -> Iterator[Objection]:
+    """Nothing is acquitted beside time that stands still, or a tail that no accounted piece has."""
+    still_s = stood_still_s(named.case)
+    if still_s > 0:
+        text = f"for {number(still_s)} s no transaction ended, and no accounted piece is as long"
+        yield Objection(law="acquittal", text=text, claimed=0.0, recorded=still_s)
+    yield from _tail(named, "the accounted pieces")
+
+
+def _tail(named: _Named, of_what: str) -> Iterator[Objection]:
+    """A tail that is many times what the claimed pieces rebuild has another cause."""
+    for level in (0.99, 0.95):
+        found = distribution_of(named.case, None, level)
+        if found is not None and found.is_beyond:
+            text = (
+                f"p{100 * level:.0f} is {number(found.recorded_ms)} ms, and {of_what} rebuild"
+                f" {number(found.rebuilt_ms)} ms: something rare and long is not among them"
+            )
+            yield Objection(law="acquittal", text=text, claimed=found.rebuilt_ms, recorded=found.recorded_ms)
+            return
+
+
+def _episode(named: _Named) -> Iterator[Objection]:
+    """What clients had before and after as well is no effect of what was there in between."""
+    case, inside = named.case, named.inside
+    tps, p95 = case.at("tps"), case.at("latency_ms_p95")
+    if tps is None or not named.is_bounded or named.cause.decided_by == "counted":
+        return
+    rate, usual = median(tps[inside]), median(tps[~inside])
+    late, early = (None if p95 is None else median(p95[part]) for part in (inside, ~inside))
+    if rate is None or not usual or late is None or not early or (mean(tps[inside]) or 0) < SAME_RATE * usual:
+        return
+    if rate >= SAME_RATE * usual and late <= SAME_LATENCY * early:
+        text = (
+            f"clients got {number(rate)} transactions a second at {number(late)} ms p95 meanwhile, and"
+            f" {number(usual)} at {number(early)} ms before and after"
+        )
+        yield Objection(law="time", text=text, claimed=usual, recorded=rate)
+
+
+_LOOKS: Mapping[Claim, Callable[[_Named], Iterator[Objection]]] = {
+    "limit": _limit,
+    "latency": _latency,
+    "at the device": _at_device,
+    "foreign": _foreign,
+    "short operations": _short,
+    "own CPU": _own_cpu,
+    "innocent": _innocent,
+    "episode": _episode,
+}

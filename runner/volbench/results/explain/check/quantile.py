@@ -1,0 +1,30 @@
+"""A quantile of transactions as it was recorded, and what the claimed pieces make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TAIL_TIMES = 2.0
+TAIL_MS_MIN = 20.0
+"""A recorded quantile beyond twice the rebuilt one, by more than two slices of a scheduler (CONFIG_HZ of 100), is
+not made by the pieces that it was rebuilt from."""
+REBUILT_TOLERANCE = 0.25
+"""Between a rebuilt and a recorded quantile that are called the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantile:
+    """One quantile of a step's transactions, as it was recorded and as it was rebuilt."""
+
+    recorded_ms: float
+    rebuilt_ms: float
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the recorded one is too large for what it was rebuilt from."""
+        return self.recorded_ms > TAIL_TIMES * self.rebuilt_ms and self.recorded_ms > self.rebuilt_ms + TAIL_MS_MIN
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both are the same within REBUILT_TOLERANCE of the recorded one."""
+        return abs(self.rebuilt_ms - self.recorded_ms) <= REBUILT_TOLERANCE * self.recorded_ms

@@ -1,0 +1,157 @@
+"""Rebuild what clients and the device must have seen, if a claim is true: pure functions of numbers and arrays.
+
+A transaction that waits k times, one wait after the other, each for a time of its own with the mean W / k, takes a
+time with a gamma distribution of shape k: its mean is W, whatever its tail is. So a tail that is rebuilt comes from
+the mean and from how often a transaction waits; no recorded quantile is part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from volbench.results.stats.grid import Floats, Mask
+
+SHAPE_MAX = 25.0
+"""Beyond it a tail comes from what all waits of a transaction have in common, not from their number."""
+WAITS_PER_SHAPE = 2.0
+"""Squared variation of one wait of storage, 1 for a random service, more with a queue: two waits count as one."""
+_STEPS = 60
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One part of a step in which transactions are alike.
+
+    Args:
+        transactions: of them that ended in it.
+        mean_ms: time of one, the sum of its accounted pieces.
+        waits: how often one waits, one wait after the other.
+    """
+
+    transactions: float
+    mean_ms: float
+    waits: float
+
+    @property
+    def shape(self) -> float:
+        """Shape of the gamma distribution of its transactions' times."""
+        return min(SHAPE_MAX, max(1.0, self.waits / WAITS_PER_SHAPE))
+
+
+def rebuilt_quantile(levels: Sequence[Level], level: float) -> float | None:
+    """Milliseconds below which this share of all transactions lies; None without a transaction.
+
+    Args:
+        levels: the parts of the step.
+        level: 0.95 for p95.
+
+    A gamma variable's distribution function is that of Wilson and Hilferty (PNAS 17, 1931): its cube root is nearly
+    normal.
+    """
+    total = sum(one.transactions for one in levels)
+    if total <= 0:
+        return None
+    low, high = 0.0, 100 * max(one.mean_ms for one in levels)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        below = sum(one.transactions * _share_below(middle, one) for one in levels) / total
+        low, high = (middle, high) if below < level else (low, middle)
+    return (low + high) / 2
+
+
+def _share_below(ms: float, level: Level) -> float:
+    if level.mean_ms <= 0:
+        return 1.0
+    spread = math.sqrt(1 / (9 * level.shape))
+    return _NORMAL.cdf(((ms / level.mean_ms) ** (1 / 3) - (1 - spread**2)) / spread)
+
+
+def little_ms(clients: float, rate: Floats) -> float | None:
+    """Mean time of a transaction of N clients that ask again at once, in ms: N over the mean rate (Little)."""
+    mean_rate = float(np.nanmean(rate)) if np.isfinite(rate).any() else 0.0
+    return 1000 * clients / mean_rate if mean_rate > 0 else None
+
+
+def summed_ms(rate: Floats | None, each_ms: Floats | None) -> float | None:
+    """Mean time of one operation over all operations, not over intervals: sum of rate x time over sum of rate.
+
+    Args:
+        rate, each_ms: shape (buckets,), NaN where nothing is known.
+    """
+    if rate is None or each_ms is None:
+        return None
+    both = np.isfinite(rate) & np.isfinite(each_ms)
+    operations = float(rate[both].sum())
+    return float((rate[both] * each_ms[both]).sum()) / operations if operations > 0 else None
+
+
+def served_at_least(values: Floats, inside: Mask, samples: int) -> float | None:
+    """The most that was served over some intervals in a row, their mean; None where they are too few.
+
+    Args:
+        values: a second, shape (buckets,).
+        inside: the intervals of the claim, shape (buckets,).
+        samples: intervals in a row.
+    """
+    inside = inside & np.isfinite(values)
+    if samples > len(values):
+        return None
+    sums = np.convolve(np.where(inside, values, 0.0), np.ones(samples), "valid")
+    counts = np.convolve(inside.astype(float), np.ones(samples), "valid")
+    whole = counts > samples - 0.5
+    return float(sums[whole].max()) / samples if whole.any() else None
+
+
+def spread_of_logarithm(values: Floats) -> float:
+    """Standard deviation of the logarithm of positive values, by their quartiles; 0 for fewer than three."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if len(positive) < 3:
+        return 0.0
+    low, high = np.quantile(np.log(positive), [0.25, 0.75])
+    return float(high - low) / 1.349
+
+
+def foreign_part(foreign: Floats, total: Floats, inside: Mask) -> float | None:
+    """What others did of all that a device did, cumulated over some intervals; None where it did nothing.
+
+    Args:
+        foreign, total: operations or MiB a second, shape (buckets,).
+        inside: shape (buckets,).
+    """
+    both = inside & np.isfinite(foreign) & np.isfinite(total)
+    done = float(total[both].sum())
+    return float(foreign[both].sum()) / done if done > 0 else None
+
+
+def pooled_quantile(weights: Floats, known: dict[float, Floats], level: float) -> float | None:
+    """A quantile of all transactions together, of quantiles of each interval; None where they are not known.
+
+    Args:
+        weights: transactions of each interval, shape (buckets,).
+        known: by level, the quantiles of each interval in ms, shape (buckets,), NaN where nothing ended.
+        level: of the quantile that is wanted.
+
+    Between two known quantiles the logarithm of the time is taken to be even; what lies below the lowest one, or
+    above the highest one, counts as that one.
+    """
+    levels = sorted(known)
+    if not levels:
+        return None
+    columns = np.log(np.maximum(np.stack([known[one] for one in levels]), 1e-6))
+    usable = np.isfinite(columns).all(axis=0) & np.isfinite(weights) & (weights > 0)
+    if not usable.any():
+        return None
+    columns, weights = np.maximum.accumulate(columns[:, usable], axis=0), weights[usable]
+    low, high = float(columns.min()), float(columns.max())
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        shares = [np.interp(middle, column, levels, left=0.0, right=1.0) for column in columns.T]
+        below = float((weights * shares).sum() / weights.sum())
+        low, high = (middle, high) if below < level else (low, middle)
+    return math.exp((low + high) / 2)

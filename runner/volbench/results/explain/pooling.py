@@ -1,0 +1,144 @@
+"""Findings of a step over its equal cells: what is found in some of them is looked at in all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median as median_of
+
+from volbench.core.records.report import FindingRow, RefutedRow
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.check.cells import comes_and_goes, served_later
+from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.evidence.device import RESOURCES, Resource
+from volbench.results.explain.findings import Explanation
+from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
+from volbench.results.explain.rules.acquittal import NONE
+from volbench.results.explain.wording import row
+
+HINT_BELOW = 0.4
+"""A confidence of a hint only: it is a question, and no reason to buy or to change anything."""
+_QUESTION = "This is a question and no answer: measure again, or longer, before you change or buy anything for it."
+
+
+def finding_rows(
+    volume: str, step: str, cells: Mapping[str, Explanation], *, left_out: int = 0
+) -> tuple[FindingRow, ...]:
+    """One row for each cause of a volume's step over its repeats, which are equal cells.
+
+    What comes and goes between them is no cause of the step (`against`). `none` stands only where no repeat found
+    anything else. Evidence is of the repeat whose share is the median.
+
+    Args:
+        volume, step: their names.
+        cells: what each repeat showed, by cell, in the order in which they ran.
+        left_out: repeats that are not among `cells`, since they are invalid.
+    """
+    by_cause = {cause: found for cause, found in _by_cause(cells).items() if against(cause, found, cells) is None}
+    if len(by_cause) > 1:
+        by_cause.pop(NONE, None)
+    rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
+    loss = loss_of(rows)
+    return tuple(ranked_by(rows, lambda finding: len(finding.cell_ids) * weight_of(finding, loss)))
+
+
+def against(cause: str, found: Mapping[str, Cause], cells: Mapping[str, Explanation]) -> Objection | None:
+    """What the other cells of a step have against a cause that some of them show; None where nothing is.
+
+    Args:
+        cause: its name.
+        found: by cell that shows it.
+        cells: what each cell showed, in the order in which they ran.
+
+    A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only.
+    """
+    info = CAUSES.get(cause)
+    if info is None or cause == NONE:
+        return None
+    if "limit" in info.claims:
+        for resource in RESOURCES:
+            levels = [_level(found.get(cell), resource) for cell in cells]
+            later = served_later(levels, [cells[cell].served.get(resource) for cell in cells], resource)
+            if later is not None:
+                return later
+    return None if info.is_change or info.explains_fall else comes_and_goes([cell in found for cell in cells])
+
+
+def _level(cause: Cause | None, resource: Resource) -> float | None:
+    """The limit that a finding states of one resource; None where it states none, or that of one direction."""
+    rows = () if cause is None else cause.evidence
+    values = (one.value for one in rows if one.metric == resource)
+    return next((float(value) for value in values if isinstance(value, int | float)), None)
+
+
+def _by_cause(cells: Mapping[str, Explanation]) -> dict[str, dict[str, Cause]]:
+    by_cause: dict[str, dict[str, Cause]] = {}
+    for cell, explanation in cells.items():
+        for finding in explanation.findings:
+            by_cause.setdefault(finding.cause, {}).setdefault(cell, finding)
+    return by_cause
+
+
+def refuted_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> Iterator[RefutedRow]:
+    """Yield one row for each cause that would have been named, by cell or over all cells, and is not.
+
+    Args:
+        volume, step: their names.
+        cells: what each repeat showed, by cell.
+    """
+    found = _by_cause(cells)
+    refuted = {
+        cause: (one, tuple(of_cause))
+        for cause, of_cause in found.items()
+        if (one := against(cause, of_cause, cells)) is not None
+    }
+    for cell, explanation in cells.items():
+        for single in explanation.refuted:
+            cause = single.cause.cause
+            if cause not in found:
+                objection, shown_by = refuted.get(cause, (single.objections[0], ()))
+                refuted[cause] = (objection, (*shown_by, cell))
+    for cause, (objection, shown_by) in refuted.items():
+        yield RefutedRow(
+            cause=cause,
+            volume=volume,
+            step=step,
+            cell_ids=shown_by,
+            law=objection.law,
+            text=objection.text,
+            claimed=objection.claimed,
+            recorded=objection.recorded,
+        )
+
+
+def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
+    """Each note once, the most frequent first."""
+    counted = Counter(note for finding in explanations for note in finding.notes)
+    return tuple(note for note, _ in counted.most_common())
+
+
+def _row(
+    volume: str, step: str, cause: str, findings: Mapping[str, Cause], repeats: int, left_out: int
+) -> FindingRow:
+    shares = [finding.share for finding in findings.values() if finding.share is not None]
+    middle = median_of(shares) if shares else None
+    shown = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
+    typical = findings[shown]
+    evidence = list(typical.evidence)
+    if repeats > 1 or left_out:
+        which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
+        text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
+        evidence.append(row("cells", len(findings), "1", text))
+    confidence = median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats
+    return FindingRow(
+        cause=cause,
+        volume=volume,
+        step=step,
+        cell_ids=(shown, *(cell for cell in findings if cell != shown)),
+        window_s=typical.window_s,
+        share=middle,
+        confidence=confidence,
+        evidence=tuple(evidence),
+        advice=typical.advice if confidence >= HINT_BELOW else _QUESTION,
+    )

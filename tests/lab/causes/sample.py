@@ -1,0 +1,216 @@
+"""A small sample of the lab's raw runs that is kept with the code, and scored again with the rules as they are.
+
+python -m causes.sample pack OUT ...   adds proven runs of the lab's directories to tests/fixtures/lab-runs
+python -m causes.sample score          scores the sample
+python -m causes.sample calibrate      counts what the check left of each finding, for the confidences of findings
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causes.observed import TRUTH_FILE
+from causes.runner import STEP
+from score_files import say
+from volbench.core.records.report import FindingRow, RefutedRow
+from volbench.results.explain import calibration as calibration_module
+from volbench.results.explain.calibration import CHECK_FILE, Counted, Left, LeftCounts
+from volbench.results.explain.run import explain_run
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
+
+SAMPLE = Path(__file__).parents[2] / "fixtures" / "lab-runs"
+SUFFIX = ".tar.xz"
+SURE = 0.9
+NONE = "none"
+VOLUMES = ("storage.", "host.", "instance.")
+_RECORDS = ("run.json", "journal.jsonl")
+_OF_CELL = ("cell.json", "result.json", "series.parquet")
+_PATHS = re.compile(rb'"/(?:var/tmp|root|work|tmp)/[^"]*"')
+_LEFT: tuple[Left, ...] = ("rebuilt", "not rebuilt", "not known", "objected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One run of the sample: what was made, and what is named for it now.
+
+    Args:
+        name: condition, seed and number.
+        family: what makes the cause.
+        truth: names that are right for the first cause.
+        accepted: names that may stand beside it.
+        findings: of the measured step, the first one first.
+        refuted: what would have been named.
+    """
+
+    name: str
+    family: str
+    truth: frozenset[str]
+    accepted: frozenset[str]
+    findings: tuple[FindingRow, ...]
+    refuted: tuple[RefutedRow, ...]
+
+    @property
+    def first(self) -> str:
+        """The first cause named; empty where none is, or one of two."""
+        return self.findings[0].cause if self.findings and self.kind != "one of two" else ""
+
+    @property
+    def kind(self) -> str:
+        """What the checks of the first finding came to."""
+        return _value(self.findings[0], "checks") if self.findings else ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the first cause named is one that was made."""
+        return self.first in self.truth
+
+    @property
+    def is_wrong_and_sure(self) -> bool:
+        """Whether it is another one with a confidence of SURE and more."""
+        return bool(self.first) and not self.is_right and (self.findings[0].confidence or 0.0) >= SURE
+
+    @property
+    def is_acquitted_wrongly(self) -> bool:
+        """Whether the volume is acquitted though it, or the way to it, was made slow."""
+        return self.first == NONE and any(cause.startswith(VOLUMES) for cause in self.truth)
+
+
+def pack(place: Path, to: Path) -> bool:
+    """Add one run of the lab to the sample; False for one whose cause is not proven, or that has no cell.
+
+    Args:
+        place: the run's directory, scored once (it has truth.json).
+        to: the sample's directory.
+    """
+    truth = json.loads((place / TRUTH_FILE).read_text(encoding="utf-8"))
+    runs = [*place.glob("results/*/run.json")]
+    if not truth["injected"] or len(runs) != 1:
+        return False
+    kept = {key: truth[key] for key in ("condition", "family", "shape", "number", "lab_seed", "truth", "accepted")}
+    files = {TRUTH_FILE: json.dumps(kept, indent=1).encode()}
+    for file in [runs[0].with_name(name) for name in _RECORDS] + [
+        cell / name for cell in sorted(runs[0].parent.glob("cells/[0-9]*")) for name in _OF_CELL
+    ]:
+        content = file.read_bytes()
+        is_text = file.suffix != ".parquet"
+        files[str(file.relative_to(runs[0].parent))] = _PATHS.sub(b'"/volume"', content) if is_text else content
+    to.mkdir(parents=True, exist_ok=True)
+    name = f"{truth['condition']}-{truth['lab_seed']}-{truth['number']}{SUFFIX}"
+    with tarfile.open(to / name, "w:xz") as archive:
+        for path, content in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return True
+
+
+def outcomes(sample: Path = SAMPLE) -> Iterator[Outcome]:
+    """Yield each run of the sample, explained with the rules as they are."""
+    for archive in sorted(sample.glob(f"*{SUFFIX}")):
+        with tempfile.TemporaryDirectory(prefix="volbench-sample-") as scratch:
+            yield _outcome(archive, Path(scratch))
+
+
+def _outcome(archive: Path, scratch: Path) -> Outcome:
+    with tarfile.open(archive, "r:xz") as opened:
+        for member in opened.getmembers():
+            content = opened.extractfile(member)
+            target = (scratch / member.name).resolve()
+            if content is None or not target.is_relative_to(scratch.resolve()):
+                raise ValueError(f"{archive.name}: {member.name} is no file of a run")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
+    truth = json.loads((scratch / TRUTH_FILE).read_text(encoding="utf-8"))
+    explained = explain_run(load_run(RunDirectory(scratch)))
+    return Outcome(
+        name=archive.name.removesuffix(SUFFIX),
+        family=truth["family"],
+        truth=frozenset(name for alike in truth["truth"] for name in alike.split("|")),
+        accepted=frozenset(truth["accepted"]),
+        findings=tuple(row for row in explained.findings if row.step == STEP),
+        refuted=tuple(row for row in explained.refuted if row.step == STEP),
+    )
+
+
+def counts(scored: Sequence[Outcome], *, without: str = "") -> LeftCounts:
+    """Count first findings by what the check left of them.
+
+    Args:
+        scored: runs.
+        without: a family that is left out.
+    """
+    used = [one for one in scored if one.family != without]
+    by_left: dict[Left, Counted] = {}
+    for left in _LEFT:
+        such = [one for one in used if one.first and _value(one.findings[0], "check") == left]
+        by_left[left] = Counted(true=sum(one.is_right for one in such), findings=len(such))
+    source = "tests/fixtures/lab-runs: runs whose verdicts were not known while rules were made"
+    return LeftCounts(source=source, runs=len(used), left=by_left)
+
+
+def figures(scored: Sequence[Outcome]) -> Mapping[str, float]:
+    """The figures of a sample: shares of its runs, by name."""
+    named = [one for one in scored if one.first]
+    innocent = [one for one in scored if one.truth == {NONE}]
+    guilty = [one for one in scored if any(cause.startswith(VOLUMES) for cause in one.truth)]
+    sure = [one for one in named if (one.findings[0].confidence or 0.0) >= SURE]
+    right = [one for one in named if one.is_right]
+    return {
+        "runs": len(scored),
+        "named": len(named) / len(scored),
+        "right_of_named": len(right) / len(named),
+        "wrong_and_sure": sum(one.is_wrong_and_sure for one in scored) / len(scored),
+        "acquitted_wrongly": sum(one.is_acquitted_wrongly for one in guilty) / len(guilty),
+        "clean_accused": sum(one.first not in ("", NONE) for one in innocent) / len(innocent),
+        "clean_acquitted": sum(one.first == NONE for one in innocent) / len(innocent),
+        "right_and_sure": sum(one in sure for one in right) / len(right),
+    }
+
+
+def _value(row: FindingRow, metric: str) -> str:
+    return next((str(one.value) for one in row.evidence if one.metric == metric), "")
+
+
+def _line(one: Outcome) -> str:
+    named = ", ".join(f"{row.cause} {row.confidence or 0:.2f}" for row in one.findings) or "-"
+    refuted = "".join(f"; not {row.cause}" for row in one.refuted)
+    verdict = "right" if one.is_right else "abstained" if not one.first else "WRONG"
+    return f"{verdict:9} {one.name}: made {'|'.join(sorted(one.truth))}; named {named}{refuted}"
+
+
+def main() -> int:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("pack", "score", "calibrate"))
+    parser.add_argument("places", nargs="*", type=Path, help="for pack: directories of lab runs")
+    options = parser.parse_args()
+    if options.what == "pack":
+        for root in options.places:
+            for truth in sorted(root.glob(f"seed-*/*/*/{TRUTH_FILE}")):
+                say(f"{'packed' if pack(truth.parent, SAMPLE) else 'left out'} {truth.parent}")
+        return 0
+    scored = [*outcomes()]
+    for one in scored:
+        say(_line(one))
+    for name, figure in figures(scored).items():
+        say(f"{name}: {figure:.3g}")
+    if options.what == "calibrate":
+        file = Path(calibration_module.__file__).with_name(CHECK_FILE)
+        content: dict[str, Any] = counts(scored).model_dump(mode="json")
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
