@@ -2,7 +2,8 @@
 
 Read are -diskstats and -procstat (raw /proc files after `TS` lines), -mysqladmin (status counters once an interval,
 without a time: its first is taken to be at the first time stamp), -variables, and -df for the device behind the
-data directory. Source: pt-stalk of Percona Toolkit 3, sub collect; proc(5) and the kernel's iostats documentation.
+data directory, and -top for the CPUs that the server uses. Source: pt-stalk of Percona Toolkit 3, sub collect;
+proc(5) and the kernel's iostats documentation.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from volbench.core.base.parse import parse_moment, parse_whole
-from volbench.results.recorded.parsed import DAY_S, Recorded, Table
+from volbench.results.recorded.parsed import DAY_S, Recorded, Table, scaled
 from volbench.results.recorded.status_rates import status_rates
 from volbench.results.store.series import Series, SeriesKey
 
 _NAME = re.compile(r"(?P<prefix>\d{4}(?:_\d{2}){5})-(?P<kind>[a-z_0-9-]+)")
 _STAMP = re.compile(r"TS \d+(?:\.\d+)? (?P<date>\d{4}-\d{2}-\d{2}) (?P<time>\d{2}:\d{2}:\d{2})")
 _FRACTION = re.compile(r"TS \d+(?P<fraction>\.\d+)")
-READ = ("diskstats", "procstat", "mysqladmin", "variables", "df")
+READ = ("diskstats", "procstat", "mysqladmin", "variables", "df", "top")
 """Kinds of files; what the others of a collection say is in these, or has no clock."""
+_OPTIONAL = frozenset({"top"})
+"""Kinds whose absence is not worth a note."""
+_TOP_HEAD = re.compile(r"top - (?P<h>\d{2}):(?P<m>\d{2}):(?P<s>\d{2}) ")
+_TOP_COLUMNS = ("PID", "%CPU", "COMMAND")
+_SERVERS = frozenset({"mysqld", "mariadbd"})
 _SECTORS_PER_MIB = 2048.0
 _VALUES_MAX = 2_000_000
 _VARIABLE_CHARACTERS_MAX = 4_000
@@ -57,12 +63,14 @@ def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
         _disk_rates(table, before, after)
     for before, after in pairwise(cpus):
         _cpu_rates(table, before, after)
+    for at_s, used in _server_cpus(files.get("top", "")):
+        table.add(at_s, "tasks", "cpus_used", "server", used)
     variables = _variables(files.get("variables", ""))
     stamps = [t_s for t_s, _ in (disks or cpus)]
     _status(table, list(_reports(files.get("mysqladmin", ""))), stamps)
     devices = {name for _, text in disks for name in _disks(text)}
     disk = _disk_behind(variables.get("datadir"), files.get("df", ""), devices)
-    notes = [f"pt-stalk {prefix} has no -{kind}" for kind in READ if kind not in files]
+    notes = [f"pt-stalk {prefix} has no -{kind}" for kind in READ if kind not in files and kind not in _OPTIONAL]
     if disk is None:
         disk = _most_waited_for(table.series())
         notes.append("the device behind the data directory is not known: the one with the longest queue is taken")
@@ -151,6 +159,29 @@ def _cpu_rates(table: Table, before: tuple[float, str], after: tuple[float, str]
     }
     for metric, value in values.items():
         table.add(after[0], "cpu", metric, "", value / total)
+
+
+def _server_cpus(text: str) -> Iterator[tuple[float, float]]:
+    """Seconds of the day, and the CPUs that the server's processes use, of each report of top but the first.
+
+    The first report of a batch is the mean since the processes began. Only what top lists is counted: of a server
+    that it does not list, nothing is known.
+    """
+    at_s, reports, used, columns = 0.0, 0, None, list[str]()
+    for line in [*text.splitlines(), ""]:
+        head, cells = _TOP_HEAD.match(line), line.split()
+        if head is not None:
+            if used is not None and reports > 1:
+                yield at_s, used
+            at_s, used, columns = float(int(head["h"]) * 3600 + int(head["m"]) * 60 + int(head["s"])), None, []
+            reports += 1
+        elif set(_TOP_COLUMNS) <= set(cells):
+            columns = cells
+        elif columns and len(cells) >= len(columns) and cells[columns.index("COMMAND")] in _SERVERS:
+            percent = scaled(cells[columns.index("%CPU")], 0.01)
+            used = (used or 0.0) + percent if percent is not None else used
+    if used is not None and reports > 1:
+        yield at_s, used
 
 
 def _cpu_times(text: str) -> dict[str, int]:

@@ -82,10 +82,18 @@ def test_an_interval_that_is_too_wide_decides_nothing(needed: Needed, decides: b
 
 
 def test_a_pool_has_a_least_size_and_what_decides_the_rest() -> None:
-    text = pool_text(64 << 20, 0.20)
-    assert "at least 79.2 MiB (now 64)" in text  # 64 * 0.99 / 0.80
+    text = pool_text(64 << 20, 0.40)
+    assert "at least 106 MiB (now 64)" in text  # 64 * 0.99 / 0.60
     assert "--set config.innodb_buffer_pool_size=128M" in text
     assert pool_text(64 << 20, 0.005) == ""
+
+
+@pytest.mark.parametrize(("miss", "stated"), [(0.12, False), (0.33, False), (0.35, True)])
+def test_a_bound_hardly_above_the_pool_is_not_stated(miss: float, stated: bool) -> None:
+    """Of 90 MiB that are read evenly, a pool of 32 MiB misses few requests: "at least 36 MiB" says nothing."""
+    text = pool_text(32 << 20, miss)
+    assert ("at least" in text) is stated
+    assert "this decides" in text
 
 
 def test_redo_for_ten_minutes_at_the_usual_and_the_highest_rate() -> None:

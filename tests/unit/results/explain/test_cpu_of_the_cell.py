@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from kernel_throttle import case_of
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
+from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 
 
@@ -45,3 +47,24 @@ def test_a_load_that_gets_its_rate_lacks_nothing() -> None:
     slow = replace(case, rate=5.0, grid=replace(case.grid, columns=columns))
     assert slow.is_served
     assert "cpu.server_saturated" not in causes(slow)
+
+
+@pytest.mark.parametrize(("server_cpus", "named"), [(0.11, False), (0.29, False), (0.31, True), (1.8, True)])
+def test_the_servers_own_cpu_decides_whether_it_lacks_cpus(server_cpus: float, named: bool) -> None:
+    """A recording of a machine whose 2 CPUs are busy, and top's account of the server (pt-stalk)."""
+    values = {
+        ("cpu", "user_ratio", ""): 0.8,
+        ("cpu", "system_ratio", ""): 0.18,
+        ("tasks", "cpus_used", "server"): server_cpus,
+        ("diskstats", "reads_per_s", "sda"): 20.0,
+        ("diskstats", "writes_per_s", "sda"): 20.0,
+        ("diskstats", "r_await_ms", "sda"): 0.5,
+        ("diskstats", "w_await_ms", "sda"): 0.5,
+        ("diskstats", "aqu_sz", "sda"): 0.02,
+    }
+    columns = {SeriesKey(source=s, metric=m, entity=e): np.full(30, value) for (s, m, e), value in values.items()}
+    grid = Grid(t_s=np.arange(1.0, 31.0), width_s=1.0, columns=columns)
+    causes = [
+        one.cause for one in explain_case(Case(name="load", grid=grid, whole=grid, cpus=2, recorded=True)).findings
+    ]
+    assert ("cpu.server_saturated" in causes) is named

@@ -111,3 +111,32 @@ def test_a_time_of_requests_is_made_one_of_operations() -> None:
     times = [one.series[of("w_await_ms")].value[0] for one in (whole, half)]
     assert times[1] == pytest.approx(2 * times[0])
     assert any("of requests before merging" in note for note in whole.notes)
+
+
+TOP = """top - 12:45:30 up 10 days,  1:00,  0 users,  load average: 9.00, 8.00, 7.00
+Tasks: 100 total,   3 running,  97 sleeping,   0 stopped,   0 zombie
+
+    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
+    812 mysql     20   0 1800000 400000  30000 S  55.0   2.0 100:00.00 mysqld
+
+top - 12:45:31 up 10 days,  1:00,  0 users,  load average: 9.00, 8.00, 7.00
+Tasks: 100 total,   3 running,  97 sleeping,   0 stopped,   0 zombie
+
+    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
+   4711 app       20   0  900000 100000  20000 R 180.0   1.0   9:00.00 java
+    812 mysql     20   0 1800000 400000  30000 S  11.0   2.0 100:00.11 mysqld
+"""
+
+
+def test_top_says_which_cpus_the_server_itself_uses() -> None:
+    """The first report is the mean since the server began, and is left out."""
+    series = parse_collection(PREFIX, {**files(), "top": TOP}).recorded.series
+    used = series[SeriesKey(source="tasks", metric="cpus_used", entity="server")]
+    assert used.t_s.tolist() == [12 * 3600 + 45 * 60 + 31]
+    assert used.value.tolist() == pytest.approx([0.11])
+
+
+def test_a_collection_without_top_is_as_it_was() -> None:
+    found = parse_collection(PREFIX, files())
+    assert not any("-top" in note for note in found.recorded.notes)
+    assert not any(key.source == "tasks" for key in found.recorded.series)

@@ -8,7 +8,13 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.rules.shared_evidence import log_sync_ms, storage_share_max
+from volbench.results.explain.evidence.processors import CELL, task_use
+from volbench.results.explain.rules.shared_evidence import (
+    external_log,
+    hidden_write_share,
+    log_sync_ms,
+    storage_share_max,
+)
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
 
@@ -18,6 +24,8 @@ _MANY_SHORT = (
     "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
     " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
 )
+ACCOUNTED_MIN = 0.5
+"""Of a step's own streams: with less of their time accounted for, something that was not looked at has the rest."""
 QUEUE_SHARE_MIN = 0.75
 """Operations in flight for each client from which on the volume is not acquitted."""
 
@@ -33,8 +41,9 @@ CAUSES = (
             "Statement times of the server show that queries hardly wait for files (less than 30 %), or that the"
             " waits are many and each is short. Where the server has no instrument for commits, they can take no"
             " more than the clients' number times the time for which a log is synced; a server that syncs nothing"
-            " hides none. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
-            " volume."
+            " hides none. Of a step that works on files itself, at least half of its streams' time must be at the"
+            " device or on a CPU; a file system whose log is on another device clears nobody who syncs. volbench"
+            " says `none` only with statement times: `sar` and `iostat` alone never clear a volume."
         ),
         advice=(
             "Look at the other findings. Where the storage's share is large but each wait is short, fewer"
@@ -52,9 +61,7 @@ def acquit(case: Case) -> Cause | None:
     at_most = storage_share_max(case) if share is None else None
     if at_most is not None and at_most < limit.STORAGE_SHARE_MIN:
         share = at_most
-    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
-        return None
-    if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
+    if _hides_waits(case, unseen):
         return None
     if _queue_has_the_clients(case) and share is not None and share < limit.STORAGE_SHARE_MIN:
         return None  # the files are said to take little, and nearly all clients are in the volume's queue
@@ -84,6 +91,41 @@ def acquit(case: Case) -> Cause | None:
         evidence=tuple(rows),
         advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
     )
+
+
+def _hides_waits(case: Case, unseen: float | None) -> bool:
+    """Whether a part of the time that may be waits for the volume is not accounted for."""
+    if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
+        return True
+    accounted = accounted_share(case)
+    return (
+        (unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN)
+        or (accounted is not None and accounted < ACCOUNTED_MIN)
+        or _log_is_elsewhere(case)
+    )
+
+
+def accounted_share(case: Case) -> float | None:
+    """Of a step that works on files itself, the part of its streams' time that is at the device or on a CPU.
+
+    By Little's law: operations in flight at the device, and tasks that run or wait for a CPU (schedstat), for each
+    stream. None for other steps, and where either is not known. A limit above the device holds operations back
+    where neither counts them: fio below io.max has 0.1 of 32 at the device, and computes nothing.
+    """
+    use = task_use(case.grid, CELL)
+    if case.waiting_share is None or use is None:
+        return None
+    return min(1.0, case.waiting_share + (mean(use.used + use.delay) or 0.0) / (case.threads or 1))
+
+
+def _log_is_elsewhere(case: Case) -> bool:
+    """Whether the file system's log is on a device that was not looked at, and syncs may be what sessions wait"
+    " for."""
+    if external_log(case.mount_options) is None:
+        return False
+    budget = case.budget
+    syncs = 1.0 if budget is None else budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
+    return syncs + hidden_write_share(case) >= limit.SHARE_MIN
 
 
 def _queue_has_the_clients(case: Case) -> bool:
@@ -137,6 +179,14 @@ def missing_evidence(case: Case) -> list[str]:
 def why_unexplained(case: Case) -> str:
     """Return why a step has no finding at all, not even `none`."""
     share, unseen = case.storage_share, case.unseen_share
+    accounted, log = accounted_share(case), external_log(case.mount_options)
+    if accounted is not None and accounted < ACCOUNTED_MIN:
+        return (
+            "the streams are at the device or on a CPU in {percent(accounted)} of their time: a limit above the"
+            " device (io.max, blkio.throttle.*) may hold them, and nothing here looks at it"
+        )
+    if _log_is_elsewhere(case):
+        return f"the file system's log is on {log}, a device that was not looked at"
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
     if share is not None and share >= limit.STORAGE_SHARE_MIN:

@@ -25,6 +25,8 @@ _BISECTIONS = 30
 WIDEST = 4.0
 """What is surely enough against what is needed at least, from which an estimate is no ground to buy by."""
 MISS_TARGET = 0.01
+BOUND_MIN = 1.5
+"""Of what there is: a lower bound below it is no ground to choose a size by."""
 CPUS_MAX = 256
 
 
@@ -248,7 +250,7 @@ def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:
     Hits grow ever more slowly with a pool's size, since the pages in most use come first: the hit ratio h is
     concave in the size, and 0 without a pool. Hence h(c * P) <= c * h(P): a target takes at least c = (1 -
     target) / (1 - miss) times the pool. How much more depends on how accesses are spread, which one size does not
-    tell.
+    tell. A bound that is hardly above the pool says nothing: it is left out.
 
     Args:
         pool_bytes: of the pool that was measured.
@@ -258,10 +260,15 @@ def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:
     if not 0 < target < miss < 1:
         return ""
     least_mib = pool_bytes / _MIB * (1 - target) / (1 - miss)
+    decide = (
+        "this decides: volbench run SUITE"
+        f" --set config.innodb_buffer_pool_size={max(2, round(2 * pool_bytes / _MIB))}M."
+    )
+    if least_mib < BOUND_MIN * pool_bytes / _MIB:
+        return f" How much larger is not known from one size; {decide}"
     return (
         f" For a miss rate of {100 * target:g} % it needs at least {number(least_mib)} MiB (now"
-        f" {number(pool_bytes / _MIB)}). How much more is not known from one size; this decides: volbench run SUITE"
-        f" --set config.innodb_buffer_pool_size={max(2, round(2 * pool_bytes / _MIB))}M."
+        f" {number(pool_bytes / _MIB)}). How much more is not known from one size; {decide}"
     )
 
 

@@ -151,6 +151,15 @@ def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
         yield row("tps", levels[1], "1/s", text)
 
 
+def external_log(mount_options: Sequence[str]) -> str | None:
+    """The device of a file system's log that is not the one of its data, by its options; None: none is stated.
+
+    xfs states `logdev=`, ext4 with an external journal `journal_dev=` or `journal_path=`.
+    """
+    names = ("logdev=", "journal_dev=", "journal_path=")
+    return next((option.partition("=")[2] for option in mount_options if option.startswith(names)), None)
+
+
 def latency_floor(case: Case) -> Iterator[EvidenceRow]:
     """What the volume takes for one operation without a queue: no limit and no load explains that part."""
     floor = case.base_await_ms

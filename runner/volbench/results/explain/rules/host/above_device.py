@@ -30,6 +30,7 @@ from volbench.results.explain.rules.host.lost_time import LostTime, lost_reads, 
 from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
+    external_log,
     hardly_waited_for,
     hidden_write_share,
     loss_rows,
@@ -52,6 +53,10 @@ _LOOK_ABOVE = (
     "Look above the volume: limits of the server's control group (docker inspect: BlkioDevice*; systemctl show -p"
     " IOReadIOPSMax; io.max or blkio.throttle.* of the pod's cgroup), the filesystem, the device's queue. A faster"
     " volume changes nothing."
+)
+_ELSEWHERE = (
+    "The file system's log is on {device}, which was not looked at: a sync waits for it, too. Look at that device"
+    " (iostat -x), then above the volume (limits of the server's control group, the device's queue)."
 )
 _RAISE = (
     "Raise this limit of the server's control group or one above it (docker run --device-{verb}-{unit},"
@@ -270,13 +275,15 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         window_s = plateau.window_s
     elif lost.direction == "write":
         checks.append(None)  # what a sync is made of is bounded, not counted
+    device = external_log(case.mount_options) if lost.direction == "write" else None
     return Cause(
         cause=HOST_LIMIT if limits else HOST_WAIT,
         window_s=window_s,
         share=lost.share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice=_LOOK_ABOVE,
+        advice=_LOOK_ABOVE if device is None else _ELSEWHERE.format(device=device),
+        one_of_two=device is not None,
         decided_by="metered" if limits else "level",
     )
 

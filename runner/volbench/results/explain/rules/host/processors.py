@@ -35,6 +35,8 @@ _GAP_S = 5.0
 _MOST_OF_CPUS = 0.5
 """Of the CPUs that the cell wanted: from here on others had more of them than the cell."""
 _MOST_OF_RISE = 0.5
+OWN_MIN = 0.15
+"""Of the host's CPUs: a server and load that use less, and lose little to others, have CPUs enough."""
 _MORE_CPU = (
     "More CPU for the server (a larger quota where one holds it back), or less other work on this host: a faster"
     " volume changes little here."
@@ -57,13 +59,14 @@ CAUSES = (
         all_along=True,
         meaning="The server has no CPU left, or a CPU quota holds it back.",
         signs=(
-            "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server"
-            " in at least half of its periods; and most of statement time is no wait for files or locks. In place"
-            " of pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. Where"
-            " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each"
-            " with its share, where both use much. Where the server's tasks wait for a CPU while CPUs are idle, a"
-            " quota or a cpuset holds them back that nothing here counts: N tasks wait for at most N × the share"
-            " of time in which the CPU with least to do is busy."
+            "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server in"
+            " at least half of its periods; and most of statement time is no wait for files or locks. In place of"
+            " pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. Where"
+            " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each with"
+            " its share, where both use much. A server and load that use less than 15 % of the CPUs, and lose less"
+            " than half to others, have CPUs enough. Where the server's tasks wait for a CPU while CPUs are idle, a"
+            " quota or a cpuset holds them back that nothing here counts: N tasks wait for at most N × the share of"
+            " time in which the CPU with least to do is busy."
         ),
         advice="Give the server more CPU or a larger quota. A faster volume changes little.",
     ),
@@ -155,6 +158,14 @@ def _saturated(case: Case) -> Iterator[Cause]:
         rows = (*fair_rows(case, account, side),)
         yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
         return
+    own_cpus = mean(case.grid.column("tasks", "cpus_used", SERVER) if account is None else account.own)
+    if (
+        not throttled
+        and by_others < _MOST_OF_CPUS
+        and own_cpus is not None
+        and own_cpus < OWN_MIN * (case.cpus or 1)
+    ):
+        return  # more CPU is no help to a server that uses next to none
     own, foreign = (None if cpu_share is None else cpu_share * part for part in (1 - by_others, by_others))
     if by_others < _MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
         yield _own_finding(case, own, cpu_share, throttled=throttled)

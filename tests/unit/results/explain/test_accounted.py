@@ -1,0 +1,63 @@
+"""Nothing is cleared whose time is not accounted for: streams above the device, a log on a device of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_throttle import case_of, with_columns
+
+from volbench.results.explain.case import Case
+from volbench.results.explain.findings import explain_case
+from volbench.results.explain.rules.acquittal import accounted_share, acquit
+from volbench.results.stats.grid import Grid
+from volbench.results.store.series import SeriesKey
+
+
+def streams(*, in_flight: float, cpus: float, depth: int = 4) -> Case:
+    """A step of fio, 4 operations deep, of whose operations so many are at the device."""
+    values = {
+        ("diskstats", "reads_per_s", "sda"): 1000 * in_flight / 0.675,
+        ("diskstats", "writes_per_s", "sda"): 0.0,
+        ("diskstats", "r_await_ms", "sda"): 0.675,
+        ("diskstats", "w_await_ms", "sda"): float("nan"),
+        ("diskstats", "aqu_sz", "sda"): in_flight,
+        ("tasks", "cpus_used", "cell"): cpus,
+        ("tasks", "run_delay_s_per_s", "cell"): 0.0,
+    }
+    columns = {SeriesKey(source=s, metric=m, entity=e): np.full(20, value) for (s, m, e), value in values.items()}
+    grid = Grid(t_s=np.arange(1.0, 21.0), width_s=1.0, columns=columns)
+    return Case(name="fio", kind="fio", grid=grid, whole=grid, threads=depth)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "cpus", "cleared"), [(0.08, 0.05, False), (0.08, 1.5, False), (0.08, 2.2, True), (1.9, 0.3, True)]
+)
+def test_streams_that_are_neither_at_the_device_nor_on_a_cpu_clear_nothing(
+    in_flight: float, cpus: float, cleared: bool
+) -> None:
+    """fio below io.max: 0.675 ms at the device with 0.08 in flight, beside fio's own 134 ms."""
+    case = streams(in_flight=in_flight, cpus=cpus)
+    assert accounted_share(case) == pytest.approx((in_flight + cpus) / 4)
+    assert (acquit(case) is not None) is cleared
+    explained = explain_case(case)
+    assert cleared or any("io.max" in note for note in explained.notes)
+
+
+def test_a_log_on_a_device_of_its_own_clears_nobody_who_syncs() -> None:
+    """xfs with logdev: the data device is idle and fast, and commits wait for the other one."""
+    case = case_of("clean")
+    syncing = with_columns(
+        case,
+        {
+            ("performance_schema", "wait_s_per_s", "file_binlog"): 4.0,
+            ("performance_schema", "file_sync_s_per_s", "binlog"): 4.0,
+            ("performance_schema", "file_syncs_per_s", "binlog"): 400.0,
+            ("performance_schema", "statement_s_per_s", ""): 15.0,
+        },
+    )
+    elsewhere = replace(syncing, mount_options=("rw", "logdev=/dev/sdb1"))
+    assert acquit(elsewhere) is None
+    for finding in explain_case(elsewhere).findings:
+        assert "faster volume changes nothing" not in finding.advice
