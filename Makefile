@@ -33,7 +33,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -179,6 +179,9 @@ lab-causes: ## causes made by the kernel and other programs, as root: CONDITIONS
 	@$(CAUSES) run --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(CAUSES) score
 	@$(CAUSES) calibrate
+
+lab-recordings-public: ## explain the recordings of a public repository and hold each named limit against its thread sweep: RECORDINGS=DIR
+	@PYTHONPATH=tests/lab $(BIN)/python -m recordings.public
 
 lab-budgets: ## whether the pieces of a transaction's time sum up, and name the cause, on the runs of both labs: UNSEEN=14
 	@$(BOOTSTRAP) test

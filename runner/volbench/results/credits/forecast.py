@@ -132,17 +132,28 @@ def _constant_points(
     return (start, Point(t_s=HORIZON_S, balance=bucket.start + gain * HORIZON_S))
 
 
+def _share_while_throttled(limits: Limits, work: Work, replayed: Replay) -> Floats:
+    """What share of each interval's load is served in the seconds in which a bucket is empty; shape (intervals,).
+
+    Of an hour that is throttled for ten minutes the other fifty are served as the caps allow.
+    """
+    throttled_s = replayed.throttled_s
+    free_s = np.maximum(0.0, work.interval_s - throttled_s)
+    served_s = replayed.served * work.interval_s - served_by_caps(limits, work) * free_s
+    return np.clip(np.divide(served_s, throttled_s, out=np.ones_like(served_s), where=throttled_s > 0), 0.0, 1.0)
+
+
 def _history(limits: Limits, work: Work, replayed: Replay) -> Forecast:
     main = main_bucket(limits, replayed.exhausted_after_s)
     bucket = None if main is None else limits.buckets[main]
     throttled = replayed.throttled_s > 0
-    weights = np.where(throttled, work.interval_s, 0.0)
     after = None
     if throttled.any():
+        weights, share = replayed.throttled_s, _share_while_throttled(limits, work, replayed)
         after = Rates(
-            iops=_mean(work.iops * replayed.served, weights),
-            mib_per_s=_mean((work.read_bytes_per_s + work.write_bytes_per_s) * replayed.served, weights) / 2**20,
-            share=_mean(replayed.served, weights),
+            iops=_mean(work.iops * share, weights),
+            mib_per_s=_mean((work.read_bytes_per_s + work.write_bytes_per_s) * share, weights) / 2**20,
+            share=_mean(share, weights),
         )
     lengths_s = np.where(work.known, work.interval_s, 0.0)
     return Forecast(

@@ -25,9 +25,13 @@ from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, from_points
 
 SLOW_MS = 50.0  # a volume that is not held back answers in single-digit milliseconds
 _EPOCH_FROM_S = 1e8  # a number of seconds from here on (1973) is a date, not a time since the begin
+_EPOCH_MS_FROM = 1e11  # and from here on (1973 in ms) a number of milliseconds
+TIME_NAMES = ("t", "time", "timestamp", "date", "datetime", "ts")
 _SPLIT = ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s")
 _WHOLE = ("iops", "mib_per_s")
-_LAYOUT = "t,iops[,mib_per_s] or t,reads_per_s,writes_per_s[,read_mib_per_s,write_mib_per_s]"
+_LAYOUT = (
+    "t,iops[,mib_per_s] or t,reads_per_s,writes_per_s[,read_mib_per_s,write_mib_per_s] (t or time: s, ms, ISO)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,7 @@ class History:
 
 def read_plain_series(path: Path, assumed: Assumed) -> History:
     """A plain series. Raises UsageError for what is no such file, with what is wrong."""
-    columns = _json_columns(path) if path.suffix == ".json" else _csv_columns(path)
+    columns = _with_time(_json_columns(path) if path.suffix == ".json" else _csv_columns(path))
     unknown = set(columns) - {"t", *_SPLIT, *_WHOLE}
     if "t" not in columns or unknown or not ({"iops"} <= set(columns) or {*_SPLIT[:2]} <= set(columns)):
         raise UsageError(
@@ -87,6 +91,16 @@ def read_plain_series(path: Path, assumed: Assumed) -> History:
         where=str(path),
     )
     return History(work=work, text=f"{path.name}, {len(columns['t'])} points")
+
+
+def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:
+    """The columns with the time as `t`, in seconds, whatever it is called and whether it counts seconds or ms."""
+    named = next((name for name in columns if name.strip().lower() in TIME_NAMES), None)
+    if named is None:
+        return dict(columns)
+    t_s = columns[named]
+    in_ms = bool(len(t_s)) and float(np.nanmedian(t_s)) > _EPOCH_MS_FROM
+    return {"t": t_s / 1000.0 if in_ms else t_s, **{name: one for name, one in columns.items() if name != named}}
 
 
 def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats], list[Floats | None]]:
@@ -134,7 +148,9 @@ def _json_columns(path: Path) -> dict[str, Floats]:
 def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> Floats:
     """A column as floats, times as epoch seconds, what is missing as NaN."""
     try:
-        if name.strip() == "t" and not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        if name.strip().lower() in TIME_NAMES and not (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        ):
             moments = column.cast(pa.timestamp("us", tz="UTC" if _has_zone(column) else None))
             column = pa_compute.divide(moments.cast(pa.int64()).cast(pa.float64()), 1e6)
         values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)

@@ -60,7 +60,7 @@ def test_a_plain_series_may_have_dates_and_reads_apart_from_writes(tmp_path: Pat
         ("a.csv", "t,iops\n60,4\n50,3\n", "do not ascend"),
         ("a.csv", "t,iops\n60,4\n60,3\n", "do not ascend"),
         ("a.csv", "t,iops\n60,-4\n", "below 0"),
-        ("a.csv", "time,iops\n60,4\n", "its columns are time, iops"),
+        ("a.csv", "moment,iops\n60,4\n", "its columns are moment, iops"),
         ("a.json", "{}", "not a plain series"),
         ("a.json", "[", "cannot be read as a JSON list"),
         ("a.txt", "hello\n", "nothing here that can be read"),
@@ -150,3 +150,30 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         read_history(tmp_path / "none", Assumed())
     with pytest.raises(UsageError, match="nothing here"):
         read_history(tmp_path, Assumed())
+
+
+@pytest.mark.parametrize(
+    ("heading", "stamps"),
+    [
+        ("iops,time", ["2025-03-11T09:00:00Z", "2025-03-11T10:00:00Z"]),
+        ("iops,Timestamp", ["2025-03-11 09:00:00", "2025-03-11 10:00:00"]),
+        ("iops,t", ["1741683600", "1741687200"]),
+        ("iops,timestamp", ["1741683600000", "1741687200000"]),
+    ],
+)
+def test_a_series_has_its_time_under_any_name_in_any_form(tmp_path: Path, heading: str, stamps: list[str]) -> None:
+    text = "".join([heading + "\n", *(f"{300 + at},{stamp}\n" for at, stamp in enumerate(stamps))])
+    work = read_history(written(tmp_path / "a.csv", text), Assumed()).work
+    assert work.clock == "date"
+    assert work.interval_s.tolist() == [3600, 3600]
+    assert work.reads_per_s.tolist() == [300, 301]
+
+
+def test_what_a_throttled_volume_serves_is_of_its_throttled_seconds(tmp_path: Path) -> None:
+    """Hourly points of a gp2 of 100 GiB: 300 operations a second, whatever share of an hour had credits left."""
+    text = "t,iops\n" + "".join(f"{3600 * hour},2500\n" for hour in range(1, 13))
+    work = read_history(written(tmp_path / "a.csv", text), Assumed()).work
+    limits = limits_of(resolve("ebs-gp2", {"size": "100GiB"}))
+    after = forecast(limits, work).after
+    assert after is not None
+    assert after.iops == pytest.approx(300, rel=0.02)

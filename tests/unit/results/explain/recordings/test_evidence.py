@@ -50,9 +50,10 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
 
 def test_credits_of_the_instance_are_not_the_volume_s() -> None:
     """02: EBSByteBalance% of the instance ran out."""
-    assert all(
-        "storage.burst_exhausted" not in found for found in causes(explain_recorded(evidence("02"))).values()
-    )
+    (finding,) = explain_recorded(evidence("02")).findings
+    assert finding.cause == "instance.storage_limit"
+    assert "burst credits for bandwidth ran out at 09:00:00" in finding.evidence[0].text
+    assert "larger volume or more provisioned IOPS would not help" in finding.advice
 
 
 def test_more_load_is_not_a_slower_volume() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.shared_evidence import context, queue_holds
-from volbench.results.explain.wording import amount, percent, row
+from volbench.results.explain.wording import amount, clock, percent, row
 from volbench.results.stats.grid import mean, quantile
 
 CAUSES = (
@@ -24,16 +27,62 @@ CAUSES = (
         meaning="The instance (virtual machine) reached its own storage limit before the volume reached its limit.",
         signs=(
             "The counter of the instance's limit (EBS NVMe log page, EBS CSI driver, or the emulator) says"
-            " *exceeded* in at least 20 % of the time, and more often than the volume's. Without such a counter,"
-            " this cause cannot be distinguished from a limit of the volume."
+            " *exceeded* in at least 20 % of the time, and more often than the volume's; or the instance's burst"
+            " credits (CloudWatch's EBSByteBalance%, EBSIOBalance%) ran out. Without such a counter, this cause"
+            " cannot be distinguished from a limit of the volume."
         ),
         advice="Choose a larger instance type. A larger volume does not help.",
     ),
 )
 
 
+_BALANCES = {"instance_byte_balance_percent": "bandwidth", "instance_io_balance_percent": "operations"}
+EMPTY_MIN = 3
+"""Intervals in which the instance's credits are spent, from which on it is named."""
+
+
 def instance_findings(case: Case) -> Iterator[Cause]:
-    """The instance's own limit: only its counter can tell it from the volume's."""
+    """The instance's own limit: only its counters can tell it from the volume's."""
+    yield from _counted(case)
+    yield from _spent(case.of_volume)
+
+
+def _spent(case: Case) -> Iterator[Cause]:
+    """The instance's burst credits that ran out, as the vendor counts them; none of several instances."""
+    for metric, noun in _BALANCES.items():
+        entities = case.grid.entities("cloudwatch", metric)
+        balance = case.grid.column("cloudwatch", metric, entities[0]) if len(entities) == 1 else None
+        if balance is None or case.device is None:
+            continue
+        empty = balance <= BALANCE_EMPTY_PERCENT
+        if int(empty.sum()) < EMPTY_MIN:
+            continue
+        first = int(np.flatnonzero(empty)[0])
+        at = clock(float(case.grid.t_s[first]) - case.grid.width_s, case.clock_zero_s)
+        began = f"ran out at {at}" if first else "were spent before the first sample"
+        resource: Resource = "throughput" if noun == "bandwidth" else "iops"
+        carried = case.device.carried(resource)
+        level = None if carried is None else mean(carried[empty])
+        text = f"the instance's burst credits for {noun} {began}: the volume's own are others"
+        rows = [row(metric, 0.0, "%", text)]
+        if level is not None:
+            unit = "1/s" if resource == "iops" else "MiB/s"
+            rows.append(row("level", level, unit, f"without, the instance gave {amount(level, resource)}"))
+        yield Cause(
+            cause="instance.storage_limit",
+            decided_by="counted",
+            window_s=(float(case.grid.t_s[first]) - case.grid.width_s, case.window_s[1]),
+            share=case.storage_share,
+            checks=(True, True),
+            evidence=(*rows, *context(case)),
+            advice="A larger instance type, whose baseline is what this load wants, or less load: a larger volume"
+            " or more provisioned IOPS would not help.",
+        )
+        return
+
+
+def _counted(case: Case) -> Iterator[Cause]:
+    """The instance's limit that its counters say was exceeded."""
     counted = case.exceeded
     shares: dict[Resource, float | None] = {
         "iops": mean(counted.instance_iops),

@@ -1,0 +1,264 @@
+"""What further tools print, read back: each text is of the tool's own layout, each figure is the text's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from volbench.results.recorded.formats import FORMATS, Format, read_text, unread
+from volbench.results.recorded.parsed import Recorded
+from volbench.results.store.series import SeriesKey
+
+
+def read(text: str, kind: str) -> Recorded:
+    found = read_text(text)
+    assert found is not None
+    assert found[0] == kind
+    (recorded,) = found[1]
+    return recorded
+
+
+def values(recorded: Recorded, source: str, metric: str, entity: str = "") -> list[float]:
+    return recorded.series[SeriesKey(source=source, metric=metric, entity=entity)].value.tolist()
+
+
+VMSTAT = """procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
+ 1  0      0 100000  20000 300000    0    0    10    20   30   40  1  1 98  0  0 2025-03-11 14:00:00
+ 3  2      0 100000  20000 300000    0    0  4800    12  900 2000 20 10 30 40  0 2025-03-11 14:00:01
+ 5  9      0 100000  20000 300000    0    0  4800    12  900 2000 25 15 10 50  0 2025-03-11 14:00:02
+"""
+DSTAT = """----total-usage---- -dsk/total- --io/total- ----system----
+usr sys idl wai stl| read  writ| read  writ|     time
+  1   1  98   0   0|  10k   20k|0.50  1.00 |11-03 14:00:00
+ 20  10  30  40   0|4800k   12k| 300   3.0 |11-03 14:00:01
+ 25  15  10  50   0|  10M     0| 600     0 |11-03 14:00:02
+"""
+DSTAT_CSV = """"Dstat 0.7.3 CSV output"
+"Author:","Dag Wieers <dag@wieers.com>",,,,"URL:","http://dag.wieers.com/home-made/dstat/"
+"Host:","db1",,,,"User:","root"
+"Cmdline:","dstat -tcdr --output x.csv",,,,"Date:","11 Mar 2025 14:00:00 UTC"
+
+"system","total cpu usage",,,,,,"dsk/total",,"io/total",
+"time","usr","sys","idl","wai","hiq","siq","read","writ","read","writ"
+11-03 14:00:00,1.0,1.0,98.0,0.0,0.0,0.0,10240.0,20480.0,0.5,1.0
+11-03 14:00:01,20.0,10.0,30.0,40.0,0.0,0.0,4915200.0,12288.0,300.0,3.0
+"""
+COLLECTL = """waiting for 1 second sample...
+#         <--------CPU--------><----------Disks----------->
+#Time     cpu sys inter  ctxsw KBRead  Reads KBWrit Writes
+14:00:01   30  10   900   2000   4800    300     12      3
+14:00:02   40  15   900   2000   9600    600      0      0
+"""
+
+
+def test_vmstat() -> None:
+    found = read(VMSTAT, "vmstat")
+    assert found.clocked
+    assert [day.isoformat() for day in found.dates] == ["2025-03-11"]
+    assert values(found, "cpu", "iowait_ratio") == [0.4, 0.5]
+    assert values(found, "cpu", "blocked_threads") == [2, 9]
+    plain = re.sub(r" (?:-----timestamp-----| +UTC|[\d-]{10} [\d:]{8})$", "", VMSTAT, flags=re.MULTILINE)
+    counted = read(plain, "vmstat")
+    assert not counted.interval_known
+    assert values(counted, "cpu", "user_ratio") == [0.2, 0.25]
+
+
+def test_vmstat_as_this_machine_s_wrote_it() -> None:
+    """procps-ng 4.0: each figure is printed again from what was read."""
+    text = (Path(__file__).parents[3] / "fixtures/readers/vmstat-t.txt").read_text()
+    found = read(text, "vmstat")
+    rows = [line.split() for line in text.splitlines()[3:]]
+    for column, metric in ((12, "user_ratio"), (13, "system_ratio"), (14, "idle_ratio"), (15, "iowait_ratio")):
+        assert [f"{100 * value:.0f}" for value in values(found, "cpu", metric)] == [row[column] for row in rows]
+
+
+def test_dstat_on_a_screen_and_as_csv() -> None:
+    screen = read(DSTAT, "dstat")
+    assert screen.clocked
+    assert values(screen, "diskstats", "reads_per_s", "all devices") == [300, 600]
+    assert values(screen, "diskstats", "read_mib_per_s", "all devices") == [pytest.approx(4.6875), 10]
+    assert values(screen, "cpu", "iowait_ratio") == [0.4, 0.5]
+    table = read(DSTAT_CSV, "dstat")
+    assert table.host == "db1"
+    assert values(table, "diskstats", "reads_per_s", "all devices") == [300]
+    assert values(table, "diskstats", "read_mib_per_s", "all devices") == [4.6875]
+    assert values(table, "cpu", "user_ratio") == [0.2]
+
+
+def test_collectl() -> None:
+    found = read(COLLECTL, "collectl")
+    assert found.clocked
+    assert values(found, "diskstats", "reads_per_s", "all devices") == [300, 600]
+    assert values(found, "cpu", "user_ratio") == [pytest.approx(0.2), pytest.approx(0.25)]
+
+
+def status(uptime: int, reads: int) -> str:
+    names = [f"Innodb_filler_{number}" for number in range(30)]
+    rows = [
+        ("Innodb_data_reads", reads),
+        ("Threads_running", 7),
+        *((name, 1) for name in names),
+        ("Uptime", uptime),
+    ]
+    lines = "\n".join(f"| {name:<30} | {value} |" for name, value in rows)
+    rule = "+--------------------------------+-------+"
+    return f"{rule}\n| Variable_name                  | Value |\n{rule}\n{lines}\n{rule}\n"
+
+
+def test_extended_status_by_its_uptime() -> None:
+    found = read(status(1000, 5000) + status(1010, 8000) + status(1030, 8000), "server status")
+    assert values(found, "innodb", "data_reads_per_s") == [300, 0]
+    assert values(found, "innodb", "threads_running") == [7, 7]
+    relative = read(status(1000, 5000) + status(10, 3000) + status(20, 0), "server status")
+    assert values(relative, "innodb", "data_reads_per_s") == [300, 0]
+
+
+def test_tab_separated_status_and_a_single_one() -> None:
+    text = "".join(
+        line.replace("| ", "", 1).replace(" | ", "\t").replace(" |", "") + "\n"
+        for line in status(1000, 5000).splitlines()
+        if line.startswith("| ")
+    )
+    with pytest.raises(ValueError, match="one report"):
+        read_text(text)
+
+
+MOUNT = """device server:/vol mounted on /var/lib/mysql with fstype nfs4 statvers=1.1
+\topts:\trw,vers=4.1
+\tage:\t{age}
+\tper-op statistics
+\t        NULL: 0 0 0 0 0 0 0 0
+\t        READ: {reads} {reads} 0 0 {read_bytes} 0 {read_ms} {read_ms} 0
+\t       WRITE: 10 10 0 2000 0 0 20 20 0
+\t     GETATTR: {attrs} {attrs} 0 0 0 0 {attr_ms} {attr_ms} 0
+"""
+
+
+def test_mountstats_between_states() -> None:
+    states = [
+        MOUNT.format(age=100, reads=1000, read_bytes=0, read_ms=1000, attrs=0, attr_ms=0),
+        MOUNT.format(age=110, reads=4000, read_bytes=10 * 2**20, read_ms=31000, attrs=100, attr_ms=500),
+    ]
+    found = read("".join(states), "mountstats")
+    assert values(found, "mountstats", "reads_per_s", "/var/lib/mysql") == [300]
+    assert values(found, "mountstats", "r_await_ms", "/var/lib/mysql") == [10]
+    assert values(found, "mountstats", "read_mib_per_s", "/var/lib/mysql") == [1]
+    assert values(found, "mountstats", "metadata_ops_per_s", "/var/lib/mysql") == [10]
+    assert values(found, "mountstats", "metadata_await_ms", "/var/lib/mysql") == [5]
+    with pytest.raises(ValueError, match="no rates"):
+        read_text(states[0])
+
+
+def monitoring(second: int, instance: str = "db-1") -> dict[str, object]:
+    return {
+        "engine": "MYSQL", "instanceID": instance, "timestamp": f"2025-03-11T14:00:{second:02d}Z",
+        "cpuUtilization": {"user": 20.0, "system": 5.0, "wait": 10.0, "idle": 64.0, "steal": 1.0},
+        "diskIO": [{"device": "rdsdev", "readIOsPS": 300.0 + second, "writeIOsPS": 3.0, "readKbPS": 4800.0,
+                    "writeKbPS": 24.0, "await": 80.0, "avgQueueLen": 24.0, "util": 99.0}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["lines", "list", "events"])
+def test_enhanced_monitoring_in_all_its_wrappings(form: str) -> None:
+    samples = [monitoring(0), monitoring(1)]
+    text = {
+        "lines": "\n".join(map(json.dumps, samples)),
+        "list": json.dumps(samples),
+        "events": json.dumps({"events": [{"timestamp": 1, "message": json.dumps(one)} for one in samples]}),
+    }[form]
+    found = read(text, "Enhanced Monitoring")
+    assert found.host == "db-1"
+    assert values(found, "diskstats", "reads_per_s", "rdsdev") == [300, 301]
+    assert values(found, "diskstats", "await_ms", "rdsdev") == [80, 80]
+    assert values(found, "diskstats", "util_ratio", "rdsdev") == [0.99, 0.99]
+    assert values(found, "cpu", "iowait_ratio") == [0.1, 0.1]
+
+
+def test_two_instances_of_rds_are_two_hosts() -> None:
+    found = read_text(json.dumps([monitoring(0), monitoring(0, "db-2")]))
+    assert found is not None
+    assert [one.host for one in found[1]] == ["db-1", "db-2"]
+
+
+def test_performance_insights() -> None:
+    points = [{"Timestamp": f"2025-03-11T14:0{n}:00+00:00", "Value": 300.0 + n} for n in range(3)]
+    answer = {"MetricList": [
+        {"Key": {"Metric": "os.diskIO.rdsdev.readIOsPS.avg"}, "DataPoints": points},
+        {"Key": {"Metric": "db.SQL.Innodb_rows_read.avg"}, "DataPoints": points},
+    ]}  # fmt: skip
+    found = read(json.dumps(answer), "Performance Insights")
+    assert values(found, "diskstats", "reads_per_s", "rdsdev") == [300, 301, 302]
+    assert found.notes == ("Performance Insights' db.SQL.Innodb_rows_read.avg: not used",)
+
+
+def test_cloudwatch_s_output_text() -> None:
+    level = "ReadIOPS\n" + "".join(
+        f"DATAPOINTS\t{300 + n}.0\t2025-03-11T14:0{n}:00+00:00\tCount/Second\n" for n in (1, 0)
+    )
+    assert values(read(level, "cloudwatch"), "cloudwatch", "reads_per_s", "volume") == [300, 301]
+    with pytest.raises(ValueError, match="does not say which statistic of VolumeReadOps"):
+        read_text(level.replace("ReadIOPS", "VolumeReadOps"))
+    with pytest.raises(ValueError, match="--output json"):
+        read_text("-----\n|  GetMetricStatistics  |\n+----+\n")
+    data = (
+        "METRICDATARESULTS\tm0\tvol-0a VolumeReadOps\tComplete\n"
+        "TIMESTAMPS\t2025-03-11T14:01:00+00:00\t2025-03-11T14:00:00+00:00\nVALUES\t18060.0\t18000.0\n"
+    )
+    assert values(read(data, "cloudwatch"), "cloudwatch", "reads_per_s", "vol-0a") == [300, 301]
+
+
+def test_sysbench_s_json_reporter_and_its_summary() -> None:
+    one = '  {\n    "time":    %d,\n    "threads": 8,\n    "tps": 300.50,\n    "qps": {\n      "total": 6000.00,\n      "reads": 1.00,\n      "writes": 1.00,\n      "other": 1.00\n    },\n    "latency": 12.50,\n    "errors": 0.00,\n    "reconnects": 0.00\n  }'  # noqa: E501
+    found = read("sysbench 1.0.20\n[\n" + one % 1 + ",\n" + one % 2, "sysbench")
+    assert values(found, "client", "tps") == [300.5, 300.5]
+    assert values(found, "client", "latency_ms_p95") == [12.5, 12.5]
+    old = (
+        "Number of threads: 16\n    transactions:                        12000  (200.00 per sec.)\n"
+        "    total time:                          60.0000s\n         approx.  95 percentile:              24.81ms\n"
+    )
+    summary = read(old, "sysbench")
+    assert values(summary, "client", "tps") == [200]
+    assert values(summary, "client", "latency_ms_p95") == [24.81]
+    assert summary.series[SeriesKey(source="client", metric="tps")].t_s.tolist() == [60]
+
+
+def test_go_tpc_and_hammerdb() -> None:
+    line = (
+        "[Current] {kind} - Takes(s): 10.0, Count: {count}, TPM: 1.0, Sum(ms): 1.0, Avg(ms): 9.0, 50th(ms): 8.0,"
+        " 90th(ms): 12.0, 95th(ms): {p95}, 99th(ms): 20.0, 99.9th(ms): 30.0, Max(ms): 40.0\n"
+    )
+    text = "".join(
+        line.format(kind=kind, count=count, p95=15.0) for count in (1000, 500) for kind in ("NEW_ORDER", "PAYMENT")
+    )
+    found = read(text, "go-tpc")
+    assert values(found, "client", "tps") == [200, 100]
+    assert values(found, "client", "latency_ms_p95") == [15, 15]
+    hammer = read("Vuser 1:x\n0 MySQL tpm\n60000 MySQL tpm\n30000 MySQL tpm\n", "HammerDB")
+    assert values(hammer, "client", "tps") == [0, 1000, 500]
+    assert not hammer.interval_known
+
+
+def test_what_is_no_recording_says_what_it_is() -> None:
+    fio = {
+        "fio version": "fio-3.36",
+        "jobs": [{"jobname": "decide", "read": {"iops": 3010.2, "lat_ns": {"mean": 1.3e7}}, "write": {"iops": 0}}],
+    }
+    with pytest.raises(ValueError, match=r"decide: 3,010 reads/s, 13 ms"):
+        read_text(json.dumps(fio))
+    with pytest.raises(ValueError, match="query_range"):
+        read_text('# TYPE x counter\nnode_disk_reads_completed_total{device="sda"} 12\n')
+    known = unread("14:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command\n")
+    assert known is not None
+    assert known.name == "pidstat"
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "text", ["", "\n", "{", "[]", "null", "hello", "1,2,3\n" * 3, '{"a": [1]}', "\x00" * 9, "é\r\n"]
+)
+def test_no_reader_takes_what_is_none_of_its_texts(form: Format, text: str) -> None:
+    assert not form.matches(text)
