@@ -3,7 +3,7 @@
 python -m vm image
 python -m vm run SCRIPT [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
-python -m vm record stacks|operations|emulated [NAME...]
+python -m vm record stacks|operations|throttles|emulated [NAME...]
 python -m vm table
 """
 
@@ -20,9 +20,10 @@ from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from vm.emulated_operations import record_emulated
 from vm.image import ensure_image
-from vm.machine import Machine
+from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
 from vm.stacks import record_stacks, stacks, table
+from vm.throttles import DEVICES, record_throttles
 from volbench.errors import EnvironmentLacks, VolbenchError
 
 LIMIT_S = 2400.0
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
     actions.add_parser("pytest", help="with pytest's own arguments after it")
     records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
-    records.add_argument("kind", choices=("stacks", "operations", "emulated"))
+    records.add_argument("kind", choices=("stacks", "operations", "throttles", "emulated"))
     records.add_argument("names", nargs="*")
     actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
     given = sys.argv[1:] if arguments is None else arguments
@@ -77,7 +78,8 @@ def _with_machine(options: argparse.Namespace, for_pytest: list[str], places: Di
     image = ensure_image(places, console)
     if options.action == "image":
         return 0
-    with Machine(image, places) as machine:
+    throttled = options.action == "record" and options.kind == "throttles"
+    with Machine(image, places, nvme=DEVICES if throttled else FOUR_DEVICES) as machine:
         console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
         if options.action == "record":
             return _record(machine, options, places.root / RECORDINGS, console)
@@ -96,6 +98,9 @@ def _with_machine(options: argparse.Namespace, for_pytest: list[str], places: Di
 def _record(machine: Machine, options: argparse.Namespace, directory: Path, console: Console) -> int:
     if options.kind == "operations":
         record_operations(machine, directory / "nfs-operations.json")
+        return 0
+    if options.kind == "throttles":
+        record_throttles(machine, directory / "throttles", console)
         return 0
     failed = record_stacks(machine, directory / "stacks", options.names or stacks(), console)
     return EnvironmentLacks.exit_code if failed else 0

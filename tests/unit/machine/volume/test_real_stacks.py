@@ -14,6 +14,7 @@ from kernel_stacks import DIRECTORY, NAMES, RecordedStack, rebuilt_stack
 
 from volbench.core.profile.shared_storage import shared_storage
 from volbench.machine.host.sysfs import counts_flushes
+from volbench.machine.volume.facts.ebs_csi import nvme_devices
 
 STACKS = yaml.safe_load((Path(__file__).parents[3] / "lab" / "vm" / "stacks.yaml").read_text())
 WRITES = 50
@@ -41,6 +42,13 @@ def named(stack: RecordedStack) -> dict[str, Any]:
 def test_the_disks_below_are_found(stack: RecordedStack) -> None:
     letters = named(stack).get("disks", []) + named(stack).get("journal", [])
     assert set(stack.facts.physical_disks) == stack.disk_names(letters)
+
+
+def test_the_volumes_own_counters_are_read_of_every_disk(stack: RecordedStack) -> None:
+    """EBS keeps its counters by NVMe device: on RAID 0 or LUKS over EBS, all of them belong to the data directory."""
+    letters = named(stack).get("disks", []) + named(stack).get("journal", [])
+    expected = {f"/dev/{name}" for name in stack.disk_names(letters)}
+    assert set(nvme_devices(stack.facts.physical_disks)) == expected
 
 
 def test_the_disks_of_an_external_journal_are_told_apart(stack: RecordedStack) -> None:
