@@ -30,7 +30,7 @@ from volbench.results.recorded.nfs import (
     parse_nfsiostat,
 )
 from volbench.results.recorded.nvme_log import looks_like_nvme_log, parse_nvme_recording
-from volbench.results.recorded.parsed import Recorded, banner, with_interval
+from volbench.results.recorded.parsed import Recorded, banner, with_interval, without_uncounted_flushes
 from volbench.results.recorded.prometheus import (
     looks_like_exporter,
     looks_like_prometheus,
@@ -189,7 +189,7 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
     recorded = (readings,) if isinstance(readings, Recorded) else tuple(readings)
     if interval_s is not None:
         recorded = tuple(with_interval(one, interval_s) for one in recorded)
-    return found.name, recorded
+    return found.name, tuple(without_uncounted_flushes(one) for one in recorded)
 
 
 def unread(text: str) -> Unread | None:

@@ -10,6 +10,7 @@ from datetime import date
 import numpy as np
 
 from volbench.core.base.parse import NUMBER_MAX, parse_finite
+from volbench.core.records.facts import STACKED_DEVICES
 from volbench.results.stats.grid import interval_s
 from volbench.results.store.series import Series, SeriesKey
 
@@ -278,3 +279,19 @@ def _without_rivals(candidates: Sequence[_FileSeries]) -> Iterator[_FileSeries]:
         elif all(candidate.is_longer(rival) for rival in rivals):
             used = [*(other for other in used if other not in rivals), candidate]
     return iter(used)
+
+
+def without_uncounted_flushes(recorded: Recorded) -> Recorded:
+    """Return a recording without the flushes of devices that count none: device mapper, md and bcache print 0."""
+    flushes = "flushes_per_s"
+    uncounted = {
+        key.entity
+        for key, samples in recorded.series.items()
+        if key.metric == flushes and key.entity.startswith(STACKED_DEVICES) and not np.any(samples.value > 0)
+    }
+    kept = {
+        key: samples
+        for key, samples in recorded.series.items()
+        if key.entity not in uncounted or key.metric not in (flushes, "f_await_ms")
+    }
+    return replace(recorded, series=kept)

@@ -45,7 +45,7 @@ def test_the_disks_below_are_found(stack: RecordedStack) -> None:
 
 
 def test_the_volumes_own_counters_are_read_of_every_disk(stack: RecordedStack) -> None:
-    """EBS keeps its counters by NVMe device: on RAID 0 or LUKS over EBS, all of them belong to the data directory."""
+    """EBS keeps its counters by NVMe device: on RAID 0 or LUKS over EBS, all belong to the data directory."""
     letters = named(stack).get("disks", []) + named(stack).get("journal", [])
     expected = {f"/dev/{name}" for name in stack.disk_names(letters)}
     assert set(nvme_devices(stack.facts.physical_disks)) == expected

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from iostat_texts import NEW, OLD
 
+from volbench.results.recorded.formats import read_text
 from volbench.results.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.results.store.series import SeriesKey
 
@@ -174,3 +175,18 @@ def test_the_sum_of_a_group_is_no_device(name: str) -> None:
     """`iostat -x -g ALL vda`: the group's row has what its devices have, and would count them twice."""
     recorded = parse_iostat((RECORDED / name).read_text())
     assert {key.entity for key in recorded.series if key.source == "diskstats"} == {"vda"}
+
+
+def test_a_mapped_device_counts_no_flushes_and_its_disk_does() -> None:
+    """The kernel counts flushes of request queues alone: 0 of a logical volume is no count."""
+    row = "{} 0.00 0.00 0.00 0.00 0.00 0.00 90.00 360.00 0.00 0.00 1.00 4.00 {} 1.00 0.10 9.00\n"
+    reads, writes = "r/s rkB/s rrqm/s %rrqm r_await rareq-sz", "w/s wkB/s wrqm/s %wrqm w_await wareq-sz"
+    heading = f"Device {reads} {writes} f/s f_await aqu-sz %util\n"
+    report = f"{heading}{row.format('dm-0', '0.00')}{row.format('nvme1n1', '50.00')}\n"
+    read = read_text("Linux 6.12.1 (db) \t01/02/26 \t_x86_64_\t(2 CPU)\n\n" + report * 4)
+    assert read is not None
+    entities = {(key.metric, key.entity) for key in read[1][0].series}
+    assert ("writes_per_s", "dm-0") in entities
+    assert ("flushes_per_s", "dm-0") not in entities
+    assert ("f_await_ms", "dm-0") not in entities
+    assert ("flushes_per_s", "nvme1n1") in entities
