@@ -159,7 +159,9 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
         demand=demand_of(case),
         length_s=case.length_s,
         threads=case.threads,
-        correlations={} if invalid_reasons else cell_correlations(case.grid, LATENCY),
+        correlations={}
+        if invalid_reasons
+        else cell_correlations(case.grid, LATENCY, is_closed=bool(case.threads) and case.rate is None),
         interval_s=case.grid.width_s,
         time_budget=time_budget(case),
         pool=pool_of(case.grid),

@@ -9,6 +9,7 @@ from volbench.results.explain.evidence.association import (
     benjamini_hochberg,
     cell_correlations,
     effective_size,
+    pooled,
 )
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
@@ -113,3 +114,47 @@ def test_levels_that_differ_between_cells_are_no_association() -> None:
         any(row.holds for row in associations(cells(seed, 5, 9, coupled=False), P95)) for seed in range(100)
     )
     assert false <= 8
+
+
+def closed_loop_grid(seed: int, *, own: float) -> Grid:
+    """Throughput of four clients, a rate that follows it, and a waiting time that the latency follows."""
+    rng = np.random.default_rng(seed)
+    own_part = rng.normal(0, 1, 200)
+    latency = 20 + rng.normal(0, 1, 200) + own * own_part
+    tps = 4000 / latency
+    columns = {
+        SeriesKey(source="client", metric="latency_ms_p95"): 2 * latency * np.exp(rng.normal(0, 0.01, 200)),
+        SeriesKey(source="client", metric="tps"): tps,
+        SeriesKey(source="innodb", metric="commits_per_s"): tps * np.exp(rng.normal(0, 0.005, 200)),
+        SeriesKey(source="diskstats", metric="r_await_ms", entity="vda"): 1
+        + 0.1 * latency
+        + rng.normal(0, 0.02, 200),
+    }
+    return Grid(t_s=np.arange(1.0, 201.0), width_s=1.0, columns=columns)
+
+
+def test_a_rate_that_is_the_throughput_of_a_closed_loop_is_left_out() -> None:
+    """p95 of four clients falls when commits a second rise, since both are what the clients finish."""
+    latency = SeriesKey(source="client", metric="latency_ms_p95")
+    grid = closed_loop_grid(1, own=0.0)
+    in_closed = {row.key.metric for row in pooled([cell_correlations(grid, latency, is_closed=True)]) if row.holds}
+    in_open = {row.key.metric for row in pooled([cell_correlations(grid, latency)]) if row.holds}
+    assert in_closed == {"r_await_ms"}
+    assert in_open == {"r_await_ms", "commits_per_s"}
+
+
+def test_what_explains_less_than_a_twentieth_of_the_latency_is_left_out() -> None:
+    """A correlation of 0.15 over 10,000 seconds is beyond chance, and of no use to anybody."""
+    rng = np.random.default_rng(2)
+    base = rng.normal(0, 1, 3600)
+    latency = SeriesKey(source="client", metric="latency_ms_p95")
+    columns = {
+        latency: 20 + base,
+        SeriesKey(source="vm", metric="weak"): 0.15 * base + rng.normal(0, 1, 3600),
+        SeriesKey(source="vm", metric="strong"): base + rng.normal(0, 1, 3600),
+    }
+    grid = Grid(t_s=np.arange(1.0, 3601.0), width_s=1.0, columns=columns)
+    rows = {row.key.metric: row for row in pooled([cell_correlations(grid, latency)])}
+    assert rows["weak"].q_value < 0.05
+    assert not rows["weak"].holds
+    assert rows["strong"].holds

@@ -29,6 +29,12 @@ CELL_SAMPLES_MIN = 6
 INTERVALS_MAX = 3600
 """Of a longer cell the first intervals are used: more pairs would not change what holds."""
 FALSE_DISCOVERIES = 0.05
+VARIANCE_MIN = 0.05
+"""Share of the latency's variance (of ranks of changes) that a metric must explain; less is true and of no use."""
+THROUGHPUT = SeriesKey(source="client", metric="tps")
+_RATES = ("per_s", "iops")
+PARTIAL_LEFT_MIN = 1e-4
+"""Product of both variances that the throughput leaves; a metric with less is the throughput under another name."""
 _PARTS_OF_LATENCY = ("query_", "statement_")
 """Times of statements: latency by other names."""
 _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
@@ -52,8 +58,8 @@ class Association:
 
     @property
     def holds(self) -> bool:
-        """Beyond the allowed rate of false discoveries."""
-        return self.q_value <= FALSE_DISCOVERIES
+        """Return whether it is beyond the allowed rate of false discoveries, and worth telling."""
+        return self.q_value <= FALSE_DISCOVERIES and self.rho**2 >= VARIANCE_MIN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,18 +85,34 @@ def associations(grids: Sequence[Grid], latency: SeriesKey) -> tuple[Association
     return pooled([cell_correlations(grid, latency) for grid in grids])
 
 
-def cell_correlations(grid: Grid, latency: SeriesKey) -> CellCorrelations:
-    """The correlations of one cell with its latency; empty without that series."""
+def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False) -> CellCorrelations:
+    """Return the correlations of one cell with its latency; empty without that series.
+
+    Args:
+        grid: the cell's aligned series.
+        latency: the series to explain.
+        is_closed: whether a fixed number of clients sends the load: its latency then is their number over its
+            throughput, and every rate that follows the throughput follows the latency. Rates are correlated as far
+            as they do not follow the throughput (partial correlation).
+    """
     target = grid.columns.get(latency)
     if target is None:
         return {}
     ranked_latency: _RankedLatency = {}
+    throughput = grid.columns.get(THROUGHPUT) if is_closed else None
     return {
         key: by_lag
         for key, column in grid.columns.items()
         if key.source != latency.source
         and not key.metric.startswith(_PARTS_OF_LATENCY)
-        and (by_lag := _by_lag(column[:INTERVALS_MAX], target[:INTERVALS_MAX], ranked_latency))
+        and (
+            by_lag := _by_lag(
+                column[:INTERVALS_MAX],
+                target[:INTERVALS_MAX],
+                ranked_latency,
+                throughput[:INTERVALS_MAX] if throughput is not None and key.metric.endswith(_RATES) else None,
+            )
+        )
     }
 
 
@@ -128,9 +150,18 @@ _RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
 """Ranks of the latency's differences, by lag and by the pairs that are used: most metrics use the same ones."""
 
 
-def _by_lag(metric: Floats, target: Floats, ranked_latency: _RankedLatency) -> dict[int, Correlation]:
-    """Rank correlation of differences at each lag; empty for a metric that does not vary."""
+def _by_lag(
+    metric: Floats, target: Floats, ranked_latency: _RankedLatency, given: Floats | None
+) -> dict[int, Correlation]:
+    """Return the rank correlation of differences at each lag; empty for a metric that does not vary.
+
+    Args:
+        metric, target: of shape (intervals,).
+        ranked_latency: the target's ranks so far.
+        given: a third series whose part in both is taken out; None: none.
+    """
     dx, dy = np.diff(metric), np.diff(target)
+    dz = None if given is None else np.diff(given)
     by_lag = {}
     for lag in LAGS:
         x, y = (dx, dy) if lag == 0 else (dx[:-lag], dy[lag:])
@@ -141,8 +172,25 @@ def _by_lag(metric: Floats, target: Floats, ranked_latency: _RankedLatency) -> d
         if used not in ranked_latency:
             ranked_latency[used] = CentredSeries(midranks(y[both]))
         rx, ry = CentredSeries(midranks(x[both])), ranked_latency[used]
-        by_lag[lag] = Correlation(rho=rx.correlation(ry), samples=rx.size, effective=effective_size(rx, ry))
+        rho = rx.correlation(ry)
+        if dz is not None:
+            z = (dz if lag == 0 else dz[:-lag])[both]
+            rho = _without(z, rho, rx, ry) if np.isfinite(z).all() and np.ptp(z) > 0 else rho
+        by_lag[lag] = Correlation(rho=rho, samples=rx.size, effective=effective_size(rx, ry))
     return by_lag
+
+
+def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries) -> float:
+    """Return the partial correlation of two ranked series, without what a third one explains of both.
+
+    Source: Kendall and Stuart, The Advanced Theory of Statistics, volume 2, chapter 27.
+    """
+    ranked = CentredSeries(midranks(given))
+    with_metric, with_target = ranked.correlation(metric), ranked.correlation(target)
+    left = (1 - with_metric**2) * (1 - with_target**2)
+    if left < PARTIAL_LEFT_MIN:
+        return 0.0
+    return min(1.0, max(-1.0, (rho - with_metric * with_target) / math.sqrt(left)))
 
 
 def _strongest(cells: Sequence[Mapping[int, Correlation]]) -> tuple[int, Correlation, float] | None:
