@@ -130,11 +130,11 @@ TOO_SHORT = NoResponse(
 )
 UNMOVED = NoResponse(
     reason="no waiting time of the volume moved, so nothing can be told about what it costs",
-    advice="modulate the volume (--modulate), or measure a second volume or more thread levels",
+    advice="modulate an emulated volume (--set steps.NAME.modulate=4), or measure a second volume",
 )
 UNDETERMINED = NoResponse(
     reason="too few independent stretches of time, or cells, for an interval that holds",
-    advice="measure longer cells, more cells, or modulate the volume (--modulate)",
+    advice="measure longer cells, more cells, or modulate an emulated volume (--set steps.NAME.modulate=4)",
 )
 
 

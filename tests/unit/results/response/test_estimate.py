@@ -175,7 +175,7 @@ def test_a_steady_volume_gives_no_slope_and_says_what_would():
     samples = cell(Load(waits={"read": 20.0}), {"read": np.full(SECONDS * 10, 1.0)}, rng=rng)
     nothing = estimate([samples])
     assert isinstance(nothing, NoResponse)
-    assert "--modulate" in nothing.advice
+    assert "modulate" in nothing.advice
 
 
 def test_too_few_seconds_give_no_slope():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
 
 from volbench.core.records.base import Scalar, Seconds
 from volbench.core.records.metric import ERRORS, LATENCIES, QUERIES, Metric
@@ -55,6 +55,10 @@ READ_ONLY_TESTS = frozenset(
 )
 ASSUMED_BINLOG_BYTES = 2 * 2**10
 """Binary log of one transaction: oltp_read_write logs 6 images of a row of about 190 bytes, and headers."""
+MODULATION_SLOT_S = 4.0
+"""How long a modulated volume stays as it is: two seconds of it lie a whole second off both its changes."""
+MODULATION_SLOTS_MIN = 12
+"""Slots of a step: three of each state, so that one that something else disturbs does not decide."""
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -78,6 +82,13 @@ class OltpStep(StepBase):
     warmup_s: Seconds = Field(default=10.0, alias="warmup", ge=0, description="Run before measuring, discarded.")
     duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
     options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
+    modulate: float | None = Field(
+        default=None,
+        ge=1.5,
+        le=20,
+        description="Multiplies an emulated volume's latencies by this in half of the slots of a known signal, "
+        "so that the report can say what a millisecond costs; absent: never.",
+    )
     concurrent: tuple[ConcurrentStep, ...] = Field(
         default=(),
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
@@ -93,6 +104,26 @@ class OltpStep(StepBase):
                 " to reads of a restored volume; restore in a `snapshot` step of its own"
             )
         return steps
+
+    @model_validator(mode="after")
+    def _a_modulated_load_follows_its_volume(self) -> Self:
+        if self.modulate is None:
+            return self
+        if self.rate is not None:
+            raise ValueError(
+                "`modulate` needs a load without `rate`: at a rate, transactions also wait for a free client"
+                " thread, so their latency does not follow the volume's"
+            )
+        if self.concurrent:
+            raise ValueError(
+                "`modulate` needs a load without `concurrent` steps, whose effect it cannot tell apart"
+            )
+        if self.duration_s < MODULATION_SLOTS_MIN * MODULATION_SLOT_S:
+            raise ValueError(
+                f"`modulate` needs a duration of {MODULATION_SLOTS_MIN * MODULATION_SLOT_S:g} s or more:"
+                f" {MODULATION_SLOTS_MIN} slots of {MODULATION_SLOT_S:g} s"
+            )
+        return self
 
     @property
     def script(self) -> str:
@@ -129,6 +160,8 @@ class OltpStep(StepBase):
         if self.rate is not None:
             parameters["rate"] = self.rate
         parameters.update(self.options)
+        if self.modulate is not None:
+            parameters["modulate"] = self.modulate
         if self.concurrent:
             parameters["concurrent"] = "+".join(step.tool for step in self.concurrent)
         return parameters

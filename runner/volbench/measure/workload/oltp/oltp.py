@@ -36,6 +36,7 @@ from volbench.measure.workload.oltp.load_meter import (
     unanswered,
     unfinished_sessions,
 )
+from volbench.measure.workload.oltp.modulation import check_modulation, modulating
 from volbench.measure.workload.oltp.sysbench import (
     LINE_PREFIX,
     QUEUE_FULL_MESSAGE,
@@ -103,6 +104,7 @@ class Oltp(Workload[OltpStep]):
                 evidence=f"{version} offers {', '.join(sorted(_rand_types()))}",
             )
         step_options(step)
+        check_modulation(step, ctx)
         _check_prepared_statements(step, ctx)
         for concurrent in step.concurrent:
             self._concurrent_workloads[concurrent.kind].check(concurrent, ctx)
@@ -117,14 +119,17 @@ class Oltp(Workload[OltpStep]):
             argv = sysbench_argv(
                 step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=files.config, hooks=hooks_file()
             )
-            with run_tool(
-                argv,
-                timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
-                cancelled=ctx.cancelled,
-                cwd=files.directory,
-                env={TEST_VARIABLE: step.test, **files.environment},
-                records_prefix=LINE_PREFIX,
-            ) as sysbench:
+            with (
+                modulating(step, ctx) as modulated,
+                run_tool(
+                    argv,
+                    timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
+                    cancelled=ctx.cancelled,
+                    cwd=files.directory,
+                    env={TEST_VARIABLE: step.test, **files.environment},
+                    records_prefix=LINE_PREFIX,
+                ) as sysbench,
+            ):
                 run.follow(sysbench, concurrent)
             if step.concurrent:
                 ctx.progress("waiting for the steps that run with the load", None)
@@ -132,7 +137,8 @@ class Oltp(Workload[OltpStep]):
         if step.test not in READ_ONLY_TESTS:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
         outcome = run.outcome(argv, sub_results)
-        return replace(outcome, notes=(*outcome.notes, *files.notes))
+        details = {**outcome.details, **modulated}
+        return replace(outcome, details=details, notes=(*outcome.notes, *files.notes))
 
 
 def _account(ctx: StepContext) -> Account:
