@@ -74,7 +74,7 @@ def table(out: Path) -> Iterator[str]:
                 if row.statistic == "mean" and not row.query and row.counted is not None and row.ci is not None:
                     scored.append(score(row))
                     yield line(directory.name.removeprefix("seed-"), server, row)
-            for missing in report.without_response:
+            for missing in report.undetermined_responses:
                 seed = directory.name.removeprefix("seed-")
                 yield f"| {seed} | {server} | {missing.step} | | | | | {missing.reason} | |"
     yield ""

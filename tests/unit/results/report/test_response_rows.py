@@ -59,7 +59,7 @@ def test_disturbed_cells_are_used_only_where_none_is_valid() -> None:
 def test_a_steady_load_says_what_would_tell_its_response() -> None:
     tables = response_tables(explained(view(1, steady=True)), ["v"])
     assert tables.rows == ()
-    assert tables.without[0].advice in response_sentences(tables)[0]
+    assert tables.undetermined[0].advice in response_sentences(tables)[0]
 
 
 def test_classes_of_statements_are_limited_and_so_are_points() -> None:
@@ -71,4 +71,4 @@ def test_classes_of_statements_are_limited_and_so_are_points() -> None:
 def test_a_run_without_transactions_has_no_response() -> None:
     nothing = explained(SimpleNamespace(waits=None, waits_by_query={}, valid=True))
     tables = response_tables(nothing, ["v"])
-    assert (tables.rows, tables.without, response_sentences(tables)) == ((), (), ())
+    assert (tables.rows, tables.undetermined, response_sentences(tables)) == ((), (), ())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from simulated_response import Load, cell, covers, square_wave
 
-from volbench.results.response.estimate import NoResponse, Response, estimate
+from volbench.results.response.estimate import IDLE, NoResponse, Response, estimate
 from volbench.results.response.least_squares import fit
 
 SECONDS = 60
@@ -176,6 +178,14 @@ def test_a_steady_volume_gives_no_slope_and_says_what_would():
     nothing = estimate([samples])
     assert isinstance(nothing, NoResponse)
     assert "modulate" in nothing.advice
+
+
+def test_a_load_in_memory_says_that_its_latency_is_not_the_volumes():
+    rng = np.random.default_rng(9)
+    samples = cell(Load(waits={"read": 20.0}), {"read": np.full(SECONDS * 10, 1.0)}, rng=rng)
+    for awaits in ({}, {"read": np.full(SECONDS, np.nan)}):
+        nothing = estimate([replace(samples, awaits_ms=awaits)])
+        assert nothing is IDLE
 
 
 def test_too_few_seconds_give_no_slope():

@@ -134,7 +134,7 @@ class Report(Record):
     responses: tuple[ResponseRow, ...] = Field(
         default=(), description="What a millisecond of the volume costs transactions and queries."
     )
-    without_response: tuple[NoResponseRow, ...] = ()
+    undetermined_responses: tuple[NoResponseRow, ...] = ()
     response_points: tuple[ResponsePointRow, ...] = ()
     associations: tuple[AssociationRow, ...] = ()
     what_if: tuple[WhatIfRow, ...] = ()

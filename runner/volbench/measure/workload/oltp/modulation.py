@@ -41,7 +41,7 @@ def check_modulation(step: OltpStep, ctx: StepContext) -> None:
             " the response, too",
         )
     parameters = ask_socket(ctx.emulator_socket, {"do": "parameters"})["parameters"]
-    if not any(_parts(parameters, name) for kind in _OPERATIONS for name in _OPERATIONS[kind]):
+    if not any(_components(parameters, name) for kind in _OPERATIONS for name in _OPERATIONS[kind]):
         raise UsageError(
             "`modulate` needs a volume whose profile has latencies of reads or writes",
             where=where,
@@ -121,11 +121,11 @@ def slowed(parameters: Mapping[str, Any], slow: tuple[SignalKind, ...], factor: 
     changed: dict[str, Any] = copy.deepcopy(dict(parameters))
     for kind in slow:
         for operation in _OPERATIONS[kind]:
-            for part in _parts(changed, operation):
-                part["median_us"] *= factor
+            for component in _components(changed, operation):
+                component["median_us"] *= factor
     return changed
 
 
-def _parts(parameters: Mapping[str, Any], operation: str) -> list[dict[str, Any]]:
+def _components(parameters: Mapping[str, Any], operation: str) -> list[dict[str, Any]]:
     latency = parameters.get("latency", {}).get(operation) or {}
-    return [part for part in latency.get("parts", []) if part.get("median_us", 0) > 0]
+    return [component for component in latency.get("parts", []) if component.get("median_us", 0) > 0]

@@ -48,7 +48,7 @@ def samples_of(
     series: Mapping[SeriesKey, Series],
     signals: Mapping[str, Floats] | None = None,
 ) -> CellSamples | None:
-    """Return the samples of a step; None without transactions or without any await.
+    """Return the samples of a step; None without transactions. A load that waits for nothing has no awaits.
 
     Args:
         case: the step.
@@ -68,8 +68,6 @@ def samples_of(
         return None
     counted = _counted(case, total)
     awaits = {term: await_ms for term, await_ms in _awaits(case, counted, series).items() if await_ms is not None}
-    if not awaits:
-        return None
     return CellSamples(
         cell=cell,
         volume=volume,

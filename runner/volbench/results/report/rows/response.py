@@ -11,7 +11,7 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView
-from volbench.results.response.estimate import LOG_SYNC, NoResponse, Response, Slope, estimate
+from volbench.results.response.estimate import LOG_SYNC, NoResponse, Response, Slope, estimate, with_one_log
 from volbench.results.response.samples import CellSamples
 
 QUERIES_MAX = 12
@@ -46,7 +46,7 @@ class ResponseTables:
     """All rows of a run's responses."""
 
     rows: tuple[ResponseRow, ...]
-    without: tuple[NoResponseRow, ...]
+    undetermined: tuple[NoResponseRow, ...]
     points: tuple[ResponsePointRow, ...]
 
 
@@ -58,7 +58,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
         volumes: names, in the report's order.
     """
     rows: list[ResponseRow] = []
-    without: list[NoResponseRow] = []
+    undetermined: list[NoResponseRow] = []
     points: list[ResponsePointRow] = []
     for step in dict.fromkeys(name for _, name in explained.views):
         every = [view for volume in volumes for view in explained.views.get((volume, step), {}).values()]
@@ -69,7 +69,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             continue
         response = estimate(cells)
         if isinstance(response, NoResponse):
-            without.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice))
+            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice))
             continue
         of_step = list(_rows(response, step))
         for level, statistic in _LEVELS.items():
@@ -78,15 +78,15 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             of_step += _rows(estimate(of_query), step, query=query)
         rows += [row.model_copy(update={"valid": is_valid}) for row in of_step]
         points += _points(step, cells, response)
-    return ResponseTables(rows=tuple(rows), without=tuple(without), points=tuple(points))
+    return ResponseTables(rows=tuple(rows), undetermined=tuple(undetermined), points=tuple(points))
 
 
 def response_sentences(tables: ResponseTables) -> tuple[str, ...]:
     """Return a sentence for each load whose response is determined; where none is, one on what would help."""
     steps = dict.fromkeys(row.step for row in tables.rows)
     sentences = [text for step in steps if (text := _sentence(tables.rows, step, name_step=len(steps) > 1))]
-    if not sentences and tables.without:
-        first = tables.without[0]
+    if not sentences and tables.undetermined:
+        first = tables.undetermined[0]
         return (
             f"What a millisecond of the volume costs is not determined: {first.reason}. To determine it,"
             f" {first.advice}.",
@@ -164,7 +164,7 @@ def _query_text(rows: Sequence[ResponseRow], about: ResponseRow) -> str:
 
 def _shortened(query: str) -> str:
     text = query if len(query) <= QUERY_TEXT_MAX else query[: QUERY_TEXT_MAX - 3] + "..."
-    return f"`{text}`" if "`" not in text else text.replace("`", "")
+    return f'"{text.replace("`", "")}"'
 
 
 def _by_query(views: Sequence[StepView]) -> dict[str, list[CellSamples]]:
@@ -216,7 +216,7 @@ def _points(step: str, cells: Sequence[CellSamples], response: Response) -> list
     """Return the points of the wait that most of the latency's movement comes from, at most POINTS_MAX."""
     term = max(response.slopes, key=lambda slope: abs(slope.value) * (slope.moved_ms[1] - slope.moved_ms[0])).term
     points = []
-    for cell in cells:
+    for cell in map(with_one_log, cells):
         if term not in cell.awaits_ms:
             continue
         size = max(1, round(POINT_S / cell.interval_s))

@@ -1,0 +1,120 @@
+"""Latencies, awaits and counts of a step, as the samplers and the client give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from volbench.core.records.cell import StepResult
+from volbench.core.records.modulation import DETAIL
+from volbench.results.explain.accounts.waits import samples_of, step_signals
+from volbench.results.explain.case import Case
+from volbench.results.stats.grid import align
+from volbench.results.store.histograms import HistogramKey, MergedHistograms
+from volbench.results.store.series import Series, SeriesKey
+
+SECONDS = 40
+EDGE_MULT = 55.56
+
+
+def key(source: str, metric: str, entity: str = "") -> SeriesKey:
+    return SeriesKey(source=source, metric=metric, entity=entity)
+
+
+def series_of(extra: dict[SeriesKey, float] | None = None) -> dict[SeriesKey, Series]:
+    """Ten transactions a second with three reads of 2 ms each, on a volume that the kernel times."""
+    values = {
+        key("client", "tps"): 10.0,
+        key("diskstats", "reads_per_s", "vda"): 30.0,
+        key("diskstats", "writes_per_s", "vda"): 20.0,
+        key("diskstats", "r_await_ms", "vda"): 2.0,
+        key("diskstats", "w_await_ms", "vda"): 1.0,
+        key("diskstats", "f_await_ms", "vda"): 0.5,
+        key("diskstats", "flushes_per_s", "vda"): 10.0,
+        key("innodb", "buffer_pool_reads_per_s"): 30.0,
+        **(extra or {}),
+    }
+    times = np.arange(1.0, SECONDS + 1)
+    return {name: Series(t_s=times, value=np.full(SECONDS, value)) for name, value in values.items()}
+
+
+def case_of(series: dict[SeriesKey, Series], **options: Any) -> Case:
+    grid = align(series)
+    return Case(name="load", grid=grid, whole=grid, disk="vda", **({"threads": 4} | options))
+
+
+def samples(extra: dict[SeriesKey, float] | None = None, **options: Any):
+    series = series_of(extra)
+    return samples_of(case_of(series, **options), None, cell="01-v", volume="v", series=series)
+
+
+def test_reads_are_the_devices_and_counted_by_the_server() -> None:
+    found = samples()
+    assert found is not None
+    assert np.nanmean(found.awaits_ms["read"]) == pytest.approx(2.0)
+    assert (found.counted["read"].low, found.counted["read"].high) == (pytest.approx(3.0), pytest.approx(3.0))
+    assert set(found.awaits_ms) == {"read"}
+
+
+def test_the_mean_latency_of_a_closed_loop_follows_from_its_threads() -> None:
+    """Little's law; at a rate nobody knows how many transactions are under way."""
+    found = samples()
+    assert found is not None
+    assert found.latency_ms == pytest.approx(np.full(SECONDS, 400.0))
+    assert samples(rate=10.0) is None
+
+
+def test_the_mean_latency_of_a_histogram_is_that_of_its_bins() -> None:
+    counts = np.zeros((SECONDS, 200), np.int64)
+    counts[:, 100] = 10
+    zeros = np.zeros(SECONDS, np.int64)
+    histogram = MergedHistograms(
+        key=HistogramKey(step="load", source="client", edge_mult=EDGE_MULT, edge_deduct=0.0),
+        counts=counts,
+        below=zeros,
+        above=zeros,
+        events=zeros + 10,
+        errors=zeros,
+        rows=zeros + 1,
+        seconds=np.ones(SECONDS),
+    )
+    series = series_of()
+    found = samples_of(case_of(series), histogram, cell="01-v", volume="v", series=series)
+    assert found is not None
+    assert found.latency_ms == pytest.approx(np.full(SECONDS, np.exp(100.5 / EDGE_MULT)))
+
+
+def test_a_commit_waits_for_its_own_sync_and_at_most_for_the_one_before() -> None:
+    syncs = {
+        key("performance_schema", "file_syncs_per_s", "redo"): 8.0,
+        key("performance_schema", "file_sync_ms", "redo"): 3.0,
+    }
+    found = samples(syncs)
+    assert found is not None
+    assert np.nanmean(found.awaits_ms["redo_sync"]) == pytest.approx(3.0)
+    assert (found.counted["redo_sync"].low, found.counted["redo_sync"].high) == (pytest.approx(0.8), 2.0)
+
+
+def test_a_redo_log_without_an_instrument_has_the_devices_write_and_flush() -> None:
+    found = samples({key("innodb", "log_writes_per_s"): 10.0})
+    assert found is not None
+    assert np.nanmean(found.awaits_ms["redo_sync"]) == pytest.approx(1.5)
+
+
+def test_a_redo_log_that_nobody_waits_for_is_no_wait() -> None:
+    extra = {key("innodb", "log_writes_per_s"): 10.0}
+    found = samples(extra, variables={"innodb_flush_log_at_trx_commit": "2"})
+    assert found is not None
+    assert "redo_sync" not in found.awaits_ms
+
+
+def test_a_modulation_reaches_the_waits_that_it_acts_on() -> None:
+    slots = [{"t0_s": 4.0 * n, "t1_s": 4.0 * n + 4, "slow": ["write"] if n % 2 else []} for n in range(10)]
+    details = {DETAIL: {"means": "emulator", "factor": 4.0, "slots": slots}}
+    step = StepResult.model_construct(step="load", details=details)
+    signals = step_signals([step], case_of(series_of()))
+    assert set(signals) == {"redo_sync", "binlog_sync", "write"}
+    assert signals["redo_sync"][:8] == pytest.approx([0, 0, 0, 0, 1, 1, 1, 1])
+    assert step_signals([StepResult.model_construct(step="load", details={})], case_of(series_of())) == {}
