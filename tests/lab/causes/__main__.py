@@ -4,6 +4,7 @@ python -m causes run    runs what is not done yet; needs root, control groups of
                         for the family network iptables and toxiproxy (or Go, which builds it once), for the
                         family fuse bindfs and gcc
 python -m causes score  reads all runs that are done, with the rules as they are now, and writes data and a page
+python -m causes families  writes scores by family of the runs below --out, as a page in Markdown
 python -m causes calibrate  counts what findings came to, for the confidences that explain states
 python -m causes list   the conditions
 python -m causes clean  removes mounts, loop devices, groups and processes that a killed lab has left
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from causes import families
 from causes.conditions import FILE, Condition, load_conditions, setup_of
 from causes.machine import Machine, missing_programs
 from causes.network import remove_rules
@@ -56,7 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="causes", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "score", "calibrate", "list", "clean"))
+    parser.add_argument("what", choices=("run", "score", "families", "calibrate", "list", "clean"))
     parser.add_argument("--conditions", default="", help="names or families, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
     parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
@@ -82,6 +84,11 @@ def main() -> int:
         Machine(options.out.absolute()).clean_up()
     elif options.what == "score":
         _score(known, options)
+    elif options.what == "families":
+        circumstances = f"Load averages while the runs were made: {options.load}."
+        written = options.to / families.FILE
+        written.write_text(families.page(read_runs(options.out.absolute()), circumstances), encoding="utf-8")
+        say(str(written))
     elif options.what == "calibrate":
         _calibrate(options.to / "lab.json")
     else:

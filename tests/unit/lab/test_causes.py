@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import score_files
-from causes import page, scoring
+from causes import families, page, scoring
 from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.evidence import Evidence
@@ -389,3 +389,17 @@ def test_states_of_sessions_and_counters_of_the_server_prove_what_acts_inside_it
         "status.Sort_merge_passes grew by 0 a second",
     )
     assert not prove([{"kind": "mean", "of": "client.stopped", "min": 0.1}], free).injected, "was not counted"
+
+
+def test_scores_by_family_count_what_is_proven_and_mark_left_out_families() -> None:
+    """One right, one wrong and sure, one of two causes, and one whose cause did not act."""
+    runs = [
+        run("storage.stall", finding("storage.stall"), family="stands"),
+        run("storage.read_latency", finding("none", 0.95), family="tails"),
+        run("storage.read_latency", finding("storage.read_latency", 0.5, "one of two"), family="tails"),
+        run("storage.read_latency", finding("none"), family="tails", missing=("no effect",)),
+    ]
+    page_of_families = families.page(runs, "Idle.")
+    assert "| stands | yes | 1 | 1 | 1 of 1 | 1 of 1 | 0 of 1 | 0 of 1 |" in page_of_families
+    assert "| tails | no | 3 | 2 | 1 of 2 | 0 of 1 | 1 of 2 | 1 of 2 |" in page_of_families
+    assert "| **left out** |  | 3 | 2 |" in page_of_families

@@ -28,6 +28,8 @@ from volbench.results.explain.wording import before_and_after, clock, number, pe
 from volbench.results.stats.grid import Mask, mean, median
 
 PARTS_SHOWN = 3
+STANDING_MIN = 0.1
+"""Of a step: with so much of it in stands, what was there all along explains the rest only."""
 MOVING_MIN = 0.25
 """Of the intervals: with less left, stands are what a step mostly is."""
 NICED_MIN = 0.01
@@ -230,7 +232,8 @@ class Standing:
 
     `who`: the server, the volume; empty where it was the way or the client, or is not known. `idle`: the device had
     nothing to do meanwhile; `in_statements`: clients stood within statements; None: not known. `loss`: of the
-    speed around them, a share.
+    transactions that fit into them, the share that is missing; 0 where they are too little of the step to be what
+    it suffers from.
     """
 
     stands: tuple[Stand, ...] = ()
@@ -258,17 +261,24 @@ def stands_of(case: Case) -> Standing:
     around = np.zeros(len(tps), dtype=np.bool_)
     for stand in stands:
         around[stand.buckets] = True
-    usual, now = mean(tps[~around]), mean(tps[around])
+    usual, seconds = mean(tps[~around]) or 0.0, sum(stand.length_s for stand in stands)
+    missing = float(np.nansum(np.maximum(0.0, usual - tps[around]))) * width_s
     return Standing(
         stands=stands,
         who="volume" if by_volume else "server" if by_server else "",
         idle=idle,
         in_statements=inside,
-        loss=max(0.0, 1 - (now or 0.0) / usual) if usual else 0.0,
+        loss=min(1.0, missing / (usual * seconds)) if usual and seconds >= STANDING_MIN * case.length_s else 0.0,
         window_s=(
             float(case.grid.t_s[stands[0].first]) - width_s, float(case.grid.t_s[stands[-1].last]),
         ),
     )  # fmt: skip
+
+
+def stand_loss_rows(standing: Standing) -> Iterator[EvidenceRow]:
+    """What of the speed was lost in stands, where they are a good part of the step."""
+    if standing.loss > 0:
+        yield row("loss", standing.loss, "1", f"{percent(standing.loss)} of the speed was lost meanwhile")
 
 
 def stands_text(case: Case, stands: Sequence[Stand]) -> str:

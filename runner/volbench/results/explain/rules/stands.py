@@ -13,8 +13,8 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import configured_limits
 from volbench.results.explain.evidence.processors import SERVER
-from volbench.results.explain.rules.shared_evidence import context, stands_of, stands_text
-from volbench.results.explain.wording import number, percent, row
+from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
+from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
 SERVER_STALL = "server.stall"
@@ -71,7 +71,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
         inside, outside = (mean(used[mask]) or 0.0 for mask in (around, ~around))
         text = f"the server used {number(inside)} CPUs around them, else {number(outside)}"
         rows.append(row("server_cpus", inside, "1", text))
-    rows.append(row("loss", stands.loss, "1", f"{percent(stands.loss)} of the speed was lost meanwhile"))
+    rows += stand_loss_rows(stands)
     yield Cause(
         cause=SERVER_STALL,
         decided_by="before and after",

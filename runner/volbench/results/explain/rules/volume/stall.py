@@ -9,8 +9,8 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.stalls import Stall, stalled_together
-from volbench.results.explain.rules.shared_evidence import context, stands_of, stands_text
-from volbench.results.explain.wording import clock, number, percent, row
+from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
+from volbench.results.explain.wording import clock, number, row
 
 STALLS_SHOWN = 5
 _ADVICE = (
@@ -100,7 +100,7 @@ def _brief(case: Case) -> Iterator[Cause]:
         explains_fall=True,
         evidence=(
             row("stalled_s", seconds, "s", text),
-            row("loss", standing.loss, "1", f"{percent(standing.loss)} of the speed was lost meanwhile"),
+            *stand_loss_rows(standing),
             *context(case),
         ),
         advice=_ADVICE,
