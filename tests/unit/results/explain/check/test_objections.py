@@ -15,6 +15,7 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.check.distribution import distribution_of
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.wording import row
@@ -110,6 +111,7 @@ def foreign(mib_per_s: float, operations: float) -> Case:
     [
         (0.8, 12.0, 0.95, ["conservation"]),
         (6.0, 100.0, 0.95, ["sufficiency"]),
+        (29.0, 100.0, 0.95, ["sufficiency"]),
         (40.0, 100.0, 0.95, []),
         (40.0, 100.0, 0.60, []),
         (6.0, 700.0, 0.95, []),
@@ -211,7 +213,7 @@ def test_a_quota_leaves_little_to_use() -> None:
 
 
 # Statements wait for a device only while it works.
-@pytest.mark.parametrize(("busy", "law"), [(0.3, ["sufficiency"]), (0.45, []), (1.0, [])])
+@pytest.mark.parametrize(("busy", "law"), [(0.38, ["sufficiency"]), (0.42, []), (1.0, [])])
 def test_a_device_that_hardly_works_holds_nobody_for_long(busy: float, law: list[str]) -> None:
     idle = {("diskstats", "util_ratio", "sda"): busy, ("diskstats", "aqu_sz", "sda"): 4.0}
     assert laws(case(constant=idle), finding("storage.read_latency", share=0.6), "at the device") == law
@@ -260,3 +262,40 @@ def test_a_rate_that_stays_while_the_queue_varies_is_no_latency(rate_spread: flo
     found = against(case(storage=Storage(extra=series)), finding("storage.sync_latency"), "latency")
     assert [one.law for one in found] == law
     assert not any(one.refutes for one in found)
+
+
+def varied(rate: float, waits: float, queue: float) -> Case:
+    """A device whose rate, waiting time and queue vary by these spreads of their logarithms."""
+    steps = np.resize([-1.349 / 2, -1.349 / 2, 1.349 / 2, 1.349 / 2], SECONDS)
+    series = {
+        ("diskstats", "reads_per_s", "sda"): 95 * np.exp(rate * steps),
+        ("diskstats", "writes_per_s", "sda"): np.zeros(SECONDS),
+        ("diskstats", "aqu_sz", "sda"): 2 * np.exp(queue * steps),
+        ("diskstats", "r_await_ms", "sda"): 20 * np.exp(waits * steps),
+        ("diskstats", "w_await_ms", "sda"): np.full(SECONDS, np.nan),
+    }
+    return case(storage=Storage(extra=series))
+
+
+@pytest.mark.parametrize(("waits", "law"), [(0.09, []), (0.11, ["consistency"])])
+def test_waiting_times_must_vary_before_a_rate_is_called_fixed(waits: float, law: list[str]) -> None:
+    assert laws(varied(0.01, waits, waits), finding("storage.sync_latency"), "latency") == law
+
+
+@pytest.mark.parametrize(("queue", "law"), [(0.09, ["consistency"]), (0.11, [])])
+def test_with_the_same_queue_all_along_a_slower_volume_may_be_a_limit(queue: float, law: list[str]) -> None:
+    named = dataclasses.replace(finding("storage.degraded", t0_s=30.0), decided_by="before and after")
+    assert laws(varied(0.06, 0.06, queue), named, "latency") == law
+
+
+@pytest.mark.parametrize(("waited", "times"), [(2.9, 1.35), (3.5, 3.0)])
+def test_a_fifth_of_the_time_in_a_cpus_queue_is_in_common(waited: float, times: float) -> None:
+    """Sixteen clients, of which 2.9 or 3.5 wait for a CPU: 18 and 22 %."""
+    queued = {
+        ("client", "tps", ""): 100.0,
+        ("tasks", "run_delay_s_per_s", "cell"): waited,
+        ("performance_schema", "file_reads_per_s", "data"): 20_000.0,
+    }
+    found = distribution_of(case(constant=queued, latency_ms={"latency_ms_p95": 200.0}), None, 0.95)
+    assert found is not None
+    assert found.rebuilt_ms == pytest.approx(160.0 * times, rel=0.02)
