@@ -1,4 +1,4 @@
-"""Inside the machine: writes /proc/diskstats once a second, as pt-diskstats saves it.
+"""Inside the machine: writes /proc/diskstats once a second, as pt-stalk saves it.
 
 python3 dump_diskstats.py FILE SECONDS DEVICE...
 """

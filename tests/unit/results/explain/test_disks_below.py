@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,17 @@ import pytest
 from kernel_throttle import case_of, with_columns
 
 from volbench.core.records.facts import VolumeFacts
+from volbench.measure.sample.device.diskstats import DiskStats
+from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.parsers.diskstats import parse_diskstats
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.disks_below import DisksBelow, disks_below
+from volbench.results.explain.evidence.device import device_of
+from volbench.results.explain.evidence.disks_below import DisksBelow, disks_below, foreign_below
 from volbench.results.explain.findings import explain_case
+from volbench.results.stats.grid import align
+from volbench.results.store.series import Series, SeriesKey
 
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 DISKS = ("nvme1n1", "nvme2n1")
 
 
@@ -89,3 +98,43 @@ def test_a_mirror_writes_each_byte_to_every_disk() -> None:
 
 def test_a_disk_without_layers_has_none_below() -> None:
     assert disks_below(VolumeFacts(path="/x", disk="nvme1n1", stack={"nvme1n1": "disk"})) is None
+
+
+def series_of(text: str) -> dict[SeriesKey, Series]:
+    """The sampler's rates of samples that each begin with a line `TS`."""
+    readings = []
+    for sample in text.split("TS ")[1:]:
+        heading, _, lines = sample.partition("\n")
+        counters = {
+            (name, disk): value
+            for disk, columns in parse_diskstats(lines).items()
+            for name, value in asdict(columns).items()
+        }
+        readings.append(Reading(t_s=float(heading.split()[0]), values=counters))
+    rows = [row for before, after in pairwise(readings) for row in DiskStats.rates(before, after)]
+    keys = {SeriesKey(source=row.source, metric=row.metric, entity=row.entity) for row in rows}
+    return {
+        key: Series(
+            t_s=np.array([row.t_s for row in rows if (row.metric, row.entity) == (key.metric, key.entity)]),
+            value=np.array([row.value for row in rows if (row.metric, row.entity) == (key.metric, key.entity)]),
+        )
+        for key in keys
+    }
+
+
+def test_reads_of_a_real_neighbour_are_those_that_its_own_device_counted() -> None:
+    """A recording of two logical volumes on one disk: the second one's counters are the truth about the first's."""
+    text = (FIXTURES / "real-kernels/throttles/neighbour-on-another-logical-volume.txt").read_text()
+    grid = align(series_of(text))
+    (disk,) = (entity for entity in grid.entities("diskstats", "reads_per_s") if entity.startswith("nvme"))
+    device = device_of(grid, "dm-0")
+    assert device is not None
+    flow = foreign_below(grid, device, DisksBelow(names=(disk,), write_copies=1.0))
+    truth = grid.column("diskstats", "read_mib_per_s", "dm-1")
+    assert flow is not None
+    assert truth is not None
+    during = truth > 1.0
+    assert 15 <= int(during.sum()) <= 25
+    assert float(flow.read_mib_per_s[during].sum()) == pytest.approx(float(truth[during].sum()), rel=0.1)
+    assert float(flow.read_mib_per_s[~during].sum()) < 0.05 * float(truth[during].sum())
+    assert np.median(flow.share[during]) > 0.4
