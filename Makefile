@@ -33,7 +33,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -132,6 +132,11 @@ krew: ## the kubectl plugin for krew: dist/kubectl-volbench.tar.gz, and its mani
 	@sum=$$(sha256sum dist/kubectl-volbench.tar.gz | cut -d' ' -f1); \
 	  sed "s/sha256: .*/sha256: \"$$sum\"/" k8s/krew/volbench.yaml >dist/volbench.yaml
 	@echo "dist/volbench.yaml: kubectl krew install --manifest=dist/volbench.yaml --archive=dist/kubectl-volbench.tar.gz"
+
+release: ## sdist and wheels in dist/release, tried in a clean environment; then what to tag. REHEARSAL=1 with placeholders left
+	@$(BOOTSTRAP) python
+	@rm -rf dist/release
+	@PYTHONPATH=runner $(BIN)/python -P -m release make dist/release $(if $(REHEARSAL),--rehearsal)
 
 release-check: ## files of a release in dist/release, built twice from HEAD and compared; bill of materials, checksums
 	@$(BOOTSTRAP) python
