@@ -104,7 +104,7 @@ lint: ## style, types, layers
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 	@$(BIN)/lint-imports
 
-format: ## what ruff can mend by itself: layout, order of imports, simple faults
+format: ## fix layout, import order and simple faults with ruff
 	@$(BOOTSTRAP) python
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -119,7 +119,7 @@ changelog: ## what the next release says, from the news fragments of docs/change
 	@$(BOOTSTRAP) python
 	@$(BIN)/towncrier build --draft --version next
 
-lock: ## resolve the lock files anew
+lock: ## update the lock files
 	@$(BOOTSTRAP) lock
 
 engine: ## a Docker engine that answers

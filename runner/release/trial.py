@@ -133,5 +133,5 @@ def _measure(environment: Environment) -> str:
         "volbench", "run", "trial.yaml", *volumes, "--target", target, "--yes", codes=(0, _UNDECIDED, _LACKS)
     )
     if code == _LACKS:
-        return f"emulated run: not tried: {' '.join(text.split())}"
+        return f"emulated run: not tried: {' '.join(text[text.rfind('volbench: ') :].split())}"
     return f"emulated run: done, exit code {code}"

@@ -85,7 +85,7 @@ def test_the_generated_file_is_the_plain_one_for_other_volumes() -> None:
     ("directories", "message"),
     [
         ({}, "needs a volume"),
-        ({"GP3": "/mnt/a"}, "no name of a service"),
+        ({"GP3": "/mnt/a"}, "not a valid service name"),
         ({"a": "mnt/a"}, "not an absolute path"),
         ({"a": "/mnt:/a"}, "not an absolute path"),
     ],

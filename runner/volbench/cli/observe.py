@@ -68,8 +68,8 @@ def observe(
         Path | None, typer.Option("--out", help="Directory of the observation; it must not exist.")
     ] = None,
     keep: Annotated[str, typer.Option("--keep", help="Erase readings that are older.")] = "2h",
-    max_size: Annotated[str, typer.Option("--max-size", help="Never take more on disk.")] = "500MB",
-    interval: Annotated[str, typer.Option("--interval", help="Of readings, 0.1s to 60s.")] = "1s",
+    max_size: Annotated[str, typer.Option("--max-size", help="Maximum disk usage.")] = "500MB",
+    interval: Annotated[str, typer.Option("--interval", help="Sampling interval, 0.1s to 60s.")] = "1s",
     listen: Annotated[
         str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Answer Prometheus there: 127.0.0.1:9104.")
     ] = "",
@@ -81,7 +81,7 @@ def observe(
         ),
     ] = False,
     allow_privileged: options.AllowPrivileged = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but where the observation is.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the output directory.")] = False,
 ) -> None:
     """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
     if ctx.invoked_subcommand is not None:

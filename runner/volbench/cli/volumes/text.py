@@ -215,12 +215,13 @@ def _notes_of_rates(probe: Probe) -> Iterator[str]:
     if fall is not None and fall.after_s is None:
         yield (
             f"A burst ended early: one operation at a time did {fall.first:,.0f} IOPS, then many at a time only "
-            f"{fall.last:,.0f}; later figures lack credits."
+            f"{fall.last:,.0f}; later figures were measured without burst credits."
         )
     elif fall is not None and fall.after_s is not None:
         yield (
             f"A burst ended: {FIGURES[fall.figure].title} fell from {fall.first:,.0f} to {fall.last:,.0f} IOPS "
-            f"after {fall.after_s:.0f} s; the table shows what it was before, later figures lack credits."
+            f"after {fall.after_s:.0f} s; the table shows what it was before, "
+            "later figures were measured without burst credits."
         )
     for operation in probe.throttled_alone:
         yield (

@@ -64,7 +64,7 @@ class ResolvedSuite(Record):
     dataset: DatasetSpec
     steps: tuple[Step, ...]
     repeats: int = Field(ge=1, le=1000)
-    replacements: Fraction = Field(default=0.5, description="Of the planned cells, at most so many again.")
+    replacements: Fraction = Field(default=0.5, description="Maximum share of planned cells that may be repeated.")
     seed: int
     sampling: SamplingSpec
     limits: ValidityLimits

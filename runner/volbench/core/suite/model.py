@@ -93,7 +93,7 @@ class SuiteFile(Record):
     @model_validator(mode="after")
     def _scale_is_there(self) -> SuiteFile:
         if FULL_SCALE in self.scales:
-            raise ValueError(f"scales.{FULL_SCALE}: this is the suite as it stands, it changes nothing")
+            raise ValueError(f"scales.{FULL_SCALE}: `full` is the unscaled suite and cannot be redefined")
         if self.scale != FULL_SCALE and self.scale not in self.scales:
             raise ValueError(
                 f"no scale is called {self.scale!r} (there are: {', '.join((FULL_SCALE, *self.scales))})"

@@ -97,7 +97,8 @@ class Bucket:
                 "the results could not be copied",
                 where=address,
                 evidence=str(error),
-                next_step="mend bucket, region or credentials; `volbench resume RUN --results-to ...` copies them",
+                next_step="check bucket name, region, credentials and permissions; "
+                "`volbench resume RUN --results-to ...` copies them",
                 cause="results_not_copied",
             ) from error
 

@@ -268,5 +268,5 @@ def _are_measured(values: pa.Array) -> bool:
 
 def damaged_values(path: Path, name: str) -> RunUnreadable:
     """What to raise for a column with values that volbench does not write."""
-    evidence = f"the column {name} holds values that are no numbers, or too large to be measured"
+    evidence = f"the column {name} contains values that are not numeric, or too large to be measured"
     return RunUnreadable("the file is damaged", where=str(path), evidence=evidence)

@@ -110,7 +110,7 @@ KIND = StepKind(
             "1",
             "lower",
             "failed recoveries",
-            "cuts after which the server did not recover; the cell ends there, and is kept",
+            "power cuts without recovery; the cell stops there and stays valid",
         ),
         Metric(
             "recovery_s",

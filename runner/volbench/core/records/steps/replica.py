@@ -60,7 +60,7 @@ class ReplicaStep(StepBase):
         default=30.0,
         alias="pause",
         ge=0,
-        description="STOP REPLICA for so long, while the load goes on; 0: no pause, and no catch-up.",
+        description="How long replication is stopped under load; 0 skips the pause and the catch-up.",
     )
     timeout_s: Seconds = Field(
         default=600.0,

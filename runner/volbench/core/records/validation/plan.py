@@ -132,7 +132,7 @@ class BurstPlan(Record):
         default="", description="Production's load over the days, as `volbench credits --from` reads it."
     )
     device: str = Field(default="", description="Which device of a series that has several.")
-    times: float = Field(default=1.0, gt=0, le=1000, description="The series' load is taken so many times.")
+    times: float = Field(default=1.0, gt=0, le=1000, description="Load multiplier.")
 
 
 class GrowthPlan(Record):

@@ -59,7 +59,7 @@ def compose_document(directories: Mapping[str, str], *, suite: str = "quick.yaml
 def _check(name: str, directory: str) -> None:
     if not _SERVICE_NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name of a service", where="compose", next_step="use small letters, digits, - and _"
+            f"{name!r} is not a valid service name", where="compose", next_step="use small letters, digits, - and _"
         )
     if not PurePosixPath(directory).is_absolute() or ":" in directory or "\n" in directory:
         raise UsageError(f"{directory!r} is not an absolute path without a colon", where=f"volume {name}")

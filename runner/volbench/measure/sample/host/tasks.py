@@ -107,7 +107,7 @@ class Tasks(Sampler):
         report = parse_json(safe_files.read_beside(file, bytes_max=_REPORT_BYTES_MAX))
         age_s = time.monotonic() - float(report["at_s"])
         if age_s > TASKS_STALE_S:
-            raise Unavailable(f"what is told of the cell's processes is {age_s:.0f} s old")
+            raise Unavailable(f"the report on the cell's processes is {age_s:.0f} s old")
         return {
             (name, entity): float(report[entity][name]) for entity in report["entities"] for name in report[entity]
         }

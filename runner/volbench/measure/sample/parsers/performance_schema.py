@@ -262,11 +262,13 @@ def absences(available: Available, columns: Collection[str]) -> str:
     if "wait/io/file/innodb/innodb_dblwr_file" not in available.instruments:
         missing.append("no instrument for doublewrite files")
     if "background" not in columns:
-        missing.append("waits are not kept by thread")
+        missing.append("waits are not recorded per thread")
     if "digests" not in columns:
-        many = (available.digests or 0) > DIGESTS_MAX
-        reason = f"{available.digests} of them" if many else "statements_digest is off"
-        missing.append(f"statements are not told apart ({reason})")
+        count = available.digests or 0
+        too_many = f"statement digests are not read: {count} of them, more than {DIGESTS_MAX}"
+        missing.append(
+            too_many if count > DIGESTS_MAX else "statement digests are disabled (statements_digest is off)"
+        )
     elif _CPU_CONSUMER not in available.consumers:
         missing.append("no CPU time of statements (MySQL 8.0.28 and later with the consumer events_statements_cpu)")
     return "; ".join(missing)

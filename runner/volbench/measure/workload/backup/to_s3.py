@@ -31,7 +31,7 @@ _POLL_S = 0.2
 _CONNECT_S, _ANSWER_S, _ATTEMPTS = 10, 30, 3
 NOT_UPLOADED = "dump_not_uploaded"
 _RIGHTS = (
-    "mend the bucket's name, the region (AWS_REGION), the credentials or the rights: s3:PutObject,"
+    "check the bucket name, the region (AWS_REGION), the credentials and the permissions: s3:PutObject,"
     " s3:AbortMultipartUpload, s3:DeleteObject, and s3:DeleteObjectVersion in a bucket with versions"
 )
 
