@@ -135,6 +135,7 @@ krew: ## the kubectl plugin for krew: dist/kubectl-volbench.tar.gz, and its mani
 
 release: ## sdist and wheels in dist/release, tried in a clean environment; then what to tag. REHEARSAL=1 with placeholders left
 	@$(BOOTSTRAP) python
+	@$(if $(REHEARSAL),:,PYTHONPATH=runner $(BIN)/python -P -m release.placeholders)
 	@rm -rf dist/release
 	@PYTHONPATH=runner $(BIN)/python -P -m release make dist/release $(if $(REHEARSAL),--rehearsal)
 
