@@ -45,7 +45,7 @@ Until = Annotated[
     UntilMode | None,
     typer.Option(
         "--until",
-        help="decided: stop when every pair of volumes has a verdict, after 4 to 8 cells of each. "
+        help="decided: stop when every pair of volumes has a verdict, after 3 to 20 cells of each (11 planned). "
         "all_cells: run every planned cell. Default: as the suite says.",
     ),
 ]

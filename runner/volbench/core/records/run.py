@@ -34,8 +34,10 @@ class VolumeSpec(Record):
     )
 
 
-CELLS_UNTIL_DECIDED = (4, 8)
+CELLS_UNTIL_DECIDED = (3, 20)
 """Fewest and most cells of each volume of a run that goes on until it is decided."""
+PLANNED_UNTIL_DECIDED = 11
+"""Cells of each volume that `--until decided` plans, unless the suite or `--set repeats=` says otherwise."""
 
 
 class ComparisonSpec(Record):

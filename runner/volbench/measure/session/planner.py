@@ -14,7 +14,7 @@ from volbench.core.plan.variants import expand_variants
 from volbench.core.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
 from volbench.core.records.base import Scalar, parse_duration_s
 from volbench.core.records.cell import AttachSpec
-from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.core.records.run import PLANNED_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.core.suite.load import load_suite
 from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.sweep import with_parameters
@@ -144,7 +144,7 @@ def until_settings(until: str | None, settings: Sequence[str]) -> list[str]:
     """Return the values of the suite that `--until` stands for; those that `--set` gives come after and win."""
     if until is None:
         return list(settings)
-    repeats = [f"repeats={CELLS_UNTIL_DECIDED[1]}"] if until == "decided" else []
+    repeats = [f"repeats={PLANNED_UNTIL_DECIDED}"] if until == "decided" else []
     return [f"comparison.until={until}", *repeats, *settings]
 
 

@@ -9,6 +9,7 @@ step, and 5 against 5 (2/252) a later one alone. Side metrics have Holm's correc
 family: `comparison_summary` corrects over the families of a pair.
 
 With `sequential` the level of each comparison is that of a look at so many cells (`results/stats/sequential.py`),
+the test is that of looks (`results/stats/looks.py`), which uses that the cells of a block are neighbours in time,
 and the primary metrics are a fixed sequence: all of the level is the first one's.
 
 A *disturbed* row is invalid, but its value is known within bounds (`results/compare/disturbance.py`). A comparison
@@ -18,8 +19,7 @@ invalid ones are. The first look errs less often than a test of the undisturbed 
 worst of them, and the second is that test with fewer cells; `tests/benchmarks/disturbed_verdicts.py` counts what
 both err together.
 
-The test is for two independent groups. Repeats are interleaved over volumes, which balances drift; pairing by
-repeat is not used, since at 5 repeats the smallest p of the signed-rank test is 0.0625.
+Else the test is for two independent groups. Repeats are interleaved over volumes, which balances drift.
 
 Nodes are blocks: where both volumes have cells on several nodes, cells are compared within each node, and the nodes
 are combined in one test (`results/stats/ranks`). Cells on a node that only one of the two volumes used are left
@@ -35,6 +35,7 @@ from statistics import median
 
 from volbench.errors import MustNotCompare, RunUnreadable
 from volbench.results.stats.corrections import fallback, holm
+from volbench.results.stats.looks import look_shift
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.ranks.sample_size import runs_needed
 from volbench.results.stats.sequential import Level
@@ -58,7 +59,8 @@ class Row:
 
     `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
     primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
-    `is_beyond`: the value is missing because it is worse than was measured.
+    `is_beyond`: the value is missing because it is worse than was measured. `block`: cells of one block are
+    neighbours in time; None: not known.
     """
 
     step: str
@@ -75,6 +77,7 @@ class Row:
     bounds: tuple[float, float] | None = None
     node: str = ""
     is_beyond: bool = False
+    block: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,7 @@ class _Side:
     bounds: tuple[tuple[float, float], ...] = ()
     disturbed: int = 0
     nodes: tuple[str, ...] = ()
+    blocks: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,17 +280,36 @@ def _prepare(
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
     names = (sides[0].nodes, sides[1].nodes) if shared else None
     alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
-    shift = None if why_no_shift else _shift(*sides, alpha, names)
+    shift = None if why_no_shift else _shift(*sides, alpha, names, sequential=level.sequential)
     return _Prepared(
         row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift, names=names
     )
 
 
-def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None) -> Shift:
-    if not (baseline.disturbed or candidate.disturbed):
+def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None, *, sequential: bool) -> Shift:
+    is_known = not (baseline.disturbed or candidate.disturbed)
+    if sequential and nodes is None and is_known and min(len(side.values) for side in (baseline, candidate)) > 1:
+        return look_shift(baseline.values, candidate.values, _pairs(baseline, candidate), alpha=alpha)
+    if is_known:
         return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
     triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
     return bounded_shift_of(*triples, alpha=alpha, nodes=nodes)
+
+
+def _pairs(baseline: _Side, candidate: _Side) -> list[tuple[int, int]]:
+    """Return the positions of the two cells of each block; a block with another number of cells has no pair."""
+    places: list[dict[int, list[int]]] = []
+    for side in (baseline, candidate):
+        by_block: dict[int, list[int]] = {}
+        for place, block in enumerate(side.blocks):
+            if block is not None:
+                by_block.setdefault(block, []).append(place)
+        places.append(by_block)
+    return [
+        (first[0], places[1][block][0])
+        for block, first in places[0].items()
+        if len(first) == 1 and len(places[1].get(block, [])) == 1
+    ]
 
 
 def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
@@ -309,12 +332,13 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _S
         bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
         disturbed=sum(not row.valid for _, row in kept),
         nodes=tuple(row.node for _, row in kept),
+        blocks=tuple(row.block for _, row in kept),
     )
 
 
 def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
     """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
-    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= RUNS_MIN]
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= level.cells_min]
     p_values = [p.shift.p_value for p in tested if p.shift is not None]
     weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
     corrected = holm(p_values) if weights is None else fallback(p_values, weights)
@@ -324,7 +348,7 @@ def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, lev
     for prepared in family:
         comparison = _undecided(prepared, baseline, margin, level)
         if prepared.shift is not None:
-            comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
+            comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric), level)
             part = parts.get(prepared.row.metric) or 1.0
             needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
@@ -362,12 +386,13 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
     )
 
 
-def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> Comparison:
+def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None, level: Level) -> Comparison:
     judgement = judge(
         shift,
         better=comparison.better,
         margin=comparison.margin,
         p_adjusted=1.0 if p_adjusted is None else p_adjusted,
+        cells_min=level.cells_min,
     )
     return replace(
         comparison,

@@ -144,7 +144,7 @@ def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[s
         for run, prefix in zip(runs, prefixes, strict=True)
         for cell_id, node in node_of_cells(run.results).items()
     }
-    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, nodes)
+    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, nodes, of_one_run=False)
     for run in runs:
         hosts = hosts_by_volume(run.results, {cell.cell_id: cell.volume for cell in run.record.cells})
         comparisons = without_verdict_across_nodes(comparisons, hosts, declared_placements(run.record))

@@ -1,18 +1,17 @@
 """The level of a comparison, and of each look at a run that goes on until it is decided.
 
-After each block of cells, from 4 against 4 to 8 against 8, the cells so far are compared at the level of that
-number of cells. For one metric, equal volumes are told apart at some look with a probability below 5 %.
+After each block of cells, from 3 against 3 to 20 against 20, the cells so far are compared at the level of that
+number of cells, by the two tests of `results/stats/looks.py`. For one metric, equal volumes are told apart at some
+look with a probability below 5 %: 4.7 % of normal deviations, counted on 100,000 simulated runs of 20 looks, less
+for others (`tests/benchmarks/sequential_verdicts.py` counts again). The levels are a choice: high where few cells
+can show a large difference, the rest spread evenly. The interval at the level of a look is a repeated confidence
+interval.
 
-With equal spreads the order of the cells' values is a random permutation, whatever the distribution of the metric.
-So the joint distribution of the looks' p-values is known, and the levels are a choice of attainable p-values (the
-exact test has few) whose union stays below 5 %: 4.8 %, counted on a million random permutations
-(`tests/unit/results/stats/test_sequential.py` counts again). The interval at the level of a look is a repeated
-confidence interval.
-
-Cells of several nodes have another null distribution, which depends on how many cells each node has. Each look at
-them has a level of 0.52 %, just above 2/400, the smallest p of two nodes with 3 against 3 cells each. By Bonferroni
-all five looks err in at most 2.6 %. Looks at one node before that add at most the error of those looks: with a
-second node from the look at 5, 6, 7 or 8 cells on the sum is at most 4.93, 4.41, 4.71 and 4.91 %.
+Cells of several nodes are compared by the rank-sum test within nodes, whose null distribution depends on how many
+cells each node has. Each of the looks up to 8 cells has a level of 0.52 %, just above 2/400, the smallest p of two
+nodes with 3 against 3 cells, and each later one 0.1 %; by Bonferroni all err in at most 4.3 %. Looks at one
+node before that add at most the error of those looks: with a second node from the look at 4, 5, 6, 7, 8 or 9 cells
+on, the sum is at most 4.8, 4.8, 4.7, 4.7, 4.6 and 4.5 %.
 
 Source: Jennison and Turnbull, Group Sequential Methods (2000), chapters 7 and 9.
 """
@@ -21,25 +20,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volbench.results.stats.statistics import RUNS_MIN
+
 FIRST_WEIGHT = 0.6
 """Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
 
-CELLS_MIN = 4
-CELLS_MAX = 8
-LOOK_LEVELS = {4: 0.0286, 5: 0.0080, 6: 0.0152, 7: 0.0175, 8: 0.0200}
-"""Level of the look at n against n cells; just above an attainable p-value of the rank-sum test."""
+CELLS_MIN = 3
+CELLS_MAX = 20
+LOOK_LEVELS = {3: 0.0095, 4: 0.0055}
+"""Level of the look at so many cells of each volume."""
+LATER_LOOK_LEVEL = 0.0045
+"""Level of each look at more cells."""
 
 NODES_LOOK_LEVEL = 0.0052
-"""Level of each look at cells that are compared within several nodes."""
+"""Level of each look at cells that are compared within several nodes, up to NODES_CELLS of each volume."""
+NODES_CELLS = 8
+NODES_LATER_LEVEL = 0.001
 
 
 def look_level(cells: int, *, nodes: int = 1) -> float:
-    """Return the level of a look at so many cells of the volume with fewer; that of the last look beyond it.
+    """Return the level of a look at so many cells of the volume with fewer; that of the first look below it.
 
     Args:
         nodes: within which the cells are compared.
     """
-    return NODES_LOOK_LEVEL if nodes > 1 else LOOK_LEVELS[min(max(cells, CELLS_MIN), CELLS_MAX)]
+    if nodes > 1:
+        return NODES_LOOK_LEVEL if cells <= NODES_CELLS else NODES_LATER_LEVEL
+    return LOOK_LEVELS.get(max(cells, CELLS_MIN), LATER_LOOK_LEVEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +59,11 @@ class Level:
     def at(self, cells: int, *, nodes: int = 1) -> float:
         """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
         return look_level(cells, nodes=nodes) if self.sequential else self.alpha
+
+    @property
+    def cells_min(self) -> int:
+        """Fewer cells than this on either side decide nothing."""
+        return CELLS_MIN if self.sequential else RUNS_MIN
 
     def weights(self, metrics: int) -> list[float]:
         """The part of the level that each primary metric of a family has, in order."""

@@ -236,10 +236,12 @@ def _upper_end(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else max(first, second)
 
 
-def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> Judgement:
+def judge(
+    shift: Shift, *, better: Better, margin: float, p_adjusted: float, cells_min: int = RUNS_MIN
+) -> Judgement:
     """The verdict on the candidate, by these rules, the first that fits.
 
-    1. Below 4 against 4 runs: inconclusive, always.
+    1. Below `cells_min` against as many runs: inconclusive, always.
     2. The whole interval lies within 1/(1+margin) .. 1+margin: equivalent, even when it excludes 1.
     3. Adjusted p < alpha (so the interval excludes 1) and the estimate lies beyond the margin: better or worse by
        the metric's direction; inconclusive for a metric without one, for then no change is good or bad.
@@ -254,12 +256,13 @@ def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> 
         better: the metric's direction.
         margin: the smallest change that matters, as a fraction (0.05 is 5 %).
         p_adjusted: the p-value after the correction over the family of metrics.
+        cells_min: 4, or 3 at a look of a run that goes on until it is decided.
     """
     n, m = shift.runs
     limit = math.log1p(margin) + MARGIN_SLACK
     change = _log_of(shift.ratio if shift.nearest_ratio is None else shift.nearest_ratio)
-    if min(n, m) < RUNS_MIN:
-        return _open(f"{n} against {m} valid cells; a verdict needs at least {RUNS_MIN} against {RUNS_MIN}")
+    if min(n, m) < cells_min:
+        return _open(f"{n} against {m} valid cells; a verdict needs at least {cells_min} against {cells_min}")
     if shift.low and shift.high and -limit <= math.log(shift.low) and math.log(shift.high) <= limit:
         return Judgement(verdict="equivalent", reason=f"the whole interval lies within the margin of {margin:.1%}")
     if p_adjusted < shift.alpha and abs(change) > limit and better != "none":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 
 from volbench.core.records.cell import is_beyond
@@ -20,14 +20,17 @@ def compared_cells(
     volumes: Sequence[str],
     spec: ComparisonSpec,
     nodes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    of_one_run: bool = True,
 ) -> list[Comparison]:
     """Return all comparisons with the first volume, for metrics that have a direction.
 
     Args:
         nodes: cell id -> the node that it ran on, where known.
+        of_one_run: cells of the same block are neighbours in time.
     """
     return compare(
-        _rows(cells, spec, nodes),
+        (row if of_one_run else replace(row, block=None) for row in _rows(cells, spec, nodes)),
         volumes,
         margin=spec.margin,
         alpha=1 - spec.confidence,
@@ -55,6 +58,7 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec, nodes: Mapping[str, st
                 rank=primary.index(name) if name in primary else 0,
                 bounds=_ends(cell.bounds.get(name)),
                 node=nodes.get(cell.cell_id, ""),
+                block=cell.block,
             )
         for entry in step_kind(cell.kind).metrics:
             if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):

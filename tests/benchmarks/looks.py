@@ -1,0 +1,72 @@
+"""How often runs until decided tell equal volumes apart, and how many cells a real difference takes.
+
+    PYTHONPATH=runner:tests/support python tests/benchmarks/looks.py [--runs 20000] [--seed 5]
+
+Simulated logs of one metric, looked at from 3 against 3 to 20 against 20 cells. The simulation is our own
+construction. Exit code 1 when equal volumes are told apart in more than 5 %, allowing for three standard errors, or
+when a difference that the documentation promises is named less often or later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from simulated_looks import bursts, decided_at, drawn, normal, outliers, skewed
+
+from volbench.results.stats.sequential import CELLS_MAX
+
+EQUAL = (
+    ("5 %", normal, (0.05, 0.05), {}),
+    ("5 %, and 15 % that both share", normal, (0.05, 0.05), {"shared": 0.15}),
+    ("5 %, the machine slows down", normal, (0.05, 0.05), {"trend": 0.05 / 3}),
+    ("5 %, one cell in ten far out", outliers, (0.05, 0.05), {}),
+    ("5 %, skewed", skewed, (0.05, 0.05), {}),
+    ("5 %, bursts", bursts, (0.05, 0.05), {}),
+    ("5 and 15 %", normal, (0.05, 0.15), {}),
+    ("5 and 15 %, skewed", skewed, (0.05, 0.15), {}),
+    ("1 and 30 %", normal, (0.01, 0.30), {}),
+    ("1 and 30 %, skewed", skewed, (0.01, 0.30), {}),
+)
+DIFFERENT = (
+    ("10 % slower, 5 %", (0.05, 0.05), 0.0, 0.9, 0.05, 0.95, 24.0),
+    ("20 % slower, 5 %", (0.05, 0.05), 0.0, 0.8, 0.05, 0.95, 11.0),
+    ("20 % slower, 5 %, and 15 % that both share", (0.05, 0.05), 0.15, 0.8, 0.05, 0.95, 11.0),
+    ("50 % slower, 5 %, and 30 % that both share", (0.05, 0.05), 0.30, 0.5, 0.05, 0.95, 10.0),
+    ("5 % slower, 3 %, where 2 % matter", (0.03, 0.03), 0.0, 0.95, 0.02, 0.95, 21.0),
+    ("five times slower, 1 and 15 %", (0.15, 0.01), 0.0, 0.2, 0.05, 0.95, 10.0),
+)
+
+
+def main() -> int:
+    """Print both tables, and return 1 where a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=5)
+    given = parser.parse_args()
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs)
+    missed = 0
+    print("| volumes and spread | a difference is named | cells on average, both volumes |")
+    print("|---|--:|--:|")
+    for name, noise, spreads, options in EQUAL:
+        cells = decided_at(*drawn(noise, spreads, runs=given.runs, seed=given.seed, **options))
+        share = float((cells > 0).mean())
+        missed += share > limit
+        print(f"| equal, {name} | {share:.1%} | |")
+    for name, spreads, shared, ratio, margin, share_min, cells_max in DIFFERENT:
+        x, y = drawn(normal, spreads, shared=shared, runs=given.runs, seed=given.seed)
+        cells = decided_at(x, y + math.log(ratio), margin=margin)
+        share, mean = float((cells > 0).mean()), 2 * float(np.where(cells > 0, cells, CELLS_MAX).mean())
+        missed += share < share_min or mean > cells_max
+        print(f"| {name} | {share:.1%} | {mean:.1f} |")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
