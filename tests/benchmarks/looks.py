@@ -18,11 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from simulated_looks import bursts, decided_at, drawn, normal, outliers, skewed
+from simulated_looks import Noise, bursts, decided_at, drawn, normal, outliers, skewed
 
 from volbench.results.stats.sequential import CELLS_MAX
 
-EQUAL = (
+EQUAL: tuple[tuple[str, Noise, tuple[float, float], dict[str, float]], ...] = (
     ("5 %", normal, (0.05, 0.05), {}),
     ("5 %, and 15 % that both share", normal, (0.05, 0.05), {"shared": 0.15}),
     ("5 %, the machine slows down", normal, (0.05, 0.05), {"trend": 0.05 / 3}),

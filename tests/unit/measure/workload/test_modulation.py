@@ -25,7 +25,7 @@ OWN = {
         "flush": {"parts": [{"median_us": 0.0, "sigma": 0.3}]},
     }
 }
-STEP = OltpStep(name="load", threads=(4,), duration=60, modulate=4)
+STEP = OltpStep.model_validate({"name": "load", "threads": (4,), "duration": 60, "modulate": 4})
 
 
 class Daemon:
@@ -123,7 +123,7 @@ def test_a_profile_without_latencies_is_refused(context, monkeypatch: pytest.Mon
 def test_a_step_without_modulation_asks_nobody(context, monkeypatch: pytest.MonkeyPatch) -> None:
     daemon = Daemon()
     monkeypatch.setattr(modulation, "ask_socket", daemon)
-    plain = OltpStep(name="load", threads=(4,), duration=60)
+    plain = OltpStep.model_validate({"name": "load", "threads": (4,), "duration": 60})
     check_modulation(plain, context)
     with modulating(plain, context) as details:
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def device_with(case: Case, **factors: Floats | float) -> Case:
     return with_columns(case, columns)
 
 
-def beside(case: Case, *, reads: Floats | float, kib: float, tps: Floats | float = 1.0) -> Case:
+def beside(case: Case, *, reads: Any, kib: float, tps: Any = 1.0) -> Case:
     """A real run beside somebody who reads so often, `kib` each, while clients do `tps` of what they did."""
     assert case.device is not None
     disk, done = case.device.entity, case.at("tps")

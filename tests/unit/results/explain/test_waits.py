@@ -110,6 +110,12 @@ def test_a_redo_log_that_nobody_waits_for_is_no_wait() -> None:
     assert "redo_sync" not in found.awaits_ms
 
 
+def a_step(details: dict[str, Any]) -> StepResult:
+    construct: Any = StepResult.model_construct
+    step: StepResult = construct(step="load", details=details)
+    return step
+
+
 def test_a_modulation_reaches_the_waits_that_it_acts_on() -> None:
     slots = [{"t0_s": 4.0 * n, "t1_s": 4.0 * n + 4, "slow": ["write"] if n % 2 else []} for n in range(10)]
     details = {DETAIL: {"means": "emulator", "factor": 4.0, "slots": slots}}

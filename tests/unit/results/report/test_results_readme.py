@@ -16,7 +16,7 @@ from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.sources import SAMPLED
 from volbench.results.report.views.panels import LATENCY_LEVELS, PANELS
 from volbench.results.store.histograms import HISTOGRAM_COLUMNS
-from volbench.results.store.query import VIEWS
+from volbench.results.store.query_views import VIEWS
 from volbench.results.store.series import SERIES_COLUMNS
 
 README = (Path(__file__).resolve().parents[4] / "results/README.md").read_text()

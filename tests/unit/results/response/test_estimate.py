@@ -92,7 +92,8 @@ def test_a_volume_that_is_never_level_gives_a_slope_that_holds(offset_s):
 
 def test_a_signal_averages_out_what_the_machine_does_to_both_sides():
     """Missing CPU makes awaits longer and all else five times as much: without a signal the slope is wrong."""
-    with_signal, without = [], []
+    with_signal: list[bool] = []
+    without: list[float] = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)

@@ -12,7 +12,8 @@ from volbench.core.records.report import TimeBudgetRow, TimeDifferenceRow
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import UsageError
 from volbench.results.report.build import build_report
-from volbench.results.store.query import DERIVED, VIEWS, query
+from volbench.results.store.query import DERIVED, query
+from volbench.results.store.query_views import VIEWS
 from volbench.results.store.run_directory import RunDirectory
 
 PAGE = Path(__file__).parents[4] / "docs/results.md"
