@@ -119,8 +119,8 @@ def a_step(details: dict[str, Any]) -> StepResult:
 def test_a_modulation_reaches_the_waits_that_it_acts_on() -> None:
     slots = [{"t0_s": 4.0 * n, "t1_s": 4.0 * n + 4, "slow": ["write"] if n % 2 else []} for n in range(10)]
     details = {DETAIL: {"means": "emulator", "factor": 4.0, "slots": slots}}
-    step = StepResult.model_construct(step="load", details=details)
+    step = a_step(details)
     signals = step_signals([step], case_of(series_of()))
     assert set(signals) == {"redo_sync", "binlog_sync", "write"}
     assert signals["redo_sync"][:8] == pytest.approx([0, 0, 0, 0, 1, 1, 1, 1])
-    assert step_signals([StepResult.model_construct(step="load", details={})], case_of(series_of())) == {}
+    assert step_signals([a_step({})], case_of(series_of())) == {}

@@ -92,7 +92,7 @@ def test_a_volume_that_is_never_level_gives_a_slope_that_holds(offset_s):
 
 def test_a_signal_averages_out_what_the_machine_does_to_both_sides():
     """Missing CPU makes awaits longer and all else five times as much: without a signal the slope is wrong."""
-    with_signal: list[bool] = []
+    with_signal: list[float] = []
     without: list[float] = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
