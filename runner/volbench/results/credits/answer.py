@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from volbench.core.profile.files import whole_profile
 from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.errors import UsageError
 from volbench.results.credits.dump import Dump, DumpForecast, forecast_dump
 from volbench.results.credits.extrapolation import Ahead, ahead
 from volbench.results.credits.forecast import Forecast, forecast
@@ -19,7 +21,10 @@ from volbench.results.credits.sizing import (
     InstanceAlternative,
     alternatives,
     cost_of,
+    instance_endures,
     instances,
+    least,
+    size_parameter,
 )
 from volbench.results.credits.work import Work
 
@@ -108,9 +113,7 @@ def answer(question: Question, prices: Prices) -> Answer:
         alternatives=tuple(cheaper),
         instances=tuple(enduring),
         instance=instance if has_instance else "",
-        instance_endures=any(candidate.instance == instance for candidate in enduring)
-        if work is not None and has_instance
-        else None,
+        instance_endures=instance_endures(instance, work) if work is not None and has_instance else None,
     )
 
 
@@ -131,6 +134,47 @@ def _dump(question: Question, limits: Limits, predicted: Forecast | None) -> Dum
     at = limits if predicted is None or not predicted.final_balances else limits.holding(predicted.final_balances)
     load = question.work.mean() if question.work is not None else None
     return forecast_dump(at, question.dump, load, window_s=question.window_s)
+
+
+CONTRADICTION = 0.1
+"""How much more of the bucket the vendor may count than the forecast before the size is in doubt: rounding and the
+moment at which a period's balance stands make less."""
+_SAME = 0.02
+_GIB_MAX = 65_536
+
+
+def implied_gib(question: Question, observed: Sequence[tuple[float, float]]) -> int | None:
+    """The smallest size, in GiB, of which the vendor's balance may be; None where the stated size may have it.
+
+    The balance of a larger volume falls more slowly. Striped volumes count as one of their total size.
+    """
+    parameter, work = size_parameter(question.profile), question.work
+    if parameter is None or work is None or not observed:
+        return None
+
+    def shortfall(options: Mapping[str, str]) -> float:
+        try:
+            limits = limits_of(resolve(question.profile, options))
+        except UsageError:
+            return math.inf
+        if question.start_share is not None:
+            limits = limits.starting_at(question.start_share)
+        return shortfall_from_observed(forecast(limits, work), observed)
+
+    if shortfall(question.options) <= CONTRADICTION:
+        return None
+    return least(lambda gib: shortfall({**question.options, parameter: f"{gib}GiB"}) <= _SAME, 1, _GIB_MAX)
+
+
+def shortfall_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float:
+    """How much more than the forecast's balance the vendor counts at most, as a share; 0 without a bucket."""
+    if predicted.bucket is None or not predicted.bucket.percent or len(predicted.balance) < 2:
+        return 0.0
+    times = [point.t_s for point in predicted.balance]
+    shares = [point.balance / (predicted.bucket.capacity or 1.0) for point in predicted.balance]
+    inside = [(t_s, share) for t_s, share in observed if times[0] <= t_s <= times[-1]]
+    modelled = np.interp([t_s for t_s, _ in inside], times, shares) if inside else np.empty(0)
+    return float(max(np.array([share for _, share in inside]) - modelled, default=0.0))
 
 
 def difference_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:

@@ -105,8 +105,8 @@ def smallest(
         return _tuned(profile, {**(options or {}), parameter: f"{gib}GiB"}, work, prices)
 
     gib_max = _most(profile, "size_max_gib", _GIB_MAX)
-    least = _least(lambda gib: options_at(gib) is not None, max(1, math.ceil(size_bytes / 2**30)), gib_max)
-    chosen = None if least is None else options_at(least)
+    smallest_gib = least(lambda gib: options_at(gib) is not None, max(1, math.ceil(size_bytes / 2**30)), gib_max)
+    chosen = None if smallest_gib is None else options_at(smallest_gib)
     if chosen is None:
         return None
     resolved = resolve(profile, chosen)
@@ -123,14 +123,18 @@ def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
     """The instances with a price whose own limits endure the load, cheapest first."""
     alternatives_found = []
     for name in sorted(load_profile(INSTANCES).table.keys() & prices.instances.keys()):
-        limits = _of_instance(limits_of(resolve("ebs-gp2", {"instance": name})))
-        if _suits(limits, work):
+        if instance_endures(name, work):
             price = prices.instances.get(name)
             cost = None if price is None else Cost(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
             alternatives_found.append(InstanceAlternative(instance=name, cost=cost))
     return sorted(
         alternatives_found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance)
     )
+
+
+def instance_endures(instance: str, work: Work) -> bool:
+    """Whether an instance's own limits serve the whole load for ever."""
+    return _suits(_of_instance(limits_of(resolve("ebs-gp2", {"instance": instance}))), work)
 
 
 def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Cost | None:
@@ -163,8 +167,8 @@ def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) ->
         tuned = _limits(profile, {**options, "iops": str(iops)})
         return tuned is not None and _suits(tuned, work)
 
-    least = _least(suits, max(1, math.ceil(peaks["iops"])), _most(profile, "iops_max", _TUNED_MAX))
-    return None if least is None else {**options, "iops": str(least)}
+    fewest = least(suits, max(1, math.ceil(peaks["iops"])), _most(profile, "iops_max", _TUNED_MAX))
+    return None if fewest is None else {**options, "iops": str(fewest)}
 
 
 def _peaks(profile: str, work: Work) -> dict[str, float]:
@@ -199,7 +203,7 @@ def _of_instance(limits: Limits) -> Limits:
     )
 
 
-def _least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
+def least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
     """The least whole number from `low` on that suits; what is too small and what is too large do not."""
     if low > high:
         return None

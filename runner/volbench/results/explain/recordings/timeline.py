@@ -16,6 +16,7 @@ from volbench.results.explain.evidence.episodes import Episode, Level, find_epis
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
+from volbench.results.explain.recordings.exceeded_limits import without_refuted
 from volbench.results.explain.recordings.remarks import remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.recorded.clocks import VOLUME_SOURCES
@@ -94,6 +95,13 @@ def explain_timeline(
         span = (episode.t0_s, episode.t1_s)
     found = explained_case.device
     rows = finding_rows((found.entity if found is not None else "") or name, STEP, {name: explained})
+    rows, refuted = without_refuted(
+        rows,
+        device_of(case.whole, case.disk),
+        case.whole.t_s,
+        is_member=case.disk is not None and not device and timeline.collection is None,
+    )
+    notes += refuted
     queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
     if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
         notes.append(queue.text)

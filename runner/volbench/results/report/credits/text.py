@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from volbench.core.base.text import duration, number, percent, size
 from volbench.core.profile.limits import Limit
-from volbench.results.credits.answer import Answer, Question, difference_from_observed
+from volbench.results.credits.answer import Answer, Question, difference_from_observed, implied_gib
 from volbench.results.credits.dump import DumpForecast
 from volbench.results.credits.forecast import Forecast
 from volbench.results.credits.history import SLOW_MS, History
@@ -28,7 +28,8 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
         texts += [_history(history), *(f"Note: {warning}." for warning in history.warnings)]
     if forecast is not None and work is not None:
         texts.append(_outcome(answer, forecast, work) if forecast.bucket else _no_bucket_text(answer))
-        texts += _ahead(answer)
+        contradicted = [] if history is None else _other_size(question, answer, forecast, history)
+        texts += contradicted or _ahead(answer)
         texts += _throttling(forecast, work)
         texts += _gaps(answer, work)
         texts += _against_history(forecast, work, history)
@@ -100,6 +101,20 @@ def _ahead(answer: Answer) -> list[str]:
     return [
         f"If this load continues, {extrapolation.bucket} is empty {duration(extrapolation.after_s)} after the end "
         f"of the history ({duration(extrapolation.earliest_s)} to {latest}, by the variation of the load)."
+    ]
+
+
+def _other_size(question: Question, answer: Answer, forecast: Forecast, history: History) -> list[str]:
+    """Say that the recorded balance is not one of the stated size, and which size it implies."""
+    gib = implied_gib(question, history.observed)
+    if gib is None or forecast.bucket is None:
+        return []
+    low = percent(min(share for _, share in history.observed))
+    return [
+        f"The recorded {forecast.bucket.metric} contradicts the stated size: it never falls below {low}, and this"
+        f" load would spend more of {size(answer.volume.size_bytes)}. It is the balance of"
+        f" {answer.volume.profile} of {number(gib)} GiB or more, or of several volumes of that size together."
+        " Nothing is forecast for a volume of another size: give its own with --size."
     ]
 
 

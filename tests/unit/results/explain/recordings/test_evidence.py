@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from volbench.cli.main import app
 from volbench.errors import UsageError
 from volbench.results.credits.history import Assumed
 from volbench.results.credits.sources import read_history
@@ -46,6 +49,20 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
         assert len({row.file for row in table}) == len(table)
         assert all(row.used or row.why_not for row in table)
         assert all(row.used for row in table)
+
+
+def test_a_limit_below_what_the_volume_served_is_none() -> None:
+    """01: bytes are constant at the plateau; more operations were served before and after."""
+    found = explain_recorded(evidence("01"))
+    assert [row.cause for row in found.findings] == ["storage.throughput_limit"]
+    assert (found.findings[0].confidence or 0) > 0.9
+    assert "is no limit: the volume served" in notes(found)
+    assert "instance.storage_limit" in notes(found)
+
+
+def test_a_healthy_disk_is_not_degraded() -> None:
+    """32: 1 to 19 % busy, 0.4 in flight, CPUs at 87 %."""
+    assert not any(row.cause.startswith(STORAGE) for row in explain_recorded(evidence("32")).findings)
 
 
 def test_credits_of_the_instance_are_not_the_volume_s() -> None:
@@ -284,3 +301,20 @@ def test_one_bad_file_does_not_silence_the_others(tmp_path: Path) -> None:
         "a.json": True, "b.json": False, "c.bin": False, "d.gz": False, "e.zip": False, "f.txt": False,
     }  # fmt: skip
     assert all(row.why_not for row in found.table if not row.used)
+
+
+def test_a_recorded_balance_that_contradicts_the_size_says_which_size_it_implies() -> None:
+    """20: 100 % for four hours under 520 operations a second is a gp2 of 174 GiB or more, or several."""
+    done = CliRunner().invoke(
+        app, ["credits", "--profile", "ebs-gp2", "--size", "100GiB", "--from", str(evidence("20"))]
+    )
+    assert done.exit_code == 0, done.output
+    assert "contradicts the stated size" in done.output
+    implied = re.search(r"of ebs-gp2 of (\d+) GiB or more", done.output)
+    assert implied is not None
+    assert 165 <= int(implied[1]) <= 180
+    assert "If this load continues" not in done.output
+    right = CliRunner().invoke(
+        app, ["credits", "--profile", "ebs-gp2", "--size", "200GiB", "--from", str(evidence("20"))]
+    )
+    assert "contradicts the stated size" not in right.output
