@@ -25,7 +25,8 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
         """Compile, and add the file to the wheel, whatever its version."""
         del version
         target = os.environ.get("CARGO_BUILD_TARGET", "")
-        directory = Path(tempfile.mkdtemp(prefix="volbench-wheel-"))
+        self._temporary = tempfile.TemporaryDirectory(prefix="volbench-wheel-")  # removed also when cargo fails
+        directory = Path(self._temporary.name)
         command = ["cargo", "build", "--release", "--locked", "--quiet", f"--target-dir={directory}"]
         subprocess.run(command, cwd=self.root, check=True, timeout=1200)
         file = directory / target / "release" / self.config["file"]
@@ -39,3 +40,8 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
         platform = f"linux-{target.partition('-')[0]}" if target else sysconfig.get_platform()
         tag = platform.replace("-", "_").replace(".", "_")
         build_data.update(pure_python=False, tag=f"py3-none-{tag}")
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was compiled, once it is packed."""
+        del version, build_data, artifact_path
+        self._temporary.cleanup()
