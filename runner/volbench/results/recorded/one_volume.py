@@ -9,6 +9,7 @@ import numpy as np
 
 from volbench.errors import UsageError
 from volbench.results.recorded.clocks import HOST_SOURCES, VOLUME_SOURCES
+from volbench.results.recorded.prometheus import TIME_OF
 from volbench.results.store.series import Series, SeriesKey
 
 _OPERATIONS = ("reads_per_s", "writes_per_s")
@@ -26,6 +27,7 @@ def of_one_volume(
 
     Raises UsageError for a volume that is not in it.
     """
+    series = _with_waits(series)
     of_vendor = {key.entity for key in series if key.source in VOLUME_SOURCES and not _of_instance(key)}
     with_cpu = _as_only(_with_cpu(series), "mountstats")
     chosen = [entity for entity in sorted(of_vendor) if (volume or device) and (volume or device) in entity.split()]
@@ -53,6 +55,22 @@ def of_one_volume(
         f"{busiest} is taken for the volume, since it has the most operations of {len(of_vendor)}: {names}"
         " (--volume names another)",
     )
+
+
+def _with_waits(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """Series with waiting times in place of times whose operations another file counts."""
+    made = {key: one for key, one in series.items() if key.metric not in TIME_OF.values()}
+    for metric, time_name in TIME_OF.items():
+        for key, times in series.items():
+            rates = series.get(replace(key, metric=time_name.replace("_time_s_per_s", "s_per_s")))
+            if key.metric != time_name or rates is None or replace(key, metric=metric) in series:
+                continue
+            both, at_time, at_rate = np.intersect1d(times.t_s, rates.t_s, return_indices=True)
+            some = rates.value[at_rate] > 0
+            waits = 1000.0 * times.value[at_time][some] / rates.value[at_rate][some]
+            if some.any():
+                made[replace(key, metric=metric)] = Series(t_s=both[some], value=waits)
+    return made
 
 
 def _of_instance(key: SeriesKey) -> bool:

@@ -40,6 +40,8 @@ _CPU = {
     "user": "user_ratio", "nice": "user_ratio", "system": "system_ratio", "irq": "system_ratio",
     "softirq": "system_ratio", "iowait": "iowait_ratio", "steal": "steal_ratio", "idle": "idle_ratio",
 }  # fmt: skip
+TIME_OF = {"r_await_ms": "read_time_s_per_s", "w_await_ms": "write_time_s_per_s"}
+"""Seconds of operations a second, where their count is in another file: no metric of a sampler."""
 _MYSQL = "mysql_global_status_"
 _TEXT = re.compile(
     r"^(?P<name>(?:node_disk|node_cpu|mysql_global_status)_\w+)(?:\{(?P<labels>[^}]*)\})? [\d.eE+-]+", re.MULTILINE
@@ -144,6 +146,8 @@ def _series(points: Mapping[tuple[str, str], Points]) -> Iterator[tuple[SeriesKe
             counts = points.get((_DISK + count_name, entity))
             if name == _DISK + time_name and counts is not None:
                 yield from _named("diskstats", metric, entity, _each(times, counts), 1000.0)
+            elif name == _DISK + time_name and metric in TIME_OF:
+                yield from _named("diskstats", TIME_OF[metric], entity, _rate(times), 1.0)
     yield from _cpus(points)
 
 

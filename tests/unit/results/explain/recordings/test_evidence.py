@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -318,3 +319,26 @@ def test_a_recorded_balance_that_contradicts_the_size_says_which_size_it_implies
         app, ["credits", "--profile", "ebs-gp2", "--size", "200GiB", "--from", str(evidence("20"))]
     )
     assert "contradicts the stated size" not in right.output
+
+
+def test_a_file_for_each_query_of_prometheus_tells_the_same(tmp_path: Path) -> None:
+    answer = json.loads((evidence("25") / "query_range.json").read_text())
+    for number, result in enumerate(answer["data"]["result"]):
+        one = {"status": "success", "data": {"resultType": "matrix", "result": [result]}}
+        (tmp_path / f"q{number}.json").write_text(json.dumps(one))
+    found = explain_recorded(tmp_path)
+    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
+    waits = [level for level in explain_recorded(evidence("25")).levels if level.name == "waiting time"]
+    assert [level for level in found.levels if level.name == "waiting time"] == waits
+
+
+def test_the_page_has_the_table_and_the_curves(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["explain", "--from", str(evidence("06")), "--html", str(page)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.lstrip().startswith("file ")
+    text = page.read_text()
+    assert "iostat-replica.txt" in text
+    assert "db-replica, nvme1n1: operations/s" in text
+    wrong = CliRunner().invoke(app, ["explain", "--from", str(evidence("06")), "--html", "page.txt"])
+    assert isinstance(wrong.exception, UsageError)
