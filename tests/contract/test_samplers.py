@@ -200,8 +200,10 @@ def test_every_catalogued_name_comes_out_of_a_full_reading(source: str) -> None:
 
 NOT_IN_FIXTURES = {
     "innodb": {
-        "metadata_lock_current_waits",  # of sessions that stand still: unit/sample/test_server_sources.py
-        "buffer_pool_write_requests_per_s",  # recorded before it was asked for: unit/sample/test_innodb_counters.py
+        "metadata_lock_current_waits",  # of sessions that stand still: unit/measure/sample/test_server_sources.py
+        "buffer_pool_write_requests_per_s",  # recorded before: unit/measure/sample/test_innodb_counters.py
+        "flow_control_paused_ratio",  # of Galera and semi-sync only: unit/measure/sample/test_innodb_counters.py
+        "semi_sync_wait_s_per_s",
     },
     "performance_schema": {  # read of observed servers only: tests/unit/measure/sample/test_own_account.py
         "query_rows_examined_per_s",
