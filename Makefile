@@ -92,7 +92,7 @@ fuzz: ## the structured fuzzer and the sweep of faults: EXECUTIONS=100000 SEED=4
 	@$(BOOTSTRAP) python
 	@PYTHONPATH=runner:tests/support $(BIN)/python -m fuzz --structured --executions $(EXECUTIONS) --seed $(SEED) \
 	  --state .cache/fuzz/$(SEED) --keep .cache/fuzz/inputs
-	@$(BIN)/python -m pytest -q -m slow tests/integration/test_fault_sweep.py
+	@$(BIN)/python -m pytest -q -m slow tests/integration/test_fault_sweep.py tests/integration/test_socket_faults.py
 
 lint: ## style, types, layers
 	@$(BOOTSTRAP) python
