@@ -91,11 +91,12 @@ def pair_sentence(pair: PairSummary) -> str:
         )
         text += _listed(rows["equivalent"])
     else:
-        text = f"No verdict on {candidate} against {baseline} yet: "
-        text += _listed(rows["inconclusive"]) or f"{pair.families} steps do not agree"
-        if rows["equivalent"]:
-            text += f"; equivalent: {_names(rows['equivalent'])}"
-        text += _what_would_decide(pair, rows["inconclusive"])
+        measured = [row for row in rows["inconclusive"] if row.ratio is not None]
+        clauses = [_listed(measured)] if measured else []
+        clauses += [f"equivalent: {_names(rows['equivalent'])}"] if rows["equivalent"] else []
+        clauses += [text] if (text := _what_would_decide(pair, rows["inconclusive"])) else []
+        clauses = clauses or [f"{pair.families} steps do not agree"]
+        text = f"No verdict on {candidate} against {baseline} yet: {'; '.join(clauses)}"
     if rows["alone"]:
         text += f"; not certain, since one of {pair.families} steps may differ by chance: {_listed(rows['alone'])}"
     return f"{text}; {_compared_cells([row for group in rows.values() for row in group])}."
@@ -129,9 +130,9 @@ def _margin(rows: Sequence[ComparisonRow]) -> str:
 
 def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
     if pair.runs_needed is not None:
-        return f"; about {pair.runs_needed} cells a volume would decide"
+        return f"about {pair.runs_needed} cells a volume would decide"
     reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
-    return f"; {reasons[0]}" if len(reasons) == 1 else ""
+    return reasons[0] if len(reasons) == 1 else ""
 
 
 def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
