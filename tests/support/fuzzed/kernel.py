@@ -68,7 +68,7 @@ def _nvme_page() -> Sequence[bytes]:
 
 
 def _sysbench_seeds() -> Sequence[bytes]:
-    return files("tests/unit/workload/recorded/*.txt")()
+    return files("tests/unit/measure/workload/recorded/*.txt")()
 
 
 def _sysbench(text: str) -> None:

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volbench.results.stats.statistics import RUNS_MIN
-
 FIRST_WEIGHT = 0.6
 """Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
 
+FIXED_CELLS_MIN = 4
+"""Of a run with a fixed number of cells: RUNS_MIN of `statistics`, which needs numpy."""
 CELLS_MIN = 3
 CELLS_MAX = 20
 LOOK_LEVELS = {3: 0.0095, 4: 0.0055}
@@ -63,7 +63,7 @@ class Level:
     @property
     def cells_min(self) -> int:
         """Fewer cells than this on either side decide nothing."""
-        return CELLS_MIN if self.sequential else RUNS_MIN
+        return CELLS_MIN if self.sequential else FIXED_CELLS_MIN
 
     def weights(self, metrics: int) -> list[float]:
         """The part of the level that each primary metric of a family has, in order."""

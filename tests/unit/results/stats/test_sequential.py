@@ -12,10 +12,12 @@ from volbench.results.stats.looks import look_shift
 from volbench.results.stats.sequential import (
     CELLS_MAX,
     CELLS_MIN,
+    FIXED_CELLS_MIN,
     NODES_LATER_LEVEL,
     NODES_LOOK_LEVEL,
     look_level,
 )
+from volbench.results.stats.statistics import RUNS_MIN
 
 RUNS = 20_000
 
@@ -90,5 +92,6 @@ NODES_JOIN_MAX = 10
 
 
 def test_other_numbers_of_cells_have_a_level_too() -> None:
+    assert FIXED_CELLS_MIN == RUNS_MIN
     assert look_level(2) == look_level(CELLS_MIN)
     assert look_level(30) == look_level(CELLS_MAX)
