@@ -7,12 +7,13 @@ A new reader gets a row in `READERS` of the module of its subject.
 
 from __future__ import annotations
 
-from fuzzed import inputs, kernel, queries, recordings, runs, sources
+from fuzzed import evidence, inputs, kernel, queries, recordings, runs, sources
 
 READERS = (
     *kernel.READERS,
     *queries.READERS,
     *recordings.READERS,
+    *evidence.READERS,
     *runs.READERS,
     *inputs.READERS,
     *sources.READERS,
