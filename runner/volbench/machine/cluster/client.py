@@ -364,7 +364,7 @@ def _unreachable(doing: str, evidence: str) -> EnvironmentLacks:
     return EnvironmentLacks(
         "the cluster's API server does not answer",
         where=doing,
-        evidence=evidence[:300],
+        evidence=evidence[:_EVIDENCE_CHARACTERS],
         cause="api_server_away",
         next_step="agents keep running; when the server is back, `volbench resume` collects their results",
     )
@@ -375,7 +375,7 @@ def _message(error: ApiException) -> str:
     try:
         return str(parse_json(body)["message"])
     except (ValueError, KeyError, TypeError):
-        return body[:300] or str(error.reason)
+        return body[:_EVIDENCE_CHARACTERS] or str(error.reason)
 
 
 def _load(configuration: client.Configuration, context: str) -> str:

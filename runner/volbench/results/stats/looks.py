@@ -52,6 +52,8 @@ def look_shift(
 ) -> Shift:
     """Return the ratio of the geometric means, candidate / baseline, its interval at 1 - alpha, and the p-value.
 
+    Where cells lost their neighbour, the two tests have other cells: the ratio is that of the test that counts.
+
     Args:
         baseline: a positive finite value of each cell, shape (n,), n >= 2.
         candidate: likewise, shape (m,), m >= 2.
@@ -69,8 +71,8 @@ def look_shift(
         tests.append(_paired(log_x, log_y, pairs))
     small, large = sorted(max(float(side.std(ddof=1)), LEAST_DEVIATION) for side in (log_x, log_y))
     factor = WELCH_FACTOR if large / small > SPREAD_RATIO_MAX else 1
-    p_value = min(test.p_value(factor) for test in tests)
-    change = tests[0].change
+    deciding = min(tests, key=lambda test: test.p_value(factor))
+    p_value, change = deciding.p_value(factor), deciding.change
     ends = [test.interval(alpha, factor) for test in tests]
     low, high = max(low for low, _ in ends), min(high for _, high in ends)
     return Shift(

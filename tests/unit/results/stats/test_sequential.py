@@ -77,6 +77,19 @@ def test_the_many_runs_are_judged_as_the_report_judges_one() -> None:
         assert apart == [not (shift.low or 0) <= 1 <= (shift.high or math.inf) for shift in shifts]
 
 
+def test_ratio_and_interval_are_of_the_test_that_counts() -> None:
+    """A cell without a neighbour met the machine at its slowest: the pairs say faster, the two groups slower."""
+    machine = [1.0, 0.5, 1.4, 0.8, 1.2]
+    baseline = [100 * speed for speed in machine]
+    candidate = [100 * speed * 1.1 * (1 + 0.001 * n) for n, speed in enumerate(machine)] + [5.0]
+    shift = look_shift(baseline, candidate, [(n, n) for n in range(5)], alpha=look_level(5))
+    assert shift.p_value < shift.alpha
+    assert shift.low is not None
+    assert shift.high is not None
+    assert 1 < shift.low <= shift.ratio <= shift.high
+    assert shift.ratio == pytest.approx(1.1, rel=0.01)
+
+
 def test_nodes_err_in_less_than_five_percent_whenever_the_second_one_joins() -> None:
     """By Bonferroni: looks at one node before that, then looks within nodes."""
     for joined in range(CELLS_MIN, NODES_JOIN_MAX + 1):
