@@ -126,7 +126,10 @@ def agreement_text(row: ResponseRow) -> str:
     if row.agreement == "agrees":
         return f"and the server counts {counted_text(row)} {waits} of one"
     if row.agreement == "below":
-        return f"less than the {counted_text(row)} {waits} that the server counts: some run in parallel or ahead"
+        return (
+            f"less than the {counted_text(row)} {waits} that the server counts: some may run in parallel or ahead,"
+            " or the volumes differ in more than their waits"
+        )
     return (
         f"more than the {counted_text(row)} {waits} that the server counts: others wait meanwhile, for locks or in"
         " a queue"
