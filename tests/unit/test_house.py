@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,41 @@ def test_no_file_is_longer_than_a_reader_can_keep_in_mind() -> None:
     assert len(paths) > 500
     lines = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in paths}
     assert {name: count for name, count in lines.items() if count > LINES_MAX} == {}
+
+
+def test_a_text_with_a_call_in_braces_is_formatted() -> None:
+    """A wrapped text may lose the f of one of its lines: its reader gets the name of a function for a number.
+
+    Looked at are texts of the product that Python joins: a call in braces stands in none of them, and a name in
+    braces in none that is formatted already.
+    """
+    faults = [
+        f"{path.relative_to(ROOT)}:{text.lineno}: {text.value[:80]}"
+        for path in sorted((ROOT / "runner").rglob("*.py"))
+        for text, is_formatted in _texts(ast.parse(path.read_text()))
+        if re.search(r"\{[a-z_][a-z_.]*(\(|[}:!])" if is_formatted else r"\{[a-z_][a-z_.]*\([^{]*\)\}", text.value)
+    ]
+    assert not faults
+
+
+def _texts(module: ast.Module) -> Iterator[tuple[ast.Constant, bool]]:
+    """Texts of a module, and whether each is a part of one that is formatted."""
+    parts = {
+        id(part) for joined in ast.walk(module) if isinstance(joined, ast.JoinedStr) for part in ast.walk(joined)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, id(node) in parts
+
+
+def test_no_docstring_has_the_marks_of_a_wrapped_text() -> None:
+    faults = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for folder in ("runner", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "fixtures" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module | ast.AsyncFunctionDef)
+        if re.search(r'"\n\s*"', ast.get_docstring(node, clean=False) or "")
+    ]
+    assert not faults

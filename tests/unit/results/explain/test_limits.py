@@ -274,8 +274,7 @@ def test_sampling_noise_at_a_fixed_depth_refutes_no_limit_of_operations_that_wai
 def test_a_meter_holds_commits_with_hardly_more_than_one_in_flight(
     in_flight: float, even: bool, limited: bool
 ) -> None:
-    """A server's commits meet a limit of 150 operations without a queue: it is as even as a meter, and they"
-    " wait."""
+    """A server's commits meet a limit of 150 operations without a queue: it is even as a meter, and they wait."""
     random = np.random.default_rng(8)
     rate = 150 * (np.ones(40) if even else np.exp(random.normal(0, 0.06, 40)))
     queue = in_flight * np.exp(random.normal(0, 0.1, 40))

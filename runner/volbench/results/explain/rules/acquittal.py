@@ -119,8 +119,7 @@ def accounted_share(case: Case) -> float | None:
 
 
 def _log_is_elsewhere(case: Case) -> bool:
-    """Whether the file system's log is on a device that was not looked at, and syncs may be what sessions wait"
-    " for."""
+    """Whether the log of the file system is on another device, which may be what sessions wait for."""
     if external_log(case.mount_options) is None:
         return False
     budget = case.budget
@@ -182,7 +181,7 @@ def why_unexplained(case: Case) -> str:
     accounted, log = accounted_share(case), external_log(case.mount_options)
     if accounted is not None and accounted < ACCOUNTED_MIN:
         return (
-            "the streams are at the device or on a CPU in {percent(accounted)} of their time: a limit above the"
+            f"the streams are at the device or on a CPU in {percent(accounted)} of their time: a limit above the"
             " device (io.max, blkio.throttle.*) may hold them, and nothing here looks at it"
         )
     if _log_is_elsewhere(case):

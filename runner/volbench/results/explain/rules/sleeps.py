@@ -119,8 +119,7 @@ def _number(case: Case, name: str) -> float:
 
 
 def _group_commits(case: Case) -> Iterator[_Sleep]:
-    """A leader sleeps D seconds before each sync: of a second, D times the groups; meanwhile all others wait for"
-    " it."""
+    """A leader sleeps D seconds before each sync: of a second, D times the groups; meanwhile all others wait."""
     delay_us, name = _number(case, "binlog_group_commit_sync_delay"), "binlog_group_commit_sync_delay"
     if not delay_us and _number(case, "binlog_commit_wait_count") > 0:
         delay_us, name = _number(case, "binlog_commit_wait_usec"), "binlog_commit_wait_usec"
@@ -132,9 +131,8 @@ def _group_commits(case: Case) -> Iterator[_Sleep]:
         return
     most = min(1.0, min(rates) * delay_us / 1e6)
     text = (
-        "{name} is {number(delay_us)} us: with {number(min(rates))} groups of commits a second a leader sleeps in"
-        " up to"
-        f" {percent(most)} of the time before it syncs, and the other sessions of its group wait for it"
+        f"{name} is {number(delay_us)} us: with {number(min(rates))} groups of commits a second a leader sleeps in"
+        f" up to {percent(most)} of the time before it syncs, and the other sessions of its group wait for it"
     )
     advice = f"Lower {name}: it saves syncs where many sessions commit, and costs few sessions its full length."
     yield _Sleep(variable=name, most=most, text=text, advice=advice)
@@ -168,8 +166,8 @@ def _admission(case: Case) -> Iterator[_Sleep]:
         return
     most = 1 - admitted / clients
     text = (
-        "innodb_thread_concurrency admits {number(admitted)} threads and {number(clients)} run: the others,"
-        " {percent(most)}, wait to enter InnoDB"
+        f"innodb_thread_concurrency admits {number(admitted)} threads and {number(clients)} run: the others,"
+        f" {percent(most)}, wait to enter InnoDB"
     )
     yield _Sleep(
         variable="innodb_thread_concurrency",
