@@ -7,10 +7,14 @@ MySQL Shell is in no distribution: its dump is our own construction here (`shell
 
 from __future__ import annotations
 
+import gzip
+import io
 import shutil
 import subprocess
+import tarfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ from volbench.core.records.cell import DatasetSpec
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.connection import Account
 from volbench.machine.engine.own_data.dump_filter import LeftOut
+from volbench.machine.engine.own_data.form import check_sql_file
 from volbench.machine.engine.own_data.loading import load
 from volbench.machine.engine.own_data.pipe import Loading
 
@@ -198,6 +203,74 @@ def test_of_a_dump_with_several_schemas_only_the_datasets_is_loaded(
     with pytest.raises(UsageError, match="the dump has no schema third") as refused:
         loaded(target, path, "third")
     assert "other, shop" in refused.value.evidence
+
+
+def tar_of(mode: str) -> Callable[[Path, bytes], None]:
+    def write(path: Path, dump: bytes) -> None:
+        with tarfile.open(path, mode) as archive:  # type: ignore[call-overload] # of these tests' parameters
+            for name, content in (("backup/README.txt", b"of today"), ("backup/shop.sql", dump)):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+    return write
+
+
+def write_zip(path: Path, dump: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._shop.sql", b"\0\5\x16\7")
+        archive.writestr("backup/shop.sql", dump)
+
+
+MARKS = (b"/*!999999\\- enable the sandbox mode */ \n", b"/*M!999999\\- enable the sandbox mode */ \n")
+WARNED = b"mysqldump: [Warning] Using a password on the command line interface can be insecure.\n"
+FORMS: dict[str, tuple[str, Callable[[Path, bytes], object]]] = {
+    "zip": ("shop.sql.zip", write_zip),
+    "tar": ("shop.tar", tar_of("w")),
+    "tar.gz": ("shop.tar.gz", tar_of("w:gz")),
+    "tar.xz": ("shop.tar.xz", tar_of("w:xz")),
+    "gzip without its suffix": ("shop.sql", lambda path, dump: path.write_bytes(gzip.compress(dump))),
+    "SQL with the suffix of gzip": ("shop.sql.gz", lambda path, dump: path.write_bytes(dump)),
+    "a byte order mark": ("shop.sql", lambda path, dump: path.write_bytes(b"\xef\xbb\xbf" + dump)),
+    "CRLF": ("shop.sql", lambda path, dump: path.write_bytes(dump.replace(b"\n", b"\r\n"))),
+    "UTF-16": (
+        "shop.sql",
+        lambda path, dump: path.write_bytes(
+            b"\xff\xfe" + dump.replace(b"\n", b"\r\n").decode().encode("utf-16-le")
+        ),
+    ),
+    "UTF-16 in a zip": ("shop.zip", lambda path, dump: write_zip(path, dump.decode().encode("utf-16"))),
+    "MariaDB's first mark": ("shop.sql", lambda path, dump: path.write_bytes(MARKS[0] + dump)),
+    "MariaDB's second mark and a warning": (
+        "shop.sql",
+        lambda path, dump: path.write_bytes(WARNED + MARKS[1] + dump),
+    ),
+    "a warning, a mark and CRLF": (
+        "shop.sql",
+        lambda path, dump: path.write_bytes((WARNED + MARKS[0] + dump).replace(b"\n", b"\r\n")),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_dump_in_the_form_that_it_came_in(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path, form: str
+) -> None:
+    """Its triggers need `DELIMITER ;;`, whose line may end in CRLF."""
+    tables = [table for table in TABLES if table != "picture"]  # bytes that are no text, which UTF-16 cannot have
+    dump = piped(source, [SCHEMA, f"--ignore-table={SCHEMA}.picture"], ["cat"], tmp_path / "plain.sql").read_bytes()
+    mark = MARKS[1]
+    name, write = FORMS[form]
+    path = tmp_path / "given" / name
+    path.parent.mkdir()
+    write(path, dump.removeprefix(mark))
+    check_sql_file(path)
+    left_out = loaded(target, path)
+    assert [target.query(f"CHECKSUM TABLE {SCHEMA}.{table}")[0][1] for table in tables] == [
+        source.query(f"CHECKSUM TABLE {SCHEMA}.{table}")[0][1] for table in tables
+    ]
+    assert extras(target) == (1, 1, 1)
+    assert ("UTF-16" in " ".join(left_out.notes())) == ("UTF-16" in form)
 
 
 def test_a_dump_of_mydumper_that_is_packed_with_zstd(

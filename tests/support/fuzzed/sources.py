@@ -7,12 +7,14 @@ myloader's. The JSON of MySQL Shell, which is in no distribution, is our own wri
 from __future__ import annotations
 
 import atexit
+import gzip
 import hashlib
 import io
 import json
 import shutil
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -29,8 +31,10 @@ from volbench.core.records.cell import DatasetSpec
 from volbench.core.records.validation.plan import GrowthPlan
 from volbench.core.suite.load import load_suite
 from volbench.core.suite.own_files import missing_files, with_absolute_paths
+from volbench.errors import UsageError
 from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.engine.own_data.dump_filter import DumpFilter, LeftOut
+from volbench.machine.engine.own_data.form import check_sql_file, is_zip, sql_of, zip_of_sql
 from volbench.machine.engine.own_data.loading import source_of
 from volbench.machine.engine.own_data.mydumper import dump_files, end_statements_at_lines, source_schema
 from volbench.machine.engine.own_data.physical_copy import check_physical_copy
@@ -123,6 +127,30 @@ def _dump(path: Path) -> None:
     chunks = (text[start : start + 7] for start in range(0, len(text), 7))
     passed = b"".join(DumpFilter(SCHEMA, LeftOut()).filtered(chunks))
     assert passed.count(b"\n") == text.count(b"\n")
+
+
+def _sql_file(path: Path) -> None:
+    """As a plan looks at it, then as a load reads it."""
+    with suppress(UsageError):
+        check_sql_file(path)
+    content = path.read_bytes()
+    chunks = (content[start : start + 700] for start in range(0, len(content), 700))
+    with path.open("rb") as file:
+        given = zip_of_sql(file, path.name) if is_zip(content) else chunks
+        for _ in sql_of(given, path.name, lambda _encoding: None):
+            pass
+
+
+def _sql_files() -> Sequence[bytes]:
+    sql = _dump_seeds()[0]
+    zipped, tarred = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("shop.sql", sql)
+    with tarfile.open(fileobj=tarred, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("Gr\u00f6\u00dfe/shop.sql")
+        entry.size = len(sql)
+        tar.addfile(entry, io.BytesIO(sql))
+    return (zipped.getvalue(), tarred.getvalue(), gzip.compress(tarred.getvalue()), sql.decode().encode("utf-16"))
 
 
 def _dump_seeds() -> Sequence[bytes]:
@@ -305,6 +333,7 @@ READERS: tuple[Reader, ...] = (
     Reader(name="mydumper-names", read=of_text(_mydumper), seeds=texts(*MYDUMPER), share=10),
     Reader(name="physical-copy", read=_physical, seeds=texts(PHYSICAL), share=5),
     Reader(name="dump", read=_dump, seeds=_dump_seeds, share=0.6),
+    Reader(name="form-of-a-dump", read=_sql_file, seeds=_sql_files, share=2),
     Reader(
         name="dataset-dsn",
         read=of_text(_dataset_dsn),

@@ -74,7 +74,7 @@ class DatasetSpec(Record):
     path: str = Field(
         default="",
         description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
-        "(.sql, or compressed: .gz, .zst, .bz2, .xz), a directory of mydumper or MySQL Shell, or a prepared "
+        "(also compressed, in a zip or a tar, in UTF-16), a directory of mydumper or MySQL Shell, or a prepared "
         "physical copy.",
     )
     url: str = Field(

@@ -14,6 +14,7 @@ from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.own_files import missing_files, unreadable_files
 from volbench.errors import UsageError
+from volbench.machine.engine.own_data.form import check_sql_file
 from volbench.machine.placement.workspace import default_cache
 from volbench.measure.session.downloads import download, download_directory, download_path
 
@@ -58,6 +59,7 @@ def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
     for key, fault in missing_files(suite):
         raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
     _check_readable(suite, path, target)
+    _check_form(suite.dataset)
     for step in suite.steps:
         if isinstance(step, ReplayStep):
             from volbench.measure.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
@@ -76,6 +78,14 @@ def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
             where=f"{path}: dataset",
             next_step="choose --target docker or local",
         )
+
+
+def _check_form(dataset: DatasetSpec) -> None:
+    """Raise UsageError for a file that is to be loaded and that is no SQL."""
+    file = Path(dataset.path)
+    loaded = dataset.kind == "dump" or (dataset.kind == "script" and file.suffix != ".lua")
+    if loaded and file.is_file():  # what is downloaded comes when the run begins
+        check_sql_file(file)
 
 
 def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:

@@ -16,7 +16,7 @@ from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.engine.own_data.content import content_hash, hash_of_scripts
 from volbench.machine.engine.own_data.loading import load, source_of
 from volbench.machine.engine.own_data.physical_copy import check_physical_copy
-from volbench.machine.engine.own_data.pipe import Loading
+from volbench.machine.engine.own_data.pipe import Loading, evidence_of
 
 FAILED_PREPARE = b"""sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 
@@ -62,6 +62,22 @@ def test_a_prepare_that_ends_with_0_and_says_fatal_has_failed() -> None:
         _check_prepared(Server(), 0, FAILED_PREPARE)  # type: ignore[arg-type]
     assert "Access denied" in failed.value.evidence
     _check_prepared(Server(), 0, b"Creating table 'sbtest1'...\n")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("printed", "evidence"),
+    [
+        (
+            "mysql: [Warning] Using a password\nERROR 1064 (42000) at line 1: near 'mysqldump: [Warning] Using'\n",
+            "ERROR 1064 (42000) at line 1: near 'mysqldump: [Warning] Using'",
+        ),
+        ("mysql: [Warning] World-writable config file is ignored\n", "mysql: [Warning] World-writable config file"),
+        ("gzip: stdin: not in gzip format\n", "gzip: stdin: not in gzip format"),
+        ("", "it printed nothing"),
+    ],
+)
+def test_a_program_that_failed_is_never_without_evidence(printed: str, evidence: str) -> None:
+    assert evidence in evidence_of(printed)
 
 
 def test_the_content_decides_not_the_place(tmp_path: Path) -> None:

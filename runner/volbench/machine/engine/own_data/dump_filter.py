@@ -65,6 +65,7 @@ class LeftOut:
 
     kinds: Counter[str] = field(default_factory=Counter)
     definers: int = 0
+    encoding: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, what: str) -> None:
@@ -77,9 +78,18 @@ class LeftOut:
         with self._lock:
             self.definers += 1
 
+    def recode(self, encoding: str) -> None:
+        """Note that the dump was in this encoding."""
+        self.encoding = encoding
+
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each kind."""
         notes = [f"left out of the dump: {what} ({count} statements)" for what, count in self.kinds.items()]
+        if self.encoding:
+            notes.append(
+                f"the dump is in {self.encoding}, as `>` of Windows PowerShell writes it: bytes and letters that"
+                " are no ASCII may differ from the server's (mysqldump --result-file keeps them)"
+            )
         if self.definers:
             notes.append(
                 f"definers replaced by the loading account, which has rights on this schema only: {self.definers}"
@@ -101,6 +111,8 @@ class DumpFilter:
         """Yield the dump for the schema. Raise UsageError at its end if it is of other schemas only."""
         for piece in Statements().pieces(self._without_warnings(chunks)):
             text = _without_mark(piece.text) if piece.first or piece.command else piece.text
+            if piece.command:  # a client may take the CR for a part of the delimiter
+                text = text.replace(b"\r\n", b"\n")
             if piece.first:
                 text = self._begun(text, whole=piece.last)
             yield b"\n" * text.count(b"\n") if self._drops and not piece.command else text

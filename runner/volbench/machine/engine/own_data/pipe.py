@@ -20,6 +20,7 @@ from volbench.core.records.cell import DatasetSpec
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.machine.engine.connection import Account, MemoryFile, check_client
 from volbench.machine.engine.own_data.dump_filter import DumpFilter, LeftOut
+from volbench.machine.engine.own_data.form import sql_of
 
 Progress = Callable[[str, float | None], None]
 Share = Callable[[], float | None]
@@ -130,13 +131,14 @@ def load_sql(
     """
     with client(loading.account, loading.dataset.schema_name) as reader:
         kept = DumpFilter(loading.dataset.schema_name, loading.left_out)
+        name = Path(loading.dataset.path).name
         run_pipe(
             [*commands, reader],
             loading,
             source=source,
             what=what,
             share=share,
-            through=lambda chunks: kept.filtered(before(chunks)),
+            through=lambda chunks: kept.filtered(sql_of(before(chunks), name, loading.left_out.recode)),
         )
 
 
@@ -148,10 +150,12 @@ def decompressor(path: Path, *, as_pipe: bool = False) -> list[Command]:
 
     Raises EnvironmentLacks without the program.
     """
-    words = _DECOMPRESS.get(path.suffix)
-    if words is None:
-        return [_confined("cat")] if as_pipe else []
-    return [_confined(*words)]
+    return programs_of(_DECOMPRESS.get(path.suffix, ("cat",) if as_pipe else ()))
+
+
+def programs_of(words: Sequence[str]) -> list[Command]:
+    """Return a program that reads what somebody else wrote, with its options; none for no words."""
+    return [_confined(*words)] if words else []
 
 
 def _confined(name: str, *words: str) -> Command:
@@ -207,7 +211,7 @@ def run_pipe(
         raise StepFailed(
             f"{what} failed: {name} ended with exit code {code}",
             where="dataset",
-            evidence=_last_lines(texts[failed]),
+            evidence=evidence_of(texts[failed]),
             cause="dataset_not_loaded",
             next_step=_NO_RIGHT
             if _DENIED.search(texts[failed])
@@ -319,14 +323,12 @@ def _tail(output: IO[bytes]) -> str:
     return output.read().decode(errors="replace")
 
 
-def _last_lines(text: str) -> str:
-    lines = [
-        line
-        for line in text.splitlines()
-        if line.strip() and not _WARNING.match(line) and "unknown option '--loose-" not in line
-    ]
+def evidence_of(text: str) -> str:
+    """Return what a program that failed printed: its errors, else all but warnings, else all; never nothing."""
+    printed = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in printed if not _WARNING.match(line) and "unknown option '--loose-" not in line]
     errors = [line for line in lines if "ERROR" in line.upper() or "FATAL" in line]
-    return "\n".join((errors or lines)[:_LAST_LINES])
+    return "\n".join((errors or lines or printed)[:_LAST_LINES]) or "it printed nothing"
 
 
 def opened(path: Path) -> IO[bytes]:
