@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from volbench import __version__
 from volbench.core.base import safe_files
 from volbench.core.base.parse import parse_record_json
 from volbench.core.base.system_errors import refusal_of_system
@@ -19,6 +21,9 @@ from volbench.errors import RunUnreadable
 Model = TypeVar("Model", bound=BaseModel)
 CELLS = "cells"
 """The directory of a run below which its cells are; everything from there on is opened without following links."""
+_OF_ANOTHER_VERSION = frozenset({"extra_forbidden", "literal_error", "union_tag_invalid"})
+"""Pydantic's types of faults that a key, a choice and a kind of step of another version make."""
+_VERSION_CHARACTERS_MAX = 20
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -104,9 +109,45 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise RunUnreadable(
+        raise unknown_content(error, path, where=str(path)) or RunUnreadable(
             "the file is not one that volbench wrote", where=str(path), evidence=_first_fault(error)
         ) from error
+
+
+def unknown_content(error: ValidationError, path: Path, *, where: str) -> RunUnreadable | None:
+    """Return the refusal of a record that is well formed but has a key or a value that this version lacks.
+
+    None for every other fault. Another version, or one with other plug-ins, may have written the file.
+
+    Args:
+        path: of the file; the run.json of its run tells the version that wrote it.
+        where: file, and line where it has several records.
+    """
+    faults = error.errors(include_url=False)
+    unknown = [fault for fault in faults if fault["type"] in _OF_ANOTHER_VERSION]
+    if len(unknown) < len(faults):
+        return None
+    written_by = _written_by(path)
+    wrote = (
+        f"version {written_by} of volbench wrote the run" if written_by else "another version may have written it"
+    )
+    return RunUnreadable(
+        "the file has content that this version of volbench does not know",
+        where=where,
+        evidence=f"{_fault_text(unknown[0])}; {wrote}, this is version {__version__}",
+        next_step="read the run with the version, and the plug-ins, that wrote it",
+    )
+
+
+def _written_by(path: Path) -> str:
+    """Return the version of volbench that wrote the run of a file; empty where no run.json tells it."""
+    for directory in list(path.parents)[:3]:
+        try:
+            version = parse_record_json(read_file(directory / "run.json")).get("volbench_version")
+        except (OSError, ValueError, AttributeError):
+            continue
+        return version[:_VERSION_CHARACTERS_MAX] if isinstance(version, str) else ""
+    return ""
 
 
 def _check_version(raw: Any, schema: int, path: Path) -> None:
@@ -118,5 +159,9 @@ def _check_version(raw: Any, schema: int, path: Path) -> None:
 
 
 def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(key) for key in fault['loc'])}: {fault['msg']}"
+    return _fault_text(error.errors(include_url=False)[0])
+
+
+def _fault_text(fault: ErrorDetails) -> str:
+    value = f", not {str(fault['input'])[:40]!r}" if fault["type"] == "literal_error" else ""
+    return f"{'.'.join(str(key) for key in fault['loc'])}: {fault['msg']}{value}"

@@ -15,7 +15,7 @@ from volbench.core.base.parse import parse_json
 from volbench.core.base.system_errors import refusal_of_system
 from volbench.core.records.run import JournalEvent
 from volbench.errors import RunUnreadable
-from volbench.results.store.files import open_file, read_file
+from volbench.results.store.files import open_file, read_file, unknown_content
 
 _log = logging.getLogger(__name__)
 
@@ -74,9 +74,10 @@ class Journal:
             except ValidationError as error:
                 if _is_torn(line):
                     continue
-                raise RunUnreadable(
+                where = f"{self._path}:{number}"
+                raise unknown_content(error, self._path, where=where) or RunUnreadable(
                     "the journal holds a line that volbench did not write",
-                    where=f"{self._path}:{number}",
+                    where=where,
                     evidence=line[:200].decode(errors="replace"),
                 ) from error
         return events

@@ -27,6 +27,12 @@ SAMPLED: Mapping[str, Mapping[str, SampledMetric]] = {
 """By source that volbench samples itself, then by metric."""
 
 
+def unit_of(source: str, metric: str) -> str:
+    """Return the unit of a sampled metric; empty for one that only another version or a plug-in has."""
+    described = SAMPLED.get(source, {}).get(metric)
+    return "" if described is None else described.unit
+
+
 def device_sources(*views: View) -> tuple[str, ...]:
     """Return the sources of the volume's counters with these views, in the order of the views."""
     return tuple(name for view in views for name, source in SOURCES.items() if source.view == view)

@@ -10,7 +10,7 @@ import numpy as np
 
 from volbench.core.base.text import MINUS, number
 from volbench.core.records.report import AssociationRow, QueryRow, Report, TransactionRow
-from volbench.core.records.sources import SAMPLED
+from volbench.core.records.sources import unit_of
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.run import LATENCY, cases_of
@@ -169,7 +169,7 @@ def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[A
                 SmallMultiple(
                     row=row,
                     title=" ".join(filter(None, (row.metric, row.entity))),
-                    unit=SAMPLED[row.source][row.metric].unit,
+                    unit=unit_of(row.source, row.metric),
                     latency=latency_lines,
                     metric=tuple(_pieces(column)),
                     top=number(float(np.nanmax(column))),
