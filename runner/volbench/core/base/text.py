@@ -8,9 +8,11 @@ import unicodedata
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+DIVIDED = "\N{DIVISION SIGN}"
 ABSENT = "\N{EN DASH}"
-FACTOR_FROM = 10
-"""From this ratio on a factor reads better than a percentage."""
+FACTOR_FROM = 2
+"""From this factor on, upwards or downwards, a factor is written: a percentage downwards ends at 100."""
+NO_INTERVAL = "no interval"
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories of characters that control a terminal or are invisible: controls (also C1), formats (also
 those that change the direction of writing), halves of surrogates, line and paragraph separators."""
@@ -59,8 +61,8 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def times(factor: float) -> str:
-    """Return how many times worse than the best a value is: `1.9 times`."""
-    return f"{factor:.1f} times" if factor < FACTOR_FROM else f"{number(factor)} times"
+    """Return how many times worse than the best a value is: `1.94 times`."""
+    return f"{number(factor)} times"
 
 
 def percent(share: float | None) -> str:
@@ -86,27 +88,58 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
-def change(ratio: float | None, ci: tuple[float, float] | None = None) -> str:
-    """Return candidate / baseline as a change: +38 %, -27 %, from ten times on x 12.3; a dash when absent.
+def change(ratio: float | None) -> str:
+    """Return candidate / baseline as a change: +38 %, -27 %, from twice and from half on x 12.3, / 12.3.
 
-    Args:
-        ci: its confidence interval where that is shown beside it: both are factors where one of them is.
+    A dash when absent. `change_with_interval` adds its interval, `change_words` says it in words.
     """
     if ratio is None:
         return ABSENT
-    if max(ratio, ci[1] if ci else 0.0) >= FACTOR_FROM:
+    return _factor(ratio) if _is_factor(ratio) else _percentage(ratio)
+
+
+def interval(ci: tuple[float | None, float | None] | None, ratio: float | None) -> str:
+    """Return a confidence interval of a ratio as changes in brackets; words where the cells do not bound it.
+
+    Args:
+        ratio: the change beside it, whose form the ends have.
+    """
+    if ci is None:
+        return NO_INTERVAL
+    form = _factor if ratio is not None and _is_factor(ratio) else _percentage
+    ends = ("no bound" if end is None else form(end) for end in ci)
+    return f"[{', '.join(ends)}]"
+
+
+def change_with_interval(ratio: float | None, ci: tuple[float, float] | None) -> str:
+    """Return `x 19.1 [x 17.0, x 20.7]`, and the change alone where the cells do not bound it."""
+    return change(ratio) if ci is None else f"{change(ratio)} {interval(ci, ratio)}"
+
+
+def change_words(ratio: float) -> str:
+    """Return a change in words, with the figure of `change`: `38 % higher`, `12.3 times lower`, `unchanged`."""
+    figure = change(ratio)
+    if figure == "0 %":
+        return "unchanged"
+    direction = "higher" if ratio > 1 else "lower"
+    amount = figure[1:].strip()
+    return f"{amount} times {direction}" if _is_factor(ratio) else f"{amount} {direction}"
+
+
+def _is_factor(ratio: float) -> bool:
+    return ratio >= FACTOR_FROM or ratio <= 1 / FACTOR_FROM
+
+
+def _factor(ratio: float) -> str:
+    if ratio >= 1:
         return f"{TIMES} {number(ratio)}"
+    return f"{DIVIDED} {number(1 / ratio) if ratio > 0 else number(math.inf)}"
+
+
+def _percentage(ratio: float) -> str:
     value = 100 * (ratio - 1)
     text = f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
     return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
-
-
-def interval(ci: tuple[float, float] | None) -> str:
-    """Return a confidence interval of a ratio as changes in brackets; words when the runs do not bound it."""
-    if ci is None:
-        return "[no bound]"
-    ends = (f"{TIMES} {number(end)}" if ci[1] >= FACTOR_FROM else change(end) for end in ci)
-    return f"[{', '.join(ends)}]"
 
 
 def duration(seconds: float | None) -> str:

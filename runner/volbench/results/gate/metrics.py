@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from volbench.core.base.text import change
+from volbench.core.base.text import change, interval
 from volbench.core.records.cell import is_beyond
 from volbench.core.records.goals.gate import Decision, GroupRow
 from volbench.core.records.metrics import CATALOGUE
@@ -75,10 +75,8 @@ def _ratio_decision(
     limit = 1 / (1 - condition.by) if higher else 1 + condition.by
     bounds = _as_seen(shift.low, shift.high, higher)
     estimate = 1 / shift.ratio if higher else shift.ratio
-    shown = (0.0, max(filter(None, (estimate, *bounds))))
-    ends = [change(end, shown) if end is not None else "no bound" for end in bounds]
     cells = f"{len(before)} and {len(after)} cells"
-    text = f"{change(estimate, shown)} [{', '.join(ends)}] against {condition.than}, {cells}"
+    text = f"{change(estimate)} {interval(bounds, estimate)} against {condition.than}, {cells}"
     if shift.high is not None and shift.high <= limit:
         return "go", text, None
     if shift.low is not None and shift.low > limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from volbench.core.base.text import change, duration, interval, number, percent, quantity, size
+from volbench.core.base.text import change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
@@ -46,7 +46,7 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""
-    return f"{label(row.metric)} {change(row.ratio, row.ci)} {interval(row.ci)}{step_text}"
+    return f"{label(row.metric)} {change_with_interval(row.ratio, row.ci)}{step_text}"
 
 
 def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
@@ -58,7 +58,7 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
             " the ratio of the two medians where cells scatter."
         )
     if any(row.ratio is not None and row.ci is None for row in rows):
-        notes.append("No bound: with these cells, the change may be anything.")
+        notes.append("No interval: with these cells, the change may be anything.")
     return notes
 
 

@@ -122,8 +122,8 @@ def _row(first: MetricGroup, second: MetricGroup, shift: Shift | None, p_adjuste
         primary=first.primary,
         first=quantity(median(first.values), first.unit),
         second=quantity(median(second.values), second.unit),
-        change=change(shift.ratio if shift else None, bounds),
-        interval=interval(bounds) if bounds else "",
+        change=change(shift.ratio if shift else None),
+        interval=interval(bounds, shift.ratio) if shift and bounds else "",
         verdict=_verdict(first.better, shift, p_adjusted),
     )
 

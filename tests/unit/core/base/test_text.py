@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.base.text import change, duration, interval, number, percent, quantity, size, times
+from volbench.core.base.text import (
+    change,
+    change_with_interval,
+    change_words,
+    duration,
+    interval,
+    number,
+    percent,
+    quantity,
+    size,
+    times,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,27 +72,55 @@ def test_shares(share: float | None, text: str) -> None:
         (0.73, "−27 %"),
         (1.0212, "+2.1 %"),
         (0.9999, "0 %"),
-        (3.4, "+240 %"),
+        (1.99, "+99 %"),
+        (3.4, "× 3.40"),
         (12.3, "× 12.3"),
-        (0.02, "−98 %"),
+        (0.02, "÷ 50.0"),
+        (0.5, "÷ 2.00"),
+        (0.00103, "÷ 971"),
+        (0.0, "÷ inf"),
         (1.0996, "+10 %"),
     ],
 )
 def test_changes(ratio: float | None, text: str) -> None:
-    """Per cent with a sign up to tenfold, then a factor; what rounds to nothing has no sign."""
+    """Per cent up to twice, then a factor in either direction; what rounds to nothing has no sign."""
     assert change(ratio) == text
 
 
-def test_a_change_and_its_interval_have_the_same_form() -> None:
-    assert (change(9.04, (6.39, 12.5)), interval((6.39, 12.5))) == ("× 9.04", "[× 6.39, × 12.5]")
-    assert (change(2.0, (1.5, 9.9)), interval((1.5, 9.9))) == ("+100 %", "[+50 %, +890 %]")
+@pytest.mark.parametrize("ratio", [1.01, 1.38, 1.9999, 2.0, 7.3, 19.1, 971.0])
+def test_a_factor_upwards_is_one_downwards(ratio: float) -> None:
+    """A percentage downwards saturates at 100: a table with both forms shows one difference as two."""
+    up, down = change(ratio), change(1 / ratio)
+    assert (up[0] == "×") == (down[0] == "÷")
+    if up[0] == "×":
+        assert up[1:] == down[1:]
 
 
-def test_an_interval_without_bounds_says_so() -> None:
-    """Too few runs to bound it."""
-    assert interval(None) == "[no bound]"
-    assert interval((0.9, 1.3)) == "[−10 %, +30 %]"
-    assert interval((1.9, 12.0)) == "[× 1.90, × 12.0]"
+def test_an_interval_has_the_form_of_its_change() -> None:
+    assert change_with_interval(9.04, (6.39, 12.5)) == "× 9.04 [× 6.39, × 12.5]"
+    assert change_with_interval(2.0, (0.8, 9.9)) == "× 2.00 [÷ 1.25, × 9.90]"
+    assert change_with_interval(1.4, (0.9, 2.3)) == "+40 % [−10 %, +130 %]"
+    assert change_with_interval(0.07, (0.06, 0.08)) == "÷ 14.3 [÷ 16.7, ÷ 12.5]"
+
+
+def test_what_the_cells_do_not_bound_has_no_brackets() -> None:
+    """One cell each."""
+    assert change_with_interval(0.0012, None) == "÷ 833"
+    assert interval(None, 1.3) == "no interval"
+    assert interval((0.9, None), 1.1) == "[−10 %, no bound]"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.38, "38 % higher"), (0.73, "27 % lower"), (13.9, "13.9 times higher"), (0.0719, "13.9 times lower")],
+)
+def test_words_have_the_figure_of_the_change(ratio: float, text: str) -> None:
+    assert change_words(ratio) == text
+    assert change_words(ratio).split()[0] == change(ratio).strip("+−×÷ %")
+
+
+def test_what_rounds_to_no_change_is_unchanged() -> None:
+    assert change_words(1.0002) == "unchanged"
 
 
 def test_the_unit_one_is_not_written() -> None:
@@ -132,8 +171,8 @@ def test_sizes(size_bytes: float, text: str) -> None:
     assert size(size_bytes) == text
 
 
-def test_times_has_one_decimal_below_ten() -> None:
-    assert [times(factor) for factor in (1.94, 9.96, 123.4)] == ["1.9 times", "10.0 times", "123 times"]
+def test_times_has_three_digits() -> None:
+    assert [times(factor) for factor in (1.94, 9.96, 123.4)] == ["1.94 times", "9.96 times", "123 times"]
 
 
 def test_no_other_module_formats_a_percentage() -> None:

@@ -106,7 +106,7 @@ def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Pa
     report = build_report(swept)
     sentence = report.summary.sentence
     assert sentence.startswith("read-write on fsx: 2 cells of each level are too few to tell what changes ")
-    assert "the largest measured change is volume.mode from sync to async: +" in sentence
+    assert "the largest measured change is volume.mode from sync to async: × " in sentence
     base_cells = tuple(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
     cause = FindingRow(cause="storage.read_latency", volume="fsx", step="read-write", cell_ids=base_cells)
     row = sweep_row(swept.run, report.effects, [cause])

@@ -186,8 +186,8 @@ def _effect(row: EffectRow) -> str:
         _code(" × ".join(row.factors)),
         _escaped(steps),
         quantity(row.value, row.unit),
-        change(row.ratio, row.ci),
-        interval(row.ci),
+        change(row.ratio),
+        interval(row.ci, row.ratio),
         _VERDICT_MARKS[row.verdict],
         f"{row.runs[0]} / {row.runs[1]}",
     )
@@ -313,8 +313,8 @@ def _row(row: ComparisonRow) -> str:
         _escaped(label(row.metric)) + arrow,
         f"{_escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
         f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
-        change(row.ratio, row.ci),
-        interval(row.ci),
+        change(row.ratio),
+        interval(row.ci, row.ratio),
         sign,
         f"{row.runs[0]} / {row.runs[1]}",
     )

@@ -43,7 +43,8 @@ def visible(value: Any) -> Any:
 
 def keep_units_together(phrase: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
-    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
+    percents = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])"
+    factors = r"(?<=[×÷]) (?=\d)|(?<=\d,) (?=[×÷])"
     return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", phrase)
 
 

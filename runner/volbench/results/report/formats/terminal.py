@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from volbench.core.base.text import change, duration, interval, number, percent, quantity
+from volbench.core.base.text import change_with_interval, duration, number, percent, quantity
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import forecast_text
@@ -85,7 +85,7 @@ def comparison_line(row: ComparisonRow) -> str:
     p_text = "" if p_value is None else f", p {p_value:.3g}"
     return (
         f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
-        f" {change(row.ratio, row.ci)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
+        f" {change_with_interval(row.ratio, row.ci)}{p_text}: {row.verdict}{runs_needed}"
     )
 
 

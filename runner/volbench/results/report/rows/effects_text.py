@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from volbench.core.base.text import change, interval
+from volbench.core.base.text import change_with_interval
 from volbench.core.plan.describe import term_text
 from volbench.core.records.report import EffectRow, FindingRow
 from volbench.core.records.sweep import SweepSpec
@@ -108,7 +108,7 @@ def _factor_text(effect: EffectRow) -> str:
 
 
 def _figures(effect: EffectRow) -> str:
-    return f"{change(effect.ratio, effect.ci)} {interval(effect.ci)}"
+    return f"{change_with_interval(effect.ratio, effect.ci)}"
 
 
 def _verdict_text(effect: EffectRow) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import get_args
 
-from volbench.core.base.text import TIMES, number, quantity
+from volbench.core.base.text import change_with_interval, number, quantity
 from volbench.core.records.report import CellRow, ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
@@ -192,10 +192,5 @@ def markdown_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
 
 
 def slowdown_text(row: ContrastRow, name: str) -> str:
-    """Return `× 6.54 [6.3, 6.8]`, the slowdown of a candidate; without brackets where the cells do not bound it."""
-    slowdown, slowdown_ci = row.slowdown.get(name), row.slowdown_ci.get(name)
-    if slowdown is None:
-        return number(None)
-    return f"{TIMES} {number(slowdown)}" + (
-        f" [{number(slowdown_ci[0])}, {number(slowdown_ci[1])}]" if slowdown_ci else ""
-    )
+    """Return `× 6.54 [× 6.30, × 6.80]`, the slowdown of a candidate; no brackets where cells do not bound it."""
+    return change_with_interval(row.slowdown.get(name), row.slowdown_ci.get(name))
