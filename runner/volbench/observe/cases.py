@@ -37,6 +37,7 @@ def case_of(series: Mapping[SeriesKey, Series], observation: Observation) -> Cas
         kind="oltp",
         disk=None if observation.volume is None else observation.volume.disk,
         cpus=None if observation.host is None else observation.host.cpus,
+        instance="" if observation.host is None else observation.host.cloud_instance_type or "",
         variables=observation.server.variables,
         beside=tuple(_tools(grid)),
         clock_zero_s=observation.zero_epoch_s,

@@ -62,6 +62,10 @@ def explain(
     volume: options.RecordedVolume = "",
     date: options.RecordedDate = "",
     interval: options.RecordedInterval = "",
+    instance: Annotated[
+        str,
+        typer.Option("--instance", help="With --from: the instance, such as m5.large or db.r6g.large."),
+    ] = "",
     align: Annotated[
         bool, typer.Option("--align", help="With --from: files without times began when the others did.")
     ] = False,
@@ -80,13 +84,19 @@ def explain(
         if html is not None and html.suffix != ".html":
             raise UsageError("the page is HTML", where=f"--html {html}", next_step="name it FILE.html")
         choice = Choice(
-            host=host, device=device, volume=volume, day=options.day_of(date), zone=timezone, align=align
+            host=host,
+            device=device,
+            volume=volume,
+            day=options.day_of(date),
+            zone=timezone,
+            align=align,
+            instance=instance,
         )
         _explain_recorded(recorded, choice, window, options.interval_of(interval), json=json, html=html)
-    elif window or device or timezone or host or volume or date or interval or align or html:
+    elif window or device or timezone or host or volume or date or interval or instance or align or html:
         raise UsageError(
-            "--window, --device, --volume, --host, --date, --timezone, --interval, --align and --html apply to"
-            " recordings",
+            "--window, --device, --volume, --host, --date, --timezone, --interval, --instance, --align and --html"
+            " apply to recordings",
             next_step="add --from",
         )
     elif path is not None:

@@ -49,6 +49,7 @@ class Case:
     `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
+    `instance`: the vendor's type of the virtual machine; empty: not known.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Case:
     clock_zero_s: float = 0.0
     recorded: bool = False
     volume_grid: Grid | None = None
+    instance: str = ""
 
     @property
     def of_volume(self) -> Case:

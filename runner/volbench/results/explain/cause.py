@@ -28,7 +28,8 @@ class Cause:
     cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
     `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
     statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
-    descriptor says so (`CauseInfo`). `objections`: what the check has against it, without refuting it; `rebuilt`:
+    descriptor says so (`CauseInfo`). `confidence_max`: it stands beside a cause that was never counted.
+    `objections`: what the check has against it, without refuting it; `rebuilt`:
     p95 of the transactions, as recorded and as rebuilt from what they did and waited for.
     """
 
@@ -44,6 +45,7 @@ class Cause:
     is_second: bool = False
     of_clients: bool = False
     explains_fall: bool = False
+    confidence_max: float = 1.0
     objections: tuple[Objection, ...] = ()
     rebuilt: Quantile | None = None
 
@@ -79,9 +81,10 @@ class Cause:
         by_rule = self.calibration.confidence(
             self.kind, self.cause, self.decided_by, is_second=self.is_second, checks=self.checks
         )
-        if self.recorded and self.left == "not known":
-            return min(by_rule, CONFIDENCE_MAX)
-        return min(by_rule, LEFT_COUNTS.confidence(self.left))
+        counted = (
+            CONFIDENCE_MAX if self.recorded and self.left == "not known" else LEFT_COUNTS.confidence(self.left)
+        )
+        return min(by_rule, counted, self.confidence_max)
 
     @property
     def calibration(self) -> Calibration:
@@ -94,7 +97,9 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
     text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
-    if cause.recorded:
+    if cause.confidence_max < 1:
+        text += f"; an instance's limit beside a volume's was never counted: at most {cause.confidence_max:g}"
+    elif cause.recorded:
         text += "; " + cause.calibration.describe_counts(
             cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
         )

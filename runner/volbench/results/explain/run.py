@@ -234,6 +234,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
         mount_options=tuple(result.volume_facts.mount_options),
         threads=round(mean(streams)) if streams else None,  # points are equally long
         cpus=result.host.cpus,
+        instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
     )
 
@@ -253,6 +254,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         threads=step_kind(step.kind).streams(step.parameters),
         rate=float(rate) if isinstance(rate, int | float) else None,
         cpus=result.host.cpus,
+        instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
         latency_ms={name: found.value for name, found in step.metrics.items() if name.startswith("latency_ms")},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,

@@ -33,7 +33,8 @@ _SAME = 1e-6
 class Choice:
     """What a user chose among what the files tell: empty or None where all of it counts.
 
-    `align`: files without times begin at the first moment of those with times, or of each other.
+    `align`: files without times begin at the first moment of those with times, or of each other. `instance`: the
+    vendor's type of the virtual machine.
     """
 
     host: str = ""
@@ -42,6 +43,7 @@ class Choice:
     day: date | None = None
     zone: str = ""
     align: bool = False
+    instance: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

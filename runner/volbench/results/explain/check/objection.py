@@ -15,7 +15,7 @@ LAWS: dict[Law, str] = {
 }
 """Each with what it asks for, in the order of docs/causes.md."""
 Claim = Literal[
-    "limit", "latency", "at the device", "foreign", "short operations", "own CPU", "innocent", "episode"
+    "limit", "latency", "at the device", "foreign", "short operations", "own CPU", "innocent", "episode", "instance"
 ]
 """What a cause claims, and what is therefore checked: see `objections`."""
 

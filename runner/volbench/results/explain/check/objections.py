@@ -15,6 +15,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.check.distribution import distribution_of, stood_still_s
+from volbench.results.explain.check.instance import instance_objections
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
     foreign_part,
@@ -309,4 +310,5 @@ _LOOKS: Mapping[Claim, Callable[[_Named], Iterator[Objection]]] = {
     "own CPU": _own_cpu,
     "innocent": _innocent,
     "episode": _episode,
+    "instance": lambda named: instance_objections(named.case, named.cause),
 }

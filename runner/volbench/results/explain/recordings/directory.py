@@ -9,6 +9,7 @@ from pathlib import Path
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.evidence.episodes import Episode, Level
+from volbench.results.explain.evidence.instance_figures import check_instance
 from volbench.results.explain.recordings.timeline import TimelineExplanation, devices, explain_timeline
 from volbench.results.recorded.files import FileRead, read_files, unreadable
 from volbench.results.recorded.formats import ACCEPTED
@@ -90,6 +91,7 @@ def explain_recorded(
     """
     sources = [source] if isinstance(source, Path) else list(source)
     choice = choice or Choice(device=device, zone=zone)
+    check_instance(choice.instance)
     files = read_files(sources, interval_s)
     if not any(file.recordings for file in files):
         raise _unreadable(sources[0], files)
@@ -101,6 +103,7 @@ def explain_recorded(
             name=_name(timeline, sources[0], only=len(sorted_files.timelines) == 1),
             device=device if device in devices(timeline) else "",
             volume=choice.volume,
+            instance=choice.instance,
             window=window,
             beside=[one for other in timelines if other is not timeline for one in other.recordings.values()],
         )

@@ -12,8 +12,15 @@ from collections.abc import Iterable
 import numpy as np
 
 from volbench.core.records.report import FindingRow
-from volbench.results.explain.evidence.device import Device, Resource
+from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.device import RESOURCES, Device, Resource, device_of
+from volbench.results.explain.evidence.instance_figures import may_be_ec2, types_near
+from volbench.results.explain.rules.advice import more_of
+from volbench.results.explain.rules.volume.instance import ADVICE, DECIDE
+from volbench.results.explain.rules.volume.instance import NAME as _INSTANCE
 from volbench.results.explain.wording import amount
+from volbench.results.explain.wording import row as row_of
 from volbench.results.stats.grid import Floats, median
 
 _LIMITS: dict[str, Resource] = {"storage.iops_limit": "iops", "storage.throughput_limit": "throughput"}
@@ -22,24 +29,29 @@ ABOVE = 1.1
 """How many times a named limit the volume must have served elsewhere: a meter's tolerance is less."""
 SAMPLES_MIN = 3
 """Intervals in which it must have served so much: one may hold a burst of the meter's own bucket."""
+TYPES_SHOWN = 3
+"""Types of instances that are named of those whose figure a level lies at."""
+_ONE_OF_TWO = ", and it is one of two"
+_ALONE = ", and the rest of the recording refutes the other limit that it might be"
+TOGETHER = 0.8
+"""Of the longer one's time: the part that two findings of one stretch share at least."""
 IDLE_BELOW = 0.9
 """Utilisation of a member of an array below which it had time in which nothing was asked of it."""
 
 
 def without_refuted(
-    rows: Iterable[FindingRow], device: Device | None, t_s: Floats, *, is_member: bool
+    rows: Iterable[FindingRow], case: Case, *, is_member: bool
 ) -> tuple[tuple[FindingRow, ...], tuple[str, ...]]:
     """The findings without limits that the recording refutes, and notes on those.
 
     Args:
         rows: findings of a recording.
-        device: the volume over all of the recording.
-        t_s: ends of its intervals, shape (buckets,).
+        case: all of the recording.
         is_member: whether it is taken for an array whose own times are not counted.
 
     Nothing is refuted where credits ran out: what the volume served before that was a burst.
     """
-    findings = tuple(rows)
+    findings, device, t_s = tuple(rows), device_of(case.whole, case.disk), case.whole.t_s
     if device is None or any(row.cause == _BURST for row in findings):
         return findings, ()
     reasons = [_reason(row, device, t_s, is_member=is_member) for row in findings]
@@ -50,18 +62,71 @@ def without_refuted(
     refuted = [row for row, reason in zip(findings, reasons, strict=True) if reason]
     kept = [row for row, reason in zip(findings, reasons, strict=True) if not reason]
     if refuted and not is_member:
-        kept = [_as_only_one(row, refuted) for row in kept]
-        if any(row.cause in _LIMITS for row in kept):
-            notes.append("the limit that is left may be the volume's or the instance's (instance.storage_limit)")
+        kept = [_as_only_one(row, refuted, case) for row in kept]
     return tuple(kept), tuple(notes)
+
+
+def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]:
+    """The findings, with the instance's limit where they are of bytes only and the instance's type is not known.
+
+    EC2 limits the bytes of an instance below those of its volumes; the types whose figure the level is are told.
+    """
+    findings, device = tuple(rows), device_of(case.whole, case.disk)
+    limits = [row for row in findings if row.cause in (*_LIMITS, _INSTANCE)]
+    level = None if len(limits) != 1 else _level(limits[0], "throughput")
+    if level is None or case.instance or device is None or not may_be_ec2(device) or _is_counted(limits[0]):
+        return findings
+    near = [*types_near("throughput", level)]
+    if not near:
+        return findings
+    shown = ", ".join(f"{figure.instance} ({figure.text})" for figure in near[:TYPES_SHOWN])
+    text = (
+        f"whether the volume or the instance gives no more is not known, and neither is the instance's type:"
+        f" {amount(level, 'throughput')} is at a limit of {len(near)} types of EC2, such as {shown}; --instance"
+        " states it"
+    )
+    (of_volume,) = limits
+    candidate = of_volume.model_copy(
+        update={
+            "cause": _INSTANCE,
+            "confidence": min(of_volume.confidence or 0.0, SECOND_MAX),
+            "evidence": (row_of("instance_figure", level, "MiB/s", text), DECIDE, *of_volume.evidence),
+            "advice": ADVICE,
+        }
+    )
+    less = of_volume.model_copy(update={"confidence": min(of_volume.confidence or 0.0, ONE_OF_TWO_MAX)})
+    place = findings.index(of_volume)
+    return (*findings[:place], less, candidate, *findings[place + 1 :])
+
+
+def _are_together(one: FindingRow, other: FindingRow) -> bool:
+    """Whether two findings are about one stretch, whose ends operations and bytes may show an interval apart."""
+    if one.window_s is None or other.window_s is None:
+        return False
+    shared = min(one.window_s[1], other.window_s[1]) - max(one.window_s[0], other.window_s[0])
+    return shared >= TOGETHER * max(end - begin for begin, end in (one.window_s, other.window_s))
+
+
+def _stated(row: FindingRow) -> Resource | None:
+    """What a finding of the instance is about; None where its counters name it."""
+    return next((name for one in row.evidence for name in RESOURCES if one.metric == name), None)
+
+
+def _is_counted(row: FindingRow) -> bool:
+    return any(one.metric == "decided_by" and str(one.value).startswith("counted") for one in row.evidence)
+
+
+def _level(row: FindingRow, resource: Resource) -> float | None:
+    values = (one.value for one in row.evidence if one.metric == resource)
+    return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
 def _reason(row: FindingRow, device: Device, t_s: Floats, *, is_member: bool) -> str:
     """Why a finding is refuted; empty where it is not."""
-    resource = _LIMITS.get(row.cause)
-    level = next((one.value for one in row.evidence if one.metric == resource), None)
+    resource = _LIMITS.get(row.cause) or (_stated(row) if row.cause == _INSTANCE else None)
+    level = None if resource is None else _level(row, resource)
     carried = None if resource is None else device.carried(resource)
-    if resource is None or carried is None or not isinstance(level, float) or row.window_s is None:
+    if resource is None or carried is None or level is None or row.window_s is None:
         return ""
     inside = (t_s > row.window_s[0]) & (t_s <= row.window_s[1])
     busy = None if device.util is None else median(device.util[inside])
@@ -79,10 +144,20 @@ def _reason(row: FindingRow, device: Device, t_s: Floats, *, is_member: bool) ->
     )
 
 
-def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow]) -> FindingRow:
+def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow], case: Case) -> FindingRow:
     """A limit of which the other kind is refuted: it has the confidence of both, and is no longer one of two."""
-    others = [one.confidence or 0.0 for one in refuted if one.window_s == row.window_s]
-    if row.cause not in _LIMITS or not others:
+    others = [one.confidence or 0.0 for one in refuted if _are_together(one, row)]
+    resource = _stated(row)
+    level = None if resource is None else _level(row, resource)
+    if row.cause not in (*_LIMITS, _INSTANCE) or not others or resource is None or level is None:
         return row
-    evidence = tuple(one for one in row.evidence if "it is one of the two" not in one.text)
-    return row.model_copy(update={"confidence": max(row.confidence or 0.0, *others), "evidence": evidence})
+    evidence = tuple(
+        one.model_copy(update={"text": one.text.split(_ONE_OF_TWO)[0] + _ALONE}) if one.metric == "checks" else one
+        for one in row.evidence
+        if one.metric != "size_kib" and not (one.metric == "decide" and "fio" in one.text)
+    )
+    if row.cause == _INSTANCE:
+        return row.model_copy(update={"evidence": evidence})
+    confidence = max(row.confidence or 0.0, *others)
+    advice = more_of(case, resource, level)
+    return row.model_copy(update={"confidence": confidence, "evidence": evidence, "advice": advice})

@@ -64,6 +64,9 @@ def _of_episode(case: Case, device: Device | None, episode: Episode, clock: Cloc
     elif device is not None and device.await_ms is not None:
         queue, operations = device.in_flight, _ratio(device.iops, during)
         figures = f"{_change('in flight', queue, during, '')}, {_change('operations', device.iops, during, '1/s')}"
+        if device.mib_per_s is not None and _ratio(device.mib_per_s, during) > operations:  # larger ones
+            operations = _ratio(device.mib_per_s, during)
+            figures += f", {_change('throughput', device.mib_per_s, during, 'MiB/s')}"
         is_longer = queue is not None and _ratio(queue, during) > GROWN
         if is_longer and operations >= MORE:
             yield f"the load grew {when}: {figures}; the longer wait is that of a longer queue"

@@ -16,7 +16,7 @@ from volbench.results.explain.evidence.episodes import Episode, Level, find_epis
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
-from volbench.results.explain.recordings.exceeded_limits import without_refuted
+from volbench.results.explain.recordings.exceeded_limits import with_instance, without_refuted
 from volbench.results.explain.recordings.remarks import remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.recorded.clocks import VOLUME_SOURCES
@@ -64,6 +64,7 @@ def explain_timeline(
     device: str,
     volume: str,
     window: DayWindow | None,
+    instance: str = "",
     beside: Sequence[Recorded] = (),
 ) -> TimelineExplanation:
     """Findings of a timeline.
@@ -75,6 +76,7 @@ def explain_timeline(
         volume: what the vendor calls it, of several; empty: the only one.
         window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
             in which the volume was worse than before.
+        instance: the vendor's type of the virtual machine; empty: not known.
         beside: recordings of other timelines, which tell how many clients there were.
 
     Raises UsageError for a device or a window that it has nothing of.
@@ -82,6 +84,7 @@ def explain_timeline(
     recordings = list(timeline.recordings.values())
     series, of_volumes = of_one_volume(merged_by_device(recordings), device=device, volume=volume)
     case = _of_device(_case(series, clocked=timeline.clocked, collection=timeline.collection), device)
+    case = replace(case, instance=instance)
     span = None if window is None else window.within(*case.window_s)
     explained_case, explained, episode = _explained(case, span)
     notes = [note for recording in recordings for note in recording.notes]
@@ -97,10 +100,10 @@ def explain_timeline(
     rows = finding_rows((found.entity if found is not None else "") or name, STEP, {name: explained})
     rows, refuted = without_refuted(
         rows,
-        device_of(case.whole, case.disk),
-        case.whole.t_s,
+        case,
         is_member=case.disk is not None and not device and timeline.collection is None,
     )
+    rows = with_instance(rows, case)
     notes += refuted
     queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
     if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):

@@ -55,10 +55,14 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
 def test_a_limit_below_what_the_volume_served_is_none() -> None:
     """01: bytes are constant at the plateau; more operations were served before and after."""
     found = explain_recorded(evidence("01"))
-    assert [row.cause for row in found.findings] == ["storage.throughput_limit"]
-    assert (found.findings[0].confidence or 0) > 0.9
+    assert [row.cause for row in found.findings] == ["storage.throughput_limit", "instance.storage_limit"]
+    assert 0.5 < (found.findings[0].confidence or 0) <= 0.75  # the instance's may be the one
+    assert "Provision more than 81.4 MiB/s" in found.findings[0].advice
     assert "is no limit: the volume served" in notes(found)
-    assert "instance.storage_limit" in notes(found)
+    (of_type, _) = explain_recorded(evidence("01"), choice=Choice(instance="m5.large")).findings
+    assert of_type.cause == "instance.storage_limit"
+    (other,) = explain_recorded(evidence("01"), choice=Choice(instance="r4.16xlarge")).findings
+    assert (other.cause, (other.confidence or 0) > 0.9) == ("storage.throughput_limit", True)
 
 
 def test_a_healthy_disk_is_not_degraded() -> None:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from volbench.results.explain import thresholds as limit
+from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
-from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.evidence.device import RESOURCES, Resource
+from volbench.results.explain.evidence.instance_figures import near_figure
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.shared_evidence import context, queue_holds
 from volbench.results.explain.wording import amount, clock, percent, row
 from volbench.results.stats.grid import mean, quantile
 
+NAME = "instance.storage_limit"
+ADVICE = (
+    "Learn first whose limit it is. The instance's: a larger type, since neither a larger volume nor more"
+    " provisioned IOPS would help. The volume's: provision more of what it lacks."
+)
+DECIDE = row(
+    "decide",
+    None,
+    "1",
+    "this decides: CloudWatch's EBSIOBalance% and EBSByteBalance% of the instance (0: spent), its"
+    " InstanceEBSIOPSExceededCheck and InstanceEBSThroughputExceededCheck, or a second volume loaded at the same"
+    " time: the instance's limit is of both together",
+)
+
 CAUSES = (
     CauseInfo(
         name="instance.storage_limit",
+        claims=frozenset({"limit", "instance"}),
         group="the host or the instance",
         title="The instance is at its limit for storage",
         panels=("exceeded", "iops"),
@@ -28,8 +46,9 @@ CAUSES = (
         signs=(
             "The counter of the instance's limit (EBS NVMe log page, EBS CSI driver, or the emulator) says"
             " *exceeded* in at least 20 % of the time, and more often than the volume's; or the instance's burst"
-            " credits (CloudWatch's EBSByteBalance%, EBSIOBalance%) ran out. Without such a counter, this cause"
-            " cannot be distinguished from a limit of the volume."
+            " credits (CloudWatch's EBSByteBalance%, EBSIOBalance%) ran out. Without such a counter it is one of"
+            " two with a limit of the volume: where the level lies within 3 % of what the instance's type gives"
+            " (`--instance`, or the run's host), and where a recording shows a limit of bytes and names no type."
         ),
         advice="Choose a larger instance type. A larger volume does not help.",
     ),
@@ -45,6 +64,48 @@ def instance_findings(case: Case) -> Iterator[Cause]:
     """The instance's own limit: only its counters can tell it from the volume's."""
     yield from _counted(case)
     yield from _spent(case.of_volume)
+
+
+def beside_instance(case: Case, causes: Sequence[Cause]) -> list[Cause]:
+    """Limits of the volume, after the instance's where one lies at what its type gives: either looks the same.
+
+    A limit that the volume itself counts is its own.
+    """
+    candidate = next((found for cause in causes if (found := _at_figure(case, cause)) is not None), None)
+    if candidate is None:
+        return [*causes]
+    return [candidate, *(replace(cause, one_of_two=True, confidence_max=SECOND_MAX) for cause in causes)]
+
+
+def _at_figure(case: Case, cause: Cause) -> Cause | None:
+    if cause.decided_by == "counted":
+        return None
+    for resource, level in _levels(cause):
+        figure = near_figure(case.instance, resource, level)
+        if figure is not None:
+            text = (
+                f"{amount(level, resource)} is what {case.instance} gives all its volumes together: its"
+                f" {figure.text}; it is one of the two"
+            )
+            return replace(
+                cause,
+                cause=NAME,
+                one_of_two=True,
+                confidence_max=ONE_OF_TWO_MAX,
+                evidence=(row("instance_figure", figure.value, "", text), DECIDE, *cause.evidence),
+                advice=ADVICE,
+            )
+    return None
+
+
+def _levels(cause: Cause) -> Iterator[tuple[Resource, float]]:
+    """The levels that a finding states."""
+    for one in cause.evidence:
+        resource: Resource | None = next((name for name in RESOURCES if name == one.metric), None)
+        if one.metric == "baseline":  # of a burst
+            resource = "iops" if one.unit == "1/s" else "throughput"
+        if resource is not None and isinstance(one.value, int | float):
+            yield resource, float(one.value)
 
 
 def _spent(case: Case) -> Iterator[Cause]:
@@ -69,7 +130,7 @@ def _spent(case: Case) -> Iterator[Cause]:
             unit = "1/s" if resource == "iops" else "MiB/s"
             rows.append(row("level", level, unit, f"without, the instance gave {amount(level, resource)}"))
         yield Cause(
-            cause="instance.storage_limit",
+            cause=NAME,
             decided_by="counted",
             window_s=(float(case.grid.t_s[first]) - case.grid.width_s, case.window_s[1]),
             share=case.storage_share,
@@ -108,7 +169,7 @@ def _counted(case: Case) -> Iterator[Cause]:
         rows.append(row("level", level, unit, f"it gave {amount(level, resource)}"))
     checks = [True, queue_holds(case)]
     yield Cause(
-        cause="instance.storage_limit",
+        cause=NAME,
         decided_by="counted",
         window_s=case.window_s,
         share=case.storage_share,

@@ -27,7 +27,7 @@ from volbench.results.explain.rules.shared_evidence import (
     throughput_fall,
 )
 from volbench.results.explain.rules.volume.credits import emptied_findings
-from volbench.results.explain.rules.volume.instance import instance_findings
+from volbench.results.explain.rules.volume.instance import beside_instance, instance_findings
 from volbench.results.explain.wording import amount, clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
 
@@ -94,7 +94,9 @@ def limit_findings(case: Case) -> list[Cause]:
     """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
     if case.device is None:
         return []
-    return [*instance_findings(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
+    counted = [*instance_findings(case)]
+    of_volume = [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
+    return counted or beside_instance(case, of_volume)
 
 
 def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:

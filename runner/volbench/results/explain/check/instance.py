@@ -1,0 +1,106 @@
+"""What speaks against a limit of the instance: its counters and credits, the volume's, and other volumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
+from volbench.results.explain.evidence.device import Resource, device_of
+from volbench.results.explain.evidence.instance_figures import near_figure
+from volbench.results.explain.wording import amount, number, percent
+from volbench.results.stats.grid import Floats, mean, median
+
+_DISK = re.compile(r"nvme[0-9]+n[0-9]+|xvd[a-z]+|sd[a-z]+")
+"""Whole disks: what lies on them (partitions, dm, md) would be counted twice."""
+_BALANCES: dict[Resource, str] = {
+    "throughput": "instance_byte_balance_percent",
+    "iops": "instance_io_balance_percent",
+}
+
+
+def instance_objections(case: Case, cause: Cause) -> Iterator[Objection]:
+    """All that speaks against a limit of the instance that no counter names.
+
+    Args:
+        case: the step.
+        cause: the finding; what the instance's own counters name is not looked at again.
+    """
+    resource, level = _stated(cause)
+    if resource is None or level is None:
+        return
+    yield from _counters(case, resource)
+    yield from _credits(case, resource, level)
+    yield from _other_volumes(case, resource, level)
+
+
+def _stated(cause: Cause) -> tuple[Resource | None, float | None]:
+    """The level that lies at the instance's figure, and of what; none where no figure is stated."""
+    if not any(one.metric == "instance_figure" for one in cause.evidence):
+        return None, None
+    for one in cause.evidence:
+        if one.metric in ("iops", "throughput", "baseline") and isinstance(one.value, int | float):
+            return ("iops" if one.unit == "1/s" else "throughput"), float(one.value)
+    return None, None
+
+
+def _counters(case: Case, resource: Resource) -> Iterator[Objection]:
+    """The instance counts its limit as not exceeded, or the volume its own as exceeded."""
+    counted = case.exceeded
+    of_instance = mean(counted.instance_iops if resource == "iops" else counted.instance_throughput)
+    of_volume = mean(counted.of(resource))
+    if of_instance is not None and of_instance < limit.EXCEEDED_MIN:
+        text = f"the instance counts its limit exceeded in {percent(of_instance)} of the time"
+        yield Objection(law="consistency", text=text, claimed=limit.EXCEEDED_MIN, recorded=of_instance)
+    if of_volume is not None and of_volume >= limit.EXCEEDED_MIN:
+        text = f"the volume counts its own limit exceeded in {percent(of_volume)} of the time"
+        yield Objection(law="consistency", text=text, claimed=limit.EXCEEDED_MIN, recorded=of_volume)
+
+
+def _credits(case: Case, resource: Resource, level: float) -> Iterator[Objection]:
+    """An instance with credits left gives more than its baseline."""
+    figure = near_figure(case.instance, resource, level)
+    entities = case.grid.entities("cloudwatch", _BALANCES[resource])
+    balance = case.grid.column("cloudwatch", _BALANCES[resource], entities[0]) if len(entities) == 1 else None
+    left = None if balance is None else median(balance)
+    if figure is None or figure.kind != "baseline" or left is None or left <= BALANCE_EMPTY_PERCENT:
+        return
+    text = f"{number(left)} % of the instance's burst credits are left, with which it gives more than its baseline"
+    yield Objection(law="consistency", text=text, claimed=0.0, recorded=left)
+
+
+def _other_volumes(case: Case, resource: Resource, level: float) -> Iterator[Objection]:
+    """The instance's limit is of all its volumes: where their sum is more than it, it is none of this one."""
+    device = case.device
+    if device is None or not _DISK.fullmatch(device.entity):
+        return
+    entities = {
+        entity
+        for metric in ("reads_per_s", "operations_per_s")
+        for entity in case.grid.entities(device.source, metric)
+        if _DISK.fullmatch(entity) and entity != device.entity
+    }
+    others = [_carried(case, entity, resource) for entity in sorted(entities)]
+    beside = (
+        median(np.nansum([one for one in others if one is not None], axis=0))
+        if any(one is not None for one in others)
+        else None
+    )
+    if beside is None or near_figure(case.instance, resource, level + beside) is not None:
+        return
+    text = (
+        f"the host's other volumes carried {amount(beside, resource)} meanwhile, so that all together gave"
+        f" {amount(level + beside, resource)}"
+    )
+    yield Objection(law="sufficiency", text=text, claimed=level, recorded=level + beside)
+
+
+def _carried(case: Case, entity: str, resource: Resource) -> Floats | None:
+    device = device_of(case.grid, entity)
+    return None if device is None else device.carried(resource)
