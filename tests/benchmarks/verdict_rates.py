@@ -100,7 +100,8 @@ def compared(cells: NDArray[np.float64], metrics: int) -> list[Comparison]:
             unit=unit,
             better=better,
             volume="ab"[volume],
-            cell=f"{volume}-{run}",
+            cell=f"{volume}-{run:02}",
+            block=run,
             value=float(cells[volume, run, column]),
         )
         for column, (name, unit, better) in enumerate(METRICS[:metrics])

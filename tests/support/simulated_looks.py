@@ -66,16 +66,23 @@ def decided_at(
     """Cells of each volume at the look that tells the volumes apart, shape (runs,); 0 where none does."""
     found = np.zeros(len(x), dtype=np.int64)
     for n in range(CELLS_MIN, looks + 1):
-        a, b = x[:, :n], y[:, :n]
-        change, (var_a, var_b) = (b - a).mean(axis=1), (side.var(axis=1, ddof=1) for side in (a, b))
-        unequal = np.sqrt(np.maximum(var_a, var_b) / np.minimum(var_a, var_b)) > SPREAD_RATIO_MAX
-        freedom = (var_a + var_b) ** 2 / ((var_a**2 + var_b**2) / (n - 1))
-        welch = np.abs(change) / np.sqrt((var_a + var_b) / n)
-        paired = np.abs(change) / ((b - a).std(axis=1, ddof=1) / math.sqrt(n))
-        for factor, rows in ((1, ~unequal), (WELCH_FACTOR, unequal)):
-            level = look_level(n) / factor
-            beyond = (welch > np.interp(freedom, FREEDOM, _critical(level))) | (
-                paired > t_quantile(1 - level / 2, n - 1)
-            )
-            found[beyond & rows & (np.abs(change) > math.log1p(margin)) & (found == 0)] = n
+        found[told_apart(x[:, :n], y[:, :n], level=look_level(n), margin=margin) & (found == 0)] = n
     return found
+
+
+def told_apart(
+    a: NDArray[np.float64], b: NDArray[np.float64], *, level: float, margin: float = 0.0
+) -> NDArray[np.bool_]:
+    """Whether one comparison of all cells, shape (runs, n) each, has its smaller p below `level`, shape (runs,)."""
+    n = a.shape[1]
+    change, (var_a, var_b) = (b - a).mean(axis=1), (side.var(axis=1, ddof=1) for side in (a, b))
+    unequal = np.sqrt(np.maximum(var_a, var_b) / np.minimum(var_a, var_b)) > SPREAD_RATIO_MAX
+    freedom = (var_a + var_b) ** 2 / ((var_a**2 + var_b**2) / (n - 1))
+    welch = np.abs(change) / np.sqrt((var_a + var_b) / n)
+    paired = np.abs(change) / ((b - a).std(axis=1, ddof=1) / math.sqrt(n))
+    beyond = np.zeros(len(a), dtype=np.bool_)
+    for factor, rows in ((1, ~unequal), (WELCH_FACTOR, unequal)):
+        critical = np.interp(freedom, FREEDOM, _critical(level / factor))
+        beyond |= rows & ((welch > critical) | (paired > t_quantile(1 - level / factor / 2, n - 1)))
+    decided: NDArray[np.bool_] = beyond & (np.abs(change) > math.log1p(margin))
+    return decided

@@ -48,7 +48,7 @@ class ComparisonSpec(Record):
     metrics: tuple[str, ...] | None = Field(default=None, description="Primary metrics; absent: the step's own.")
     until: Literal["all_cells", "decided"] = Field(
         default="all_cells",
-        description="`decided`: look at the cells after each block from 4 against 4 on, and stop when every pair of"
+        description="`decided`: look at the cells after each block from 3 against 3 on, and stop when every pair of"
         " volumes has a verdict; at most `repeats` cells (8 or fewer) of each volume. `confidence` is not used.",
     )
 

@@ -116,7 +116,7 @@ sweep:
 
 - `volume.OPTION` is an option of the volume's SPEC: a parameter of the profile for an emulated volume, a mount
   option for `nfs:` (`true` and `false` add or omit a word such as `noac`).
-- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` fits a
+- With `one_factor` each level is compared with the base by the test that compares volumes. `full` fits a
   linear model to logarithms: main effects, and interactions of two factors.
 """
 

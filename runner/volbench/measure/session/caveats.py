@@ -16,7 +16,7 @@ from volbench.machine.placement.kubernetes.node_blocks import blocks_by_node, sm
 from volbench.machine.volume.emulated.status import emulated_behind
 from volbench.machine.volume.facts.discovery import discover
 from volbench.measure.session.space import space_caveats
-from volbench.results.stats.sequential import FIRST_WEIGHT, NODES_LOOK_LEVEL
+from volbench.results.stats.sequential import CELLS_MIN, FIRST_WEIGHT, NODES_LOOK_LEVEL
 
 
 def caveats_of(run: RunRecord, volume_bytes: int) -> list[str]:
@@ -69,13 +69,10 @@ def node_lines(run: RunRecord) -> Iterator[str]:
 
 
 def too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
-    """Yield a warning when the exact test cannot decide anything with these repeats and levels."""
-    from volbench.results.stats.ranks.sample_size import runs_for_level  # noqa: PLC0415 - numpy
-
+    """Yield a warning when no test can decide anything with these repeats."""
     levels = sum(len(factor.levels) for factor in sweep.factors.values())
-    needed = runs_for_level(level=(1 - suite.comparison.confidence) / levels)
-    if sweep.design == "one_factor" and suite.repeats < needed:
-        yield f"{suite.repeats} repeats cannot decide between {levels} levels and the base: {needed} repeats can"
+    if sweep.design == "one_factor" and suite.repeats < CELLS_MIN:
+        yield f"{suite.repeats} repeats cannot decide between {levels} levels and the base: {CELLS_MIN} repeats can"
 
 
 def _memory_caveats(run: RunRecord) -> Iterator[str]:

@@ -4,13 +4,12 @@ The first named volume is the baseline, every other one a candidate. A correctio
 primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
 a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away. Primary
 metrics are tested in their order by the fallback procedure: the first has 60 % of alpha, the others share the rest,
-and each that decides hands its part on. So 4 against 4 runs (smallest p 2/70) can decide all three metrics of a
-step, and 5 against 5 (2/252) a later one alone. Side metrics have Holm's correction. The error of 5 % is per
+and each that decides hands its part on. Side metrics have Holm's correction. The error of 5 % is per
 family: `comparison_summary` corrects over the families of a pair.
 
-With `sequential` the level of each comparison is that of a look at so many cells (`results/stats/sequential.py`),
-the test is that of looks (`results/stats/looks.py`), which uses that the cells of a block are neighbours in time,
-and the primary metrics are a fixed sequence: all of the level is the first one's.
+The test is that of `results/stats/means.py`, which uses that the cells of a block are neighbours in time. With
+`sequential` the level of each comparison is that of a look at so many cells (`results/stats/sequential.py`), and
+the primary metrics are a fixed sequence: all of the level is the first one's.
 
 A *disturbed* row is invalid, but its value is known within bounds (`results/compare/disturbance.py`). A comparison
 with such rows looks twice. First at all of its rows, and asks whether a verdict holds for every choice inside the
@@ -18,8 +17,6 @@ bounds; if it does, that is the verdict, and no cell is thrown away. Else the di
 invalid ones are. The first look errs less often than a test of the undisturbed values would, since it takes the
 worst of them, and the second is that test with fewer cells; `tests/benchmarks/disturbed_verdicts.py` counts what
 both err together.
-
-Else the test is for two independent groups. Repeats are interleaved over volumes, which balances drift.
 
 Nodes are blocks: where both volumes have cells on several nodes, cells are compared within each node, and the nodes
 are combined in one test (`results/stats/ranks`). Cells on a node that only one of the two volumes used are left
@@ -35,12 +32,11 @@ from statistics import median
 
 from volbench.errors import MustNotCompare, RunUnreadable
 from volbench.results.stats.corrections import fallback, holm
-from volbench.results.stats.looks import look_shift
+from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.ranks.sample_size import runs_needed
-from volbench.results.stats.sequential import Level
+from volbench.results.stats.sequential import CELLS_MIN, Level
 from volbench.results.stats.statistics import (
-    RUNS_MIN,
     Better,
     Names,
     Shift,
@@ -224,9 +220,9 @@ def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
         return replace(
             bounded, reason=f"{bounded.reason}, whatever the disturbance of {cells} did within its bounds"
         )
-    if min(undisturbed.runs) >= RUNS_MIN:
+    if min(undisturbed.runs) >= CELLS_MIN:
         return undisturbed
-    if bounded.ratio is not None and min(bounded.runs) >= RUNS_MIN:
+    if bounded.ratio is not None and min(bounded.runs) >= CELLS_MIN:
         return replace(
             bounded,
             reason=f"the disturbance of {cells} could change the verdict: run again without it",
@@ -288,28 +284,14 @@ def _prepare(
 
 def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None, *, sequential: bool) -> Shift:
     is_known = not (baseline.disturbed or candidate.disturbed)
-    if sequential and nodes is None and is_known and min(len(side.values) for side in (baseline, candidate)) > 1:
-        return look_shift(baseline.values, candidate.values, _pairs(baseline, candidate), alpha=alpha)
+    if nodes is None and is_known and min(len(side.values) for side in (baseline, candidate)) > 1:
+        factor = 1.0 if sequential else TWO_TESTS
+        pairs = block_pairs(baseline.blocks, candidate.blocks)
+        return mean_shift(baseline.values, candidate.values, pairs, alpha=alpha, factor=factor)
     if is_known:
         return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
     triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
     return bounded_shift_of(*triples, alpha=alpha, nodes=nodes)
-
-
-def _pairs(baseline: _Side, candidate: _Side) -> list[tuple[int, int]]:
-    """Return the positions of the two cells of each block; a block with another number of cells has no pair."""
-    places: list[dict[int, list[int]]] = []
-    for side in (baseline, candidate):
-        by_block: dict[int, list[int]] = {}
-        for place, block in enumerate(side.blocks):
-            if block is not None:
-                by_block.setdefault(block, []).append(place)
-        places.append(by_block)
-    return [
-        (first[0], places[1][block][0])
-        for block, first in places[0].items()
-        if len(first) == 1 and len(places[1].get(block, [])) == 1
-    ]
 
 
 def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
@@ -326,6 +308,7 @@ def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
 def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _Side:
     """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
     kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
+    kept.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
     return _Side(
         values=tuple(value for value, _ in kept),
         excluded_runs=len(rows) - len(kept),
@@ -338,7 +321,7 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _S
 
 def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
     """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
-    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= level.cells_min]
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= CELLS_MIN]
     p_values = [p.shift.p_value for p in tested if p.shift is not None]
     weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
     corrected = holm(p_values) if weights is None else fallback(p_values, weights)
@@ -348,7 +331,7 @@ def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, lev
     for prepared in family:
         comparison = _undecided(prepared, baseline, margin, level)
         if prepared.shift is not None:
-            comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric), level)
+            comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
             part = parts.get(prepared.row.metric) or 1.0
             needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
@@ -386,13 +369,13 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
     )
 
 
-def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None, level: Level) -> Comparison:
+def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> Comparison:
     judgement = judge(
         shift,
         better=comparison.better,
         margin=comparison.margin,
         p_adjusted=1.0 if p_adjusted is None else p_adjusted,
-        cells_min=level.cells_min,
+        cells_min=CELLS_MIN,
     )
     return replace(
         comparison,
@@ -417,6 +400,7 @@ def _still_needed(comparison: Comparison, prepared: _Prepared, *, weight: float)
         margin=comparison.margin,
         weight=weight,
         nodes=prepared.names,
+        pairs=() if prepared.names is not None else block_pairs(baseline.blocks, candidate.blocks),
     )
     return None if needed is None else max(needed, min(comparison.runs) + 1)
 

@@ -1,7 +1,7 @@
 """What each factor of a sweep does to a metric: ratios to the base, with intervals and verdicts.
 
-One factor at a time: each level against the base by the exact rank-sum test of `statistics`. Full factorials: a
-linear model of log(metric) with blocks, main effects, and two-factor interactions. An interaction's ratio says by
+One factor at a time: each level against the base by the test of `means`, as volumes are compared. Full factorials:
+a linear model of log(metric) with blocks, main effects, and two-factor interactions. An interaction's ratio says by
 how much the first factor's ratio changes when the second one is at its level instead of its base.
 
 Holm's correction is over one family: all terms of one metric of one step on one volume.
@@ -23,8 +23,10 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.sweep import SweepSpec
 from volbench.results.stats.corrections import holm
 from volbench.results.stats.linear import Estimate, LinearModel
+from volbench.results.stats.means import block_pairs, mean_shift
 from volbench.results.stats.ranks.sample_size import runs_needed
-from volbench.results.stats.statistics import RUNS_MIN, Better, Judgement, Shift, Verdict, judge, shift_of
+from volbench.results.stats.sequential import CELLS_MIN
+from volbench.results.stats.statistics import Better, Judgement, Shift, Verdict, judge, shift_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,7 @@ def effects_of(
         open_effects = [_against_base(sweep, values, name, level, alpha) for name, level in _levels(sweep)]
     else:
         open_effects = _by_model(sweep, values, alpha)
-    p_values = [o.shift.p_value for o in open_effects if o.shift is not None and min(o.shift.runs) >= RUNS_MIN]
+    p_values = [o.shift.p_value for o in open_effects if o.shift is not None and min(o.shift.runs) >= CELLS_MIN]
     adjusted = iter(holm(p_values))
     return [_judged(o, adjusted, len(p_values), better=better, margin=margin, alpha=alpha) for o in open_effects]
 
@@ -100,18 +102,28 @@ def _levels(sweep: SweepSpec) -> Iterable[tuple[str, Scalar]]:
 
 def _against_base(sweep: SweepSpec, values: Sequence[Observation], name: str, level: Scalar, alpha: float) -> _Open:
     base = {key: factor.base for key, factor in sweep.factors.items()}
-    at_base = tuple(o.value for o in values if dict(o.combination) == base)
-    at_level = tuple(o.value for o in values if dict(o.combination) == {**base, name: level})
+    of_base = sorted((o.block, o.value) for o in values if dict(o.combination) == base)
+    of_level = sorted((o.block, o.value) for o in values if dict(o.combination) == {**base, name: level})
+    at_base, at_level = (tuple(value for _, value in side) for side in (of_base, of_level))
     has_both = bool(at_base and at_level)
+    pairs = block_pairs([block for block, _ in of_base], [block for block, _ in of_level])
     return _Open(
         term=(name,),
         levels=(level,),
         bases=(base[name],),
         sides=(at_base, at_level),
-        shift=shift_of(at_base, at_level, alpha=alpha) if has_both else None,
+        shift=_shift_of(at_base, at_level, pairs, alpha) if has_both else None,
         exact=True,
         why_not="" if has_both else "no valid value on one side",
     )
+
+
+def _shift_of(
+    at_base: Sequence[float], at_level: Sequence[float], pairs: Sequence[tuple[int, int]], alpha: float
+) -> Shift:
+    if min(len(at_base), len(at_level)) < CELLS_MIN:
+        return shift_of(at_base, at_level, alpha=alpha)
+    return mean_shift(at_base, at_level, pairs, alpha=alpha)
 
 
 def _by_model(sweep: SweepSpec, values: Sequence[Observation], alpha: float) -> list[_Open]:
@@ -168,12 +180,18 @@ def _judged(
     effect: _Open, adjusted: Iterable[float], family: int, *, better: Better, margin: float, alpha: float
 ) -> Effect:
     shift, sides = effect.shift, effect.sides
-    enough = shift is not None and min(shift.runs) >= RUNS_MIN
+    enough = shift is not None and min(shift.runs) >= CELLS_MIN
     p_adjusted = next(iter(adjusted)) if enough else None
     if shift is None:
         judgement = Judgement(verdict="inconclusive", reason=effect.why_not)
     else:
-        judgement = judge(shift, better=better, margin=margin, p_adjusted=1.0 if p_adjusted is None else p_adjusted)
+        judgement = judge(
+            shift,
+            better=better,
+            margin=margin,
+            p_adjusted=1.0 if p_adjusted is None else p_adjusted,
+            cells_min=CELLS_MIN,
+        )
     centre = median if effect.exact else _geometric_mean
     single = len(effect.term) == 1
     needed = None

@@ -16,7 +16,9 @@ from volbench.results.report import wording
 from volbench.results.site.history import MARGIN
 from volbench.results.site.summary import MetricGroup, RunSummary
 from volbench.results.stats.corrections import holm
-from volbench.results.stats.statistics import RUNS_MIN, Better, Shift, judge, shift_of
+from volbench.results.stats.means import mean_shift
+from volbench.results.stats.sequential import CELLS_MIN
+from volbench.results.stats.statistics import Better, Shift, judge, shift_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,7 @@ class PairRow:
 
     Args:
         change: of the second run against the first: the Hodges-Lehmann ratio.
-        interval: of that ratio at 95 %; empty below RUNS_MIN cells on a side.
+        interval: of that ratio at 95 %; empty below CELLS_MIN cells on a side.
         verdict: of a primary metric, as comparisons judge it: Holm's correction over these, and the margin. Empty
             for others.
     """
@@ -113,7 +115,7 @@ def _rows(pairs: Sequence[tuple[MetricGroup, MetricGroup]]) -> tuple[PairRow, ..
 
 def _row(first: MetricGroup, second: MetricGroup, shift: Shift | None, p_adjusted: float | None) -> PairRow:
     bounds = None
-    if shift is not None and min(shift.runs) >= RUNS_MIN and shift.low is not None and shift.high is not None:
+    if shift is not None and min(shift.runs) >= CELLS_MIN and shift.low is not None and shift.high is not None:
         bounds = (shift.low, shift.high)
     return PairRow(
         identity=" ".join(filter(None, first.key[:3])),
@@ -133,7 +135,7 @@ def _verdict(better: str, shift: Shift | None, p_adjusted: float | None) -> str:
     if shift is None or p_adjusted is None or better not in ("higher", "lower"):
         return ""
     direction: Better = "higher" if better == "higher" else "lower"
-    verdict = judge(shift, better=direction, margin=MARGIN, p_adjusted=p_adjusted).verdict
+    verdict = judge(shift, better=direction, margin=MARGIN, p_adjusted=p_adjusted, cells_min=CELLS_MIN).verdict
     return "open" if verdict == "inconclusive" else verdict
 
 
@@ -141,7 +143,9 @@ def _shift(first: MetricGroup, second: MetricGroup) -> Shift | None:
     """Return the second run's shift against the first; None of values without a log."""
     if not all(value > 0 and math.isfinite(value) for value in (*first.values, *second.values)):
         return None
-    return shift_of(first.values, second.values)
+    if min(len(first.values), len(second.values)) < 2:
+        return shift_of(first.values, second.values)
+    return mean_shift(first.values, second.values, [], alpha=0.05)
 
 
 def _only(keys: set[tuple[str, str, str, str]]) -> tuple[str, ...]:

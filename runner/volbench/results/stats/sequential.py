@@ -1,9 +1,9 @@
 """The level of a comparison, and of each look at a run that goes on until it is decided.
 
 After each block of cells, from 3 against 3 to 20 against 20, the cells so far are compared at the level of that
-number of cells, by the two tests of `results/stats/looks.py`. For one metric, equal volumes are told apart at some
+number of cells, by the two tests of `results/stats/means.py`. For one metric, equal volumes are told apart at some
 look with a probability below 5 %: 4.7 % of normal deviations, counted on 100,000 simulated runs of 20 looks, less
-for others (`tests/benchmarks/sequential_verdicts.py` counts again). The levels are a choice: high where few cells
+for others (`tests/benchmarks/looks.py` counts again). The levels are a choice: high where few cells
 can show a large difference, the rest spread evenly. The interval at the level of a look is a repeated confidence
 interval.
 
@@ -21,11 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIRST_WEIGHT = 0.6
-"""Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
+"""Part of alpha that the first primary metric has in a run with a fixed number of cells."""
 
-FIXED_CELLS_MIN = 4
-"""Of a run with a fixed number of cells: RUNS_MIN of `statistics`, which needs numpy."""
 CELLS_MIN = 3
+"""Fewer cells than this on either side decide nothing: two have one degree of freedom between them."""
 CELLS_MAX = 20
 LOOK_LEVELS = {3: 0.0095, 4: 0.0055}
 """Level of the look at so many cells of each volume."""
@@ -59,11 +58,6 @@ class Level:
     def at(self, cells: int, *, nodes: int = 1) -> float:
         """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
         return look_level(cells, nodes=nodes) if self.sequential else self.alpha
-
-    @property
-    def cells_min(self) -> int:
-        """Fewer cells than this on either side decide nothing."""
-        return CELLS_MIN if self.sequential else FIXED_CELLS_MIN
 
     def weights(self, metrics: int) -> list[float]:
         """The part of the level that each primary metric of a family has, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def t_tail(t: float, freedom: float) -> float:
     return min(1.0, area / math.exp(log_beta))
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, freedom: float) -> float:
     """The value that Student's t stays below with probability p, 0.5 <= p < 1, by bisection of `t_tail`."""
     low, high = 0.0, 1.0

@@ -32,7 +32,7 @@ def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
     assert "6 combinations" in text
     assert "volume.iops: 192 (base), 960" in text
     assert "decide nothing" not in text
-    assert "4 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=4"))
+    assert "2 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=2"))
 
 
 def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:

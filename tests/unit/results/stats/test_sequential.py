@@ -6,18 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from simulated_looks import Noise, bursts, decided_at, drawn, normal, outliers, skewed
+from simulated_looks import Noise, bursts, decided_at, drawn, normal, outliers, skewed, told_apart
 
-from volbench.results.stats.looks import look_shift
+from volbench.results.stats.means import TWO_TESTS, mean_shift
 from volbench.results.stats.sequential import (
     CELLS_MAX,
     CELLS_MIN,
-    FIXED_CELLS_MIN,
     NODES_LATER_LEVEL,
     NODES_LOOK_LEVEL,
     look_level,
 )
-from volbench.results.stats.statistics import RUNS_MIN
 
 RUNS = 20_000
 
@@ -44,6 +42,26 @@ def test_all_looks_together_err_in_less_than_five_percent(
     assert told_apart.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / RUNS)
 
 
+@pytest.mark.parametrize("cells", [3, 5, 10])
+@pytest.mark.parametrize(
+    ("noise", "spreads", "shared"),
+    [
+        (normal, (0.05, 0.05), 0.0),
+        (normal, (0.05, 0.05), 0.15),
+        (skewed, (0.05, 0.15), 0.0),
+        (skewed, (0.01, 0.30), 0.0),
+        (outliers, (0.05, 0.05), 0.0),
+        (bursts, (0.05, 0.05), 0.0),
+    ],
+)
+def test_one_comparison_errs_in_less_than_five_percent(
+    noise: Noise, spreads: tuple[float, float], shared: float, cells: int
+) -> None:
+    """A run with a fixed number of cells."""
+    x, y = (side[:, :cells] for side in drawn(noise, spreads, shared=shared, runs=RUNS, seed=5))
+    assert told_apart(x, y, level=0.05 / TWO_TESTS).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / RUNS)
+
+
 def test_noise_that_both_cells_of_a_block_share_hides_nothing() -> None:
     """A volume 20 % slower, 5 % noise of cells, 15 % of the machine: ranks alone name it in 41 %."""
     x, y = drawn(normal, (0.05, 0.05), shared=0.15, runs=RUNS, seed=5)
@@ -64,11 +82,12 @@ def test_the_many_runs_are_judged_as_the_report_judges_one() -> None:
     x, y = drawn(normal, (0.05, 0.05), shared=0.15, runs=25, seed=6)
     for run in range(25):
         shifts = [
-            look_shift(
+            mean_shift(
                 np.exp(x[run, :n]).tolist(),
                 np.exp(y[run, :n]).tolist(),
                 [(place, place) for place in range(n)],
                 alpha=look_level(n),
+                factor=1.0,
             )
             for n in range(CELLS_MIN, CELLS_MAX + 1)
         ]
@@ -82,7 +101,7 @@ def test_ratio_and_interval_are_of_the_test_that_counts() -> None:
     machine = [1.0, 0.5, 1.4, 0.8, 1.2]
     baseline = [100 * speed for speed in machine]
     candidate = [100 * speed * 1.1 * (1 + 0.001 * n) for n, speed in enumerate(machine)] + [5.0]
-    shift = look_shift(baseline, candidate, [(n, n) for n in range(5)], alpha=look_level(5))
+    shift = mean_shift(baseline, candidate, [(n, n) for n in range(5)], alpha=look_level(5), factor=1.0)
     assert shift.p_value < shift.alpha
     assert shift.low is not None
     assert shift.high is not None
@@ -105,6 +124,5 @@ NODES_JOIN_MAX = 10
 
 
 def test_other_numbers_of_cells_have_a_level_too() -> None:
-    assert FIXED_CELLS_MIN == RUNS_MIN
     assert look_level(2) == look_level(CELLS_MIN)
     assert look_level(30) == look_level(CELLS_MAX)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.results.stats.ranks.blocks import without_levels
-from volbench.results.stats.statistics import MARGIN_SLACK, RUNS_MIN, Names
+from volbench.results.stats.sequential import CELLS_MIN
+from volbench.results.stats.statistics import MARGIN_SLACK, Names
 
 RUNS_NEEDED_MAX = 100
 """More runs a side than this are not proposed: nobody would make them."""
@@ -18,18 +19,22 @@ _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for n
 
 
 def runs_for_level(*, level: float, blocks: int = 1) -> int:
-    """The fewest runs a side whose smallest possible p, 2 / C(2n, n), is below `level`.
+    """The fewest runs a side that can have a p below `level`.
+
+    In one block, t-tests have no smallest p: CELLS_MIN. Within several, ranks have one: 2 over the splits.
 
     Args:
         blocks: over which the runs of both sides are spread evenly.
     """
+    if blocks < 2:
+        return CELLS_MIN
 
     def splits(runs: int) -> int:
         least, more = divmod(runs, blocks)
         counts = [least + 1] * more + [least] * (blocks - more)
         return math.prod(math.comb(2 * count, count) for count in counts)
 
-    return next(n for n in range(RUNS_MIN, RUNS_NEEDED_MAX + 1) if n == RUNS_NEEDED_MAX or level * splits(n) > 2)
+    return next(n for n in range(CELLS_MIN, RUNS_NEEDED_MAX + 1) if n == RUNS_NEEDED_MAX or level * splits(n) > 2)
 
 
 def runs_needed(
@@ -41,6 +46,7 @@ def runs_needed(
     weight: float = 1.0,
     power: float = 0.8,
     nodes: Names | None = None,
+    pairs: Sequence[tuple[int, int]] = (),
 ) -> int | None:
     """Runs a side that would likely decide, if the shift and spread seen so far are the true ones.
 
@@ -55,13 +61,15 @@ def runs_needed(
         weight: the part of alpha that the correction over the family leaves this metric, at worst.
         power: chance of a verdict.
         nodes: as for `shift_of`; the spread is that within nodes.
+        pairs: positions in both of the cells of one block; where their differences scatter less, that counts.
 
     Source: the normal formula with Guenther's term z^2/4 for few runs (American Statistician 35, 1981), a
-    variance on the cautious side (Browne, Statistics in Medicine 14, 1995), and the rank-sum test's efficiency of
-    3/pi against the t-test.
+    variance on the cautious side (Browne, Statistics in Medicine 14, 1995), and within nodes the rank-sum test's
+    efficiency of 3/pi against the t-test.
     """
     floor = runs_for_level(level=alpha * weight, blocks=len(set(nodes[0])) if nodes is not None else 1)
-    x, y = (np.sort(side) for side in without_levels(baseline, candidate, nodes))  # sums depend on the order
+    logs = without_levels(baseline, candidate, nodes)
+    x, y = (np.sort(side) for side in logs)  # sums depend on the order
     if min(len(x), len(y)) < 2:
         return floor
     change = abs(float(np.median(np.subtract.outer(y, x))))
@@ -75,18 +83,23 @@ def runs_needed(
     else:  # both ends of the interval must come within: with no shift at all each has half of the misses
         level = alpha
         root_n = (z(1 - level / 2) + z((1 + power) / 2)) / distance
-    runs = 2 * _cautious_variance(x, y) / _RANK_EFFICIENCY * root_n**2 + z(1 - level / 2) ** 2 / 4
+    efficiency = _RANK_EFFICIENCY if nodes is not None else 1.0
+    quantile = z(1 - level / 2)
+    runs = 2 * _cautious_variance([x, y]) / efficiency * root_n**2 + quantile**2 / 4
+    if len(pairs) > 1:  # of one group of differences the term for few runs is twice as large
+        differences = np.sort([logs[1][second] - logs[0][first] for first, second in pairs])
+        runs = min(runs, _cautious_variance([differences]) * root_n**2 + quantile**2 / 2)
     if runs > RUNS_NEEDED_MAX:
         return None
     return max(floor, math.ceil(runs))
 
 
-def _cautious_variance(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+def _cautious_variance(groups: Sequence[NDArray[np.float64]]) -> float:
     """The pooled variance's upper 60 % confidence limit (Wilson and Hilferty's chi-squared quantile).
 
     Few runs show too little spread more often than too much, and a proposal should rather suffice.
     """
-    freedom = len(x) + len(y) - 2
-    squares = float(np.sum((x - x.mean()) ** 2) + np.sum((y - y.mean()) ** 2))
+    freedom = sum(len(group) - 1 for group in groups)
+    squares = sum(float(np.sum((group - group.mean()) ** 2)) for group in groups)
     spread = 2 / (9 * freedom)
     return squares / (freedom * (1 - spread + NormalDist().inv_cdf(0.4) * math.sqrt(spread)) ** 3)
