@@ -20,8 +20,14 @@ _PAGE_HEADER_BYTES_MAX = 1 << 20
 _DEPTH_MAX = 12
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
+_WHOLE_FILE_BYTES = 64 << 10
+"""Of a file that is read at once: a call for each page costs more than its bytes."""
 
-Value = int | bytes | list["Value"] | dict[int, "Value"] | None
+Fields = dict[int, "Fields"]
+"""The fields of a struct that are kept, by their numbers, and what is kept of those; others are passed over."""
+_FOOTER: Fields = {3: {}, 4: {1: {3: {5: {}, 6: {}, 7: {}, 9: {}, 11: {}}}, 2: {}, 3: {}}}
+_PAGE: Fields = {2: {}, 3: {}, 5: {1: {}}, 7: {1: {}}, 8: {1: {}}}
+Value = int | list["Value"] | dict[int, "Value"] | None
 Struct = dict[int, Value]
 
 
@@ -64,29 +70,44 @@ class Page:
     values: int
 
 
-def footer_bytes(descriptor: int, size: int) -> int:
-    """Return the length of the footer, as the file's last bytes state it. Raises BadFooter, OSError."""
-    tail = os.pread(descriptor, 8, max(0, size - 8))
-    if size < 12 or tail[4:] != MAGIC:
-        raise BadFooter("the file does not end as Parquet files do")
-    length = int.from_bytes(tail[:4], "little")
-    if length > size - 12:
-        raise BadFooter("the footer is longer than the file")
-    return length
+class ParquetBytes:
+    """The bytes of an open Parquet file; a small one is read once."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._whole = os.pread(descriptor, self.size, 0) if self.size <= _WHOLE_FILE_BYTES else b""
+
+    def at(self, start: int, length: int) -> tuple[bytes, int]:
+        """Return bytes and where in them `start` is; `length` of them from there, fewer at the file's end."""
+        if self._whole:
+            return self._whole, start
+        return os.pread(self._descriptor, length, start), 0
+
+    def footer_bytes(self) -> int:
+        """Return the length of the footer, as the file's last bytes state it. Raises BadFooter, OSError."""
+        data, at = self.at(max(0, self.size - 8), 8)
+        tail = data[at : at + 8]
+        if self.size < 12 or tail[4:] != MAGIC:
+            raise BadFooter("the file does not end as Parquet files do")
+        length = int.from_bytes(tail[:4], "little")
+        if length > self.size - 12:
+            raise BadFooter("the footer is longer than the file")
+        return length
 
 
-def read_footer(descriptor: int, size: int, *, groups_max: int) -> Footer:
+def read_footer(file: ParquetBytes, *, groups_max: int) -> Footer:
     """Return the sizes in the footer of an open file; no page is read.
 
     Args:
-        descriptor: of the file.
-        size: of the file, bytes. The footer has at most FOOTER_BYTES_MAX; ask `footer_bytes` before.
+        file: its footer has at most FOOTER_BYTES_MAX; ask `footer_bytes` before.
         groups_max: row groups to read; a file with more is returned without any, but with as many empty ones.
 
     Raises BadFooter, OSError.
     """
-    length = footer_bytes(descriptor, size)
-    metadata, _ = _Reader(os.pread(descriptor, length, size - 8 - length)).struct(0)
+    length = file.footer_bytes()
+    data, at = file.at(file.size - 8 - length, length)
+    metadata, _ = _Reader(data[at : at + length]).struct(0, _FOOTER)
     groups = _structs(metadata.get(4))
     if len(groups) > groups_max:
         return Footer(rows=_number(metadata.get(3)), groups=(RowGroup(rows=0, bytes=0, chunks=()),) * len(groups))
@@ -103,29 +124,31 @@ def read_footer(descriptor: int, size: int, *, groups_max: int) -> Footer:
     )
 
 
-def pages(descriptor: int, chunk: Chunk) -> Iterator[Page]:
+def pages(file: ParquetBytes, chunk: Chunk) -> Iterator[Page]:
     """Yield what each page's header of a chunk states, without reading the page. Raises BadFooter, OSError."""
     at, end = chunk.first_page, chunk.first_page + chunk.compressed_bytes
     while at < end:
-        header, length = _page_header(descriptor, at)
+        header, length = _page_header(file, at)
         compressed = _number(header.get(3))
         if compressed > end - at:
             raise BadFooter("a page is longer than its column")
-        kind = next((_struct(header.get(field)) for field in (5, 7, 8) if header.get(field) is not None), {})
+        kind = next((_struct(header[field]) for field in (5, 7, 8) if header.get(field) is not None), {})
         yield Page(bytes=_number(header.get(2)), values=_number(kind.get(1, 0)))
         at += length + compressed
 
 
-def _page_header(descriptor: int, at: int) -> tuple[Struct, int]:
+def _page_header(file: ParquetBytes, at: int) -> tuple[Struct, int]:
     size = _PAGE_HEADER_BYTES
     while True:
-        data = os.pread(descriptor, size, at)
+        data, start = file.at(at, size)
         try:
-            return _Reader(data).struct(0)
+            header, end = _Reader(data).struct(start, _PAGE)
         except BadFooter:
-            if size >= _PAGE_HEADER_BYTES_MAX or len(data) < size:
+            if size >= _PAGE_HEADER_BYTES_MAX or len(data) - start < size:
                 raise
             size *= 8  # with the smallest and the largest name in it
+        else:
+            return header, end - start
 
 
 def _chunk(value: Value) -> Chunk:
@@ -163,8 +186,8 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def struct(self, at: int, depth: int = 0) -> tuple[Struct, int]:
-        """Return the fields of a struct by their numbers, and where it ends. Raises BadFooter."""
+    def struct(self, at: int, wanted: Fields, depth: int = 0) -> tuple[Struct, int]:
+        """Return the wanted fields of a struct by their numbers, and where it ends. Raises BadFooter."""
         data, fields, field = self._data, Struct(), 0
         try:
             while head := data[at]:
@@ -173,60 +196,88 @@ class _Reader:
                     field += head >> 4
                 else:
                     field, at = self._zigzag(at)
-                fields[field], at = self._value(head & 15, at, depth)
+                kind = head & 15
+                if field in wanted:
+                    fields[field], at = self._value(kind, at, wanted[field], depth)
+                elif kind in _INTEGERS:
+                    while data[at] > 127:
+                        at += 1
+                    at += 1
+                else:
+                    at = self._end(kind, at, depth)
         except IndexError as error:
             raise BadFooter("the metadata are cut off") from error
         return fields, at + 1
 
-    def _value(self, kind: int, at: int, depth: int) -> tuple[Value, int]:
-        if depth > _DEPTH_MAX:  # of structs and of lists
-            raise BadFooter("the metadata are nested too deeply")
+    def _value(self, kind: int, at: int, wanted: Fields, depth: int) -> tuple[Value, int]:
         if kind in _INTEGERS:
             return self._zigzag(at)
+        _check_depth(depth)  # of structs and of lists
+        if kind == _STRUCT:
+            return self.struct(at, wanted, depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(at, wanted, depth)
+        return None, self._end(kind, at, depth)
+
+    def _end(self, kind: int, at: int, depth: int) -> int:
+        """Return where a value ends that nobody asks for."""
+        if kind in _INTEGERS:
+            return self._varint(at)[1]
+        _check_depth(depth)
         if kind == _BINARY:
             length, at = self._varint(at)
             if length > len(self._data) - at:
                 raise BadFooter("a text of the metadata is cut off")
-            return self._data[at : at + length], at + length
+            return at + length
         if kind == _STRUCT:
-            return self.struct(at, depth + 1)
+            return self.struct(at, {}, depth + 1)[1]
         if kind in (_LIST, _SET):
-            return self._list(at, depth)
+            return self._list_end(at, depth)
         if kind in (_TRUE, _FALSE):
-            return int(kind == _TRUE), at
-        return self._rare(kind, at)
-
-    def _rare(self, kind: int, at: int) -> tuple[Value, int]:
-        length = {_BYTE: 1, _DOUBLE: 8}.get(kind)
-        if length is None or at + length > len(self._data):
+            return at
+        length = {_BYTE: 1, _DOUBLE: 8}.get(kind, len(self._data))
+        if at + length > len(self._data):
             raise BadFooter("the metadata have a type that Parquet does not use")
-        return None, at + length
+        return at + length
 
-    def _list(self, at: int, depth: int) -> tuple[list[Value], int]:
+    def _list(self, at: int, wanted: Fields, depth: int) -> tuple[list[Value], int]:
+        kind, count, at = self._list_head(at)
+        values = list[Value]()
+        value: Value
+        for _ in range(count):
+            if kind in (_TRUE, _FALSE):
+                value, at = self._data[at], at + 1
+            else:
+                value, at = self._value(kind, at, wanted, depth + 1)
+            values.append(value)
+        return values, at
+
+    def _list_end(self, at: int, depth: int) -> int:
+        kind, count, at = self._list_head(at)
+        if kind in (_TRUE, _FALSE):
+            return at + count
+        for _ in range(count):
+            at = self._end(kind, at, depth + 1)
+        return at
+
+    def _list_head(self, at: int) -> tuple[int, int, int]:
+        """Return the kind of a list's values, how many they are, and where they begin."""
         head = self._data[at]
         count, at = head >> 4, at + 1
         if count == 15:
             count, at = self._varint(at)
         if count > len(self._data) - at:
             raise BadFooter("a list of the metadata is cut off")
-        kind, values = head & 15, list[Value]()
-        value: Value
-        for _ in range(count):
-            if kind in (_TRUE, _FALSE):
-                value, at = self._data[at], at + 1
-            else:
-                value, at = self._value(kind, at, depth + 1)
-            values.append(value)
-        return values, at
+        return head & 15, count, at
 
     def _varint(self, at: int) -> tuple[int, int]:
         data, value, shift = self._data, 0, 0
         while True:
             byte = data[at]
             at += 1
-            value |= (byte & 127) << shift
             if byte < 128:
-                return value, at
+                return value | byte << shift, at
+            value |= (byte & 127) << shift
             shift += 7
             if shift > 63:
                 raise BadFooter("a number of the metadata has too many bits")
@@ -234,3 +285,8 @@ class _Reader:
     def _zigzag(self, at: int) -> tuple[int, int]:
         value, at = self._varint(at)
         return (value >> 1) ^ -(value & 1), at
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _DEPTH_MAX:
+        raise BadFooter("the metadata are nested too deeply")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,11 @@ import pyarrow as pa
 from pyarrow import dataset
 from pyarrow.fs import LocalFileSystem
 
-from volbench.core.records.cell import CellResult
-from volbench.core.records.report import REPORT_SCHEMA, Report
-from volbench.core.records.run import RunRecord
-from volbench.errors import EnvironmentLacks, RunUnreadable, UsageError
-from volbench.results.store.files import read_record
-from volbench.results.store.histograms import HISTOGRAM_COLUMNS
+from volbench.errors import UsageError
+from volbench.results.store.query_rows import FILES, RESULTS_COUNT, SCHEMAS, Wanted
 from volbench.results.store.query_views import VIEWS
-from volbench.results.store.references import check_result
-from volbench.results.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory, find_runs
-from volbench.results.store.series import SERIES_COLUMNS
-from volbench.results.store.tables import check_table
 
-_SCHEMAS = {name: pa.schema(list(columns.items())) for name, columns in VIEWS.items()}
-DERIVED = ("metrics", "series", "histograms")
+DERIVED = ("metrics", *FILES)
 """Views over the others and the Parquet files; `metrics` has the rows of `all_metrics` whose step is valid."""
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -42,7 +32,10 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,  # a name in the SQL is a view, never a variable of this program
 }
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?(?:\s*\([^()']*\))?\s+", re.IGNORECASE)
-Row = dict[str, Any]
+_UNREAD = "volbench has not read"
+"""How the error begins of a view or column that was not read: the answer needs it, and the query is asked again."""
+_ALL = re.compile(r"\btry\b", re.IGNORECASE)
+"""TRY makes NULL of an error, also of that one: then everything is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +48,7 @@ class QueryResult:
 
 
 def query(results: Path, sql: str) -> QueryResult:
-    """The answer of one SELECT over all runs below `results`.
+    """The answer of one SELECT over all runs below `results`. Only what it needs is read.
 
     DuckDB may open no file at all, for reading or writing: Arrow reads the runs' tables for it. Files that are
     truncated or not ours are left out and named in `warnings`.
@@ -65,18 +58,15 @@ def query(results: Path, sql: str) -> QueryResult:
     """
     if not results.is_dir():
         raise UsageError("no such directory of results", where=str(results))
-    warnings: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="volbench-query-") as scratch,
         closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
     ):
         try:
             _check_only_reads(connection, sql)
-            _make_views(connection, results.resolve(), warnings)
+            connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
-            answer = connection.execute(sql)
-            columns = tuple(column[0] for column in answer.description or ())
-            return QueryResult(columns=columns, rows=answer.fetchall(), warnings=tuple(warnings))
+            return _answer(connection, _Views(connection, results.resolve()), sql)
         except duckdb.Error as error:
             raise UsageError(
                 "the query cannot be answered",
@@ -93,22 +83,119 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise UsageError("results are only read: give one SELECT", evidence=sql[:200])
 
 
-def _make_views(connection: duckdb.DuckDBPyConnection, results: Path, warnings: list[str]) -> None:
-    tables = {name: [schema.empty_table()] for name, schema in _SCHEMAS.items()}
-    files: dict[str, list[str]] = {"series": [], "histograms": []}
-    for directory in find_runs(results):
-        _tolerant(lambda d=directory: _take_run(d, tables, files, warnings), warnings)  # type: ignore[misc]
-    connection.execute("SET enable_external_access = false")
-    for name in VIEWS:
-        connection.register(name, pa.concat_tables(tables[name]))
-    connection.execute("CREATE VIEW metrics AS SELECT * FROM all_metrics WHERE valid")
-    for name, schema in (("series", SERIES_COLUMNS), ("histograms", HISTOGRAM_COLUMNS)):
-        connection.register(f"{name}_files", _table_of_files(results, schema, files[name]))
-        of_files = ", ".join(f'files."{column}"' for column in schema.names)
-        connection.execute(
-            f"CREATE VIEW {name} AS SELECT files.run_id, files.cell_id, coalesce(cells.valid, false) AS valid,"  # noqa: S608
-            f" {of_files} FROM {name}_files AS files LEFT JOIN cells USING (run_id, cell_id)"
-        )
+def _answer(connection: duckdb.DuckDBPyConnection, views: _Views, sql: str) -> QueryResult:
+    """Execute with the views that the SQL names, and again with each further one that it turns out to need."""
+    views.read(views.named_in(sql))
+    while True:
+        try:
+            answer = connection.execute(sql)
+            columns = tuple(column[0] for column in answer.description or ())
+            return QueryResult(columns=columns, rows=answer.fetchall(), warnings=views.warnings)
+        except duckdb.Error as error:
+            needed = views.needed_by(str(error))
+            if not needed:
+                raise
+        views.read(needed)
+
+
+class _Views:
+    """The views of a connection: all are there, and each is filled when it is read.
+
+    A view or column that was not read raises an error when a row of it is asked for, never an empty answer.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, results: Path) -> None:
+        self._connection, self._results = connection, results
+        self._read: set[str] = set()
+        self._warnings: list[str] = []
+        for name, schema in SCHEMAS.items():
+            connection.register(f"{name}_rows", schema.empty_table())
+            self._define(name, _unread_rows(name, f"{name}_rows"))
+        self._define("metrics", "SELECT * FROM all_metrics WHERE valid")
+        for name in FILES:
+            connection.register(f"{name}_files", _table_of_files(results, FILES[name][1], ()))
+            self._define(f"{name}_read", _unread_rows(name, f"{name}_files"))
+            self._define(name, _with_validity(name))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be read, each once."""
+        return tuple(dict.fromkeys(self._warnings))
+
+    def named_in(self, sql: str) -> set[str]:
+        """Names of views and late columns that a text has as words, and what those are made from."""
+        words = {word.lower() for word in re.findall(r"\w+", sql)}
+        names = {*VIEWS, *FILES, RESULTS_COUNT}
+        if _ALL.search(sql):
+            return names | set(map(_validity_of, FILES))
+        named = words & names
+        if "metrics" in words:
+            named.add("all_metrics")
+        if "valid" in words:
+            named.update(_validity_of(name) for name in FILES if name in words)
+        return named
+
+    def needed_by(self, message: str) -> set[str]:
+        """What an error says that was not read; empty for other errors."""
+        names = {*VIEWS, *FILES, RESULTS_COUNT, *map(_validity_of, FILES)}
+        return {name for name in names - self._read if f"{_UNREAD} {name}." in message.splitlines()[0]}
+
+    def read(self, names: Iterable[str]) -> None:
+        """Read what has these names from all runs, and fill their views."""
+        names = set(names) - self._read
+        if names & set(map(_validity_of, FILES)) and "cells" not in self._read:
+            names.add("cells")
+        if RESULTS_COUNT in names:
+            names.add("runs")
+        if not names:
+            return
+        wanted = Wanted(names)
+        wanted.read(self._results)
+        self._warnings += wanted.warnings
+        self._read |= names
+        for name, tables in wanted.tables.items():
+            self._connection.register(f"{name}_rows", pa.concat_tables(tables))
+            self._define(name, self._rows_of(name))
+        for name, files in wanted.files.items():
+            table = _table_of_files(self._results, FILES[name][1], files)
+            self._connection.register(f"{name}_files", table)
+            self._define(f"{name}_read", f"SELECT * FROM {name}_files")  # noqa: S608 - a name of ours
+        for name in FILES:
+            if _validity_of(name) in names:
+                self._define(name, _with_validity(name, of_cells=True))
+
+    def _rows_of(self, name: str) -> str:
+        if name != "runs" or RESULTS_COUNT in self._read:
+            return f"SELECT * FROM {name}_rows"  # noqa: S608 - a name of ours
+        return f"SELECT * REPLACE ({_unread(RESULTS_COUNT, 'BIGINT')} AS {RESULTS_COUNT}) FROM runs_rows"  # noqa: S608
+
+    def _define(self, name: str, select: str) -> None:
+        self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS {select}")
+
+
+def _validity_of(name: str) -> str:
+    return f"the validity of {name}"
+
+
+def _unread(name: str, kind: str) -> str:
+    """SQL that raises an error where its value is asked for."""
+    return f"CAST(error('{_UNREAD} {name}.') AS {kind})"
+
+
+def _unread_rows(name: str, empty: str) -> str:
+    """SQL with the columns of an empty table that raises an error where a row is asked for."""
+    return (
+        f"SELECT columns.* FROM (SELECT 1 WHERE {_unread(name, 'BIGINT')} IS NULL) AS unread"  # noqa: S608
+        f" LEFT JOIN {empty} AS columns ON true"
+    )
+
+
+def _with_validity(name: str, *, of_cells: bool = False) -> str:
+    """SQL of the rows of all files of a kind, and whether their cells are valid: for that, cells are read."""
+    of_files = ", ".join(f'files."{column}"' for column in FILES[name][1].names)
+    valid = "coalesce(cells.valid, false)" if of_cells else _unread(_validity_of(name), "BOOLEAN")
+    joined = " LEFT JOIN cells USING (run_id, cell_id)" if of_cells else ""
+    return f"SELECT files.run_id, files.cell_id, {valid} AS valid, {of_files} FROM {name}_read AS files{joined}"  # noqa: S608
 
 
 def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> pa.Table | dataset.Dataset:
@@ -135,173 +222,3 @@ def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> p
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:
-    try:
-        collect()
-    except (RunUnreadable, EnvironmentLacks) as error:
-        warnings.append(f"{error.where}: {error.what}")
-
-
-def _take_run(
-    directory: RunDirectory, tables: dict[str, list[pa.Table]], files: dict[str, list[str]], warnings: list[str]
-) -> None:
-    """Take all rows of a run or none. Raise RunUnreadable for a number that is in no column of its kind."""
-    rows: dict[str, list[Row]] = {name: [] for name in VIEWS}
-    of_run: dict[str, list[str]] = {name: [] for name in files}
-    _collect_run(directory, rows, of_run, warnings)
-    try:
-        converted = {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in _SCHEMAS.items()}
-    except (pa.ArrowException, OverflowError) as error:
-        raise RunUnreadable(
-            "the run has a number that no measurement gives", where=str(directory.path), evidence=str(error)[:200]
-        ) from error
-    for name, table in converted.items():
-        tables[name].append(table)
-    for name, paths in of_run.items():
-        files[name] += paths
-
-
-def _collect_run(
-    directory: RunDirectory, tables: dict[str, list[Row]], files: dict[str, list[str]], warnings: list[str]
-) -> None:
-    run, results_read = directory.run, 0
-    report = _report(directory, warnings)
-    judged = {} if report is None else _judged(report)
-    for cell in run.cells:
-        cell_dir = directory.cell_dir(cell.cell_id)
-
-        def collect(cell_id: str = cell.cell_id) -> None:
-            nonlocal results_read
-            results_read += _collect_cell(directory, run, cell_id, judged.get(cell_id, ()), tables)
-
-        _tolerant(collect, warnings)
-        for name, file, schema in (
-            ("series", SERIES_FILE, SERIES_COLUMNS),
-            ("histograms", HISTOGRAMS_FILE, HISTOGRAM_COLUMNS),
-        ):
-            if (path := cell_dir / file).exists():
-                _tolerant(lambda n=name, p=path, s=schema: _take_file(files[n], p, s), warnings)  # type: ignore[misc]
-    tables["runs"].append(
-        {
-            **run.model_dump(include={"run_id", "started_at", "target", "volbench_version"}),
-            "suite": run.suite.name,
-            "volumes": [volume.name for volume in run.volumes],
-            "cells_planned": len(run.cells),
-            "cells_with_result": results_read,
-        }
-    )
-    if report is not None:
-        tables["comparisons"].extend(_comparisons(report, run))
-        tables["time_budgets"].extend({**row.model_dump(), "run_id": run.run_id} for row in report.time_budgets)
-        tables["responses"].extend(_responses(report, run))
-        tables["time_differences"].extend(_differences(report, run))
-
-
-def _responses(report: Report, run: RunRecord) -> Iterator[Row]:
-    for row in report.responses:
-        low, high = row.ci or (None, None)
-        counted_low, counted_high = row.counted or (None, None)
-        values = row.model_dump(exclude={"ci", "counted", "moved_ms", "notes"})
-        bounds = {"ci_low": low, "ci_high": high, "counted_low": counted_low, "counted_high": counted_high}
-        yield {**values, **bounds, "run_id": run.run_id}
-
-
-def _report(directory: RunDirectory, warnings: list[str]) -> Report | None:
-    path = directory.path / "report.json"
-    try:
-        return read_record(path, Report, schema=REPORT_SCHEMA) if path.exists() else None
-    except (RunUnreadable, EnvironmentLacks) as error:
-        warnings.append(f"{error.where}: {error.what}")
-        return None
-
-
-def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
-    """By cell, why each of its steps is invalid: the report also knows cells whose server was set otherwise."""
-    judged: dict[str, list[tuple[str, ...]]] = {}
-    for cell in report.cells:
-        judged.setdefault(cell.cell_id, []).append(cell.invalid_reasons)
-    return judged
-
-
-def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
-    check_table(path, schema)
-    files.append(str(path))
-
-
-def _collect_cell(
-    directory: RunDirectory,
-    run: RunRecord,
-    cell_id: str,
-    judged: Sequence[tuple[str, ...]],
-    tables: dict[str, list[Row]],
-) -> int:
-    result = directory.result(cell_id)
-    if result is None:
-        return 0
-    check_result(run, result, directory.cell_dir(cell_id) / RESULT_FILE)
-    planned = next(cell for cell in run.cells if cell.cell_id == cell_id)
-    shared = {
-        "run_id": directory.path.name,
-        "cell_id": cell_id,
-        "volume": planned.volume,
-        "repeat": planned.repeat,
-    }
-    reasons = _invalid_reasons(result, judged)
-    tables["cells"].append(
-        {
-            **shared,
-            "valid": not any(reasons),
-            **result.model_dump(include={"attempt", "status", "zero_utc", "wall_s"}),
-            "block": planned.block,
-            "cause": result.failure.cause if result.failure else None,
-            "parameters": json.dumps(planned.parameters),
-            "filesystem": result.volume_facts.filesystem,
-            "device": result.volume_facts.device,
-            "server_version": result.server.version if result.server else None,
-        }
-    )
-    for step, step_reasons in zip(result.steps, reasons, strict=True):
-        about = {**shared, "step": step.step, "kind": step.kind, "valid": not step_reasons}
-        about["invalid_reasons"] = "; ".join(step_reasons)
-        about["parameters"] = json.dumps({**planned.parameters, **step.parameters})
-        tables["all_metrics"] += [
-            {**about, "metric": name, **metric.model_dump()} for name, metric in step.metrics.items()
-        ]
-    return 1
-
-
-def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Why each step is invalid, by its own result and, where report.json has the same steps, by that."""
-    undone = () if result.status == "done" else (f"the cell is {result.status}, not done",)
-    own = [
-        (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *undone)
-        for step in result.steps
-    ]
-    if len(judged) != len(own):
-        return own
-    return [
-        tuple(dict.fromkeys((*of_result, *of_report))) for of_result, of_report in zip(own, judged, strict=True)
-    ]
-
-
-def _comparisons(report: Report, run: RunRecord) -> Iterable[Row]:
-    for row in report.comparisons:
-        low, high = row.ci or (None, None)
-        yield {
-            **row.model_dump(include=set(VIEWS["comparisons"]) - {"run_id", "parameters"}),
-            "run_id": run.run_id,
-            "parameters": json.dumps(row.parameters),
-            "ci_low": low,
-            "ci_high": high,
-            "runs_baseline": row.runs[0],
-            "runs_candidate": row.runs[1],
-            "is_primary": row.primary,
-        }
-
-
-def _differences(report: Report, run: RunRecord) -> Iterable[Row]:
-    for row in report.time_differences:
-        low, high = row.ci or (None, None)
-        yield {**row.model_dump(exclude={"ci"}), "run_id": run.run_id, "ci_low": low, "ci_high": high}

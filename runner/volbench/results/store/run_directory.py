@@ -258,3 +258,8 @@ def find_runs(results: Path) -> list[RunDirectory]:
     if not results.is_dir():
         return []
     return [RunDirectory(path.parent) for path in sorted(results.glob(f"*/{RUN_FILE}"))]
+
+
+def has_runs(results: Path) -> bool:
+    """Return whether there is a run's directory below results/, without looking at all of them."""
+    return next(results.glob(f"*/{RUN_FILE}"), None) is not None

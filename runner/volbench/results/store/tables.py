@@ -23,7 +23,7 @@ from volbench.results.store.footer import (
     PAGES_MAX,
     BadFooter,
     Chunk,
-    footer_bytes,
+    ParquetBytes,
     pages,
     read_footer,
 )
@@ -137,9 +137,10 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             evidence=str(error).splitlines()[0],
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    version = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode(errors="replace")
-    missing = sorted(set(schema.names) - set(file.schema_arrow.names))
-    mistyped = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
+    actual = file.schema_arrow  # made anew by each look
+    version = (actual.metadata or {}).get(SCHEMA_KEY, b"").decode(errors="replace")
+    missing = sorted(set(schema.names) - set(actual.names))
+    mistyped = [] if missing else [field.name for field in schema if not _fits(actual, field)]
     if missing or mistyped or version != str(TABLE_SCHEMA):
         file.close()
         raise RunUnreadable(
@@ -191,10 +192,10 @@ def _check_sizes(path: Path, descriptor: int) -> None:
 
     pyarrow's own view of the columns is not asked for: it ends the process for one that makes no sense.
     """
-    size = os.fstat(descriptor).st_size
-    _check_limit(path, "bytes", size, TABLE_BYTES_MAX)
-    _check_limit(path, "bytes of metadata", footer_bytes(descriptor, size), FOOTER_BYTES_MAX)
-    footer = read_footer(descriptor, size, groups_max=ROW_GROUPS_MAX)
+    file = ParquetBytes(descriptor)
+    _check_limit(path, "bytes", file.size, TABLE_BYTES_MAX)
+    _check_limit(path, "bytes of metadata", file.footer_bytes(), FOOTER_BYTES_MAX)
+    footer = read_footer(file, groups_max=ROW_GROUPS_MAX)
     _check_limit(path, "rows", footer.rows, ROWS_MAX)
     _check_limit(path, "row groups", len(footer.groups), ROW_GROUPS_MAX)
     pages_left = PAGES_MAX
@@ -203,13 +204,13 @@ def _check_sizes(path: Path, descriptor: int) -> None:
         _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
         for chunk in group.chunks:
             _check_limit(path, f"values of a column in row group {number}", chunk.values, VALUES_IN_GROUP_MAX)
-            pages_left -= _check_pages(path, descriptor, chunk, number, pages_left)
+            pages_left -= _check_pages(path, file, chunk, number, pages_left)
 
 
-def _check_pages(path: Path, descriptor: int, chunk: Chunk, number: int, pages_max: int) -> int:
+def _check_pages(path: Path, file: ParquetBytes, chunk: Chunk, number: int, pages_max: int) -> int:
     """Check the pages of a column, which state their sizes once more, and return how many they are."""
     count = decompressed = 0
-    for page in pages(descriptor, chunk):
+    for page in pages(file, chunk):
         count += 1
         decompressed += page.bytes
         _check_limit(path, "pages", count + PAGES_MAX - pages_max, PAGES_MAX)

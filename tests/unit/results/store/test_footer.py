@@ -11,7 +11,7 @@ import pytest
 
 from volbench.core.records.series import SeriesRow
 from volbench.errors import RunUnreadable
-from volbench.results.store.footer import BadFooter, Chunk, pages, read_footer
+from volbench.results.store.footer import BadFooter, Chunk, ParquetBytes, pages, read_footer
 from volbench.results.store.series import read_series, write_series
 from volbench.results.store.tables import GROUP_BYTES_MAX
 
@@ -19,8 +19,9 @@ from volbench.results.store.tables import GROUP_BYTES_MAX
 def footer_of(path: Path) -> tuple[int, list[list[Chunk]]]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        footer = read_footer(descriptor, path.stat().st_size, groups_max=100)
-        assert all(list(pages(descriptor, chunk)) for group in footer.groups for chunk in group.chunks)
+        file = ParquetBytes(descriptor)
+        footer = read_footer(file, groups_max=100)
+        assert all(list(pages(file, chunk)) for group in footer.groups for chunk in group.chunks)
         return footer.rows, [list(group.chunks) for group in footer.groups]
     finally:
         os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from volbench.core.records.report import TimeBudgetRow, TimeDifferenceRow
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import UsageError
 from volbench.results.report.build import build_report
+from volbench.results.report.render import write_reports
+from volbench.results.store import files, query_rows
 from volbench.results.store.query import DERIVED, query
 from volbench.results.store.query_views import VIEWS
 from volbench.results.store.run_directory import RunDirectory
@@ -210,6 +213,79 @@ def test_no_directory_is_a_usage_error(tmp_path: Path) -> None:
     """Exit code 2, with its name."""
     with pytest.raises(UsageError, match="nowhere"):
         query(tmp_path / "nowhere", "SELECT 1")
+
+
+def _read_files(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of the files that are read from now on."""
+    names: set[str] = set()
+    for module, function in ((files, "read_file"), (query_rows, "check_table")):
+        original = getattr(module, function)
+
+        def noted(path: Path, *rest: object, original: Callable[..., object] = original, **more: object) -> object:
+            names.add(path.name)
+            return original(path, *rest, **more)
+
+        monkeypatch.setattr(module, function, noted)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT 1", set()),
+        ("SHOW TABLES", set()),
+        ("DESCRIBE series", {"run.json", "series.parquet"}),
+        ("SELECT count(*) FROM runs", {"run.json"}),
+        ("SELECT run_id, volumes FROM Runs", {"run.json"}),
+        ("FROM runs", {"run.json", "result.json"}),
+        ("SELECT sum(cells_with_result) FROM runs", {"run.json", "result.json"}),
+        ("SELECT count(*) FROM series", {"run.json", "series.parquet"}),
+        ("SELECT avg(value) FROM series WHERE valid", {"run.json", "series.parquet", "result.json", "report.json"}),
+        ("SELECT count(*) FROM comparisons", {"run.json", "report.json"}),
+        ("SELECT count(*) FROM metrics", {"run.json", "result.json", "report.json"}),
+    ],
+)
+def test_only_what_a_query_needs_is_read(
+    own_results: Path, monkeypatch: pytest.MonkeyPatch, sql: str, expected: set[str]
+) -> None:
+    """A count of a thousand runs reads neither their results nor their series."""
+    write_reports(RunDirectory.open(own_results / RUN))
+    names = _read_files(monkeypatch)
+    query(own_results, sql)
+    assert names == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT count(*) FROM query('FROM ce' || 'lls')", [(4,)]),
+        ("SELECT count(*) FROM query('FROM met' || 'rics')", None),
+        ("SELECT count(*) FILTER (\"val\" ) FROM (SELECT columns('^vali') AS val FROM series)", None),
+        ("SELECT DISTINCT TRY(COLUMNS('^vali')) AS v FROM series ORDER BY v", [(False,), (True,)]),
+        ("SELECT TRY(COLUMNS('_result$')) FROM runs", [(4,)]),
+        ("SELECT DISTINCT COLUMNS('_result$') FROM runs", [(4,)]),
+        ("SELECT count(*) FROM series ANTI JOIN query('FROM ce' || 'lls') USING (run_id, cell_id)", [(0,)]),
+    ],
+)
+def test_a_name_that_is_not_in_the_text_is_read_too(
+    own_results: Path, sql: str, rows: list[tuple[object, ...]] | None
+) -> None:
+    """No answer is of a view that was not read: such a view raises an error, and is read."""
+    answer = query(own_results, sql)
+    assert answer.rows == rows if rows is not None else answer.rows[0][0] > 0
+
+
+def test_one_broken_run_is_told_and_the_others_answered(tmp_path: Path) -> None:
+    """A number that no column takes ends one run, not the rows that are converted along with it."""
+    for number in range(5):
+        build_run(tmp_path / str(number), SMALL)
+        (tmp_path / str(number) / RUN).rename(tmp_path / f"{RUN}-{number}")
+        (tmp_path / str(number)).rmdir()
+    path = min((tmp_path / f"{RUN}-3" / "cells").glob("*/result.json"))
+    path.write_text(path.read_text().replace('"attempt": 1', f'"attempt": {2**63 + 1}'))
+    answer = query(tmp_path, "SELECT count(DISTINCT run_id), count(*) FROM cells")
+    assert answer.rows == [(4, 16)]
+    assert [f"{RUN}-3" in warning for warning in answer.warnings] == [True]
 
 
 ATTACKS = (
