@@ -46,6 +46,11 @@ class ComparisonSpec(Record):
     margin: Fraction = Field(default=0.05, gt=0, lt=1, description="Smaller differences do not matter in practice.")
     confidence: Fraction = Field(default=0.95, gt=0.5, lt=1)
     metrics: tuple[str, ...] | None = Field(default=None, description="Primary metrics; absent: the step's own.")
+    about: tuple[str, ...] = Field(
+        default=(),
+        description="Rows of the report that the headline's figure is of, such as `small-files` or `tree/stat`; the"
+        " first with a figure counts. Absent: the row with the largest difference.",
+    )
     until: Literal["all_cells", "decided"] = Field(
         default="all_cells",
         description="`decided`: look at the cells after each block from 3 against 3 on, and stop when every pair of"

@@ -101,6 +101,14 @@ class SuiteFile(Record):
         return self
 
     @model_validator(mode="after")
+    def _steps_of_the_headline_are_there(self) -> SuiteFile:
+        names = [step.name or step.kind for step in self.steps]
+        for row in self.comparison.about:
+            if row.partition("/")[0] not in names:
+                raise ValueError(f"comparison.about: no step is called {row!r} (there are: {', '.join(names)})")
+        return self
+
+    @model_validator(mode="after")
     def _priced_step_is_there(self) -> SuiteFile:
         names = [step.name or step.kind for step in self.steps]
         if self.pricing is not None and self.pricing.step.partition("/")[0] not in names:

@@ -51,6 +51,7 @@ from volbench.results.report.rows.time_budget import (
 )
 from volbench.results.report.rows.verdict.caveats import OVER_BUDGET, caveats, server_caveats, unavailable_volumes
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
@@ -89,6 +90,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained)
+    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses)
+    about = run.suite.comparison.about
+    headline = headline_of(pairs, cells, names, explained.findings, effects=effects, about=about)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
@@ -96,7 +100,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         finished_at=finished_at(events),
         complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=_summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses),
+        summary=summary.model_copy(update={"headline": headline}),
         server=server,
         data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),

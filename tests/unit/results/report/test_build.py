@@ -146,11 +146,11 @@ def test_alike_volumes_are_equivalent_not_better(tmp_path: Path) -> None:
 
 
 def test_the_baseline_may_win(tmp_path: Path) -> None:
-    """The sentence names the winner and says which way the numbers go."""
+    """The candidate stays the subject, so that the numbers go the way of the verdict."""
     volumes = (SyntheticVolume(name="a", speed=2), SyntheticVolume(name="b"))
     report = build_report(build_run(tmp_path, Synthetic(volumes=volumes)))
     assert report.summary.verdict == "candidate_worse"
-    assert report.summary.sentence.startswith("Volume a is better for MySQL than b. b against a: transactions/s ÷ ")
+    assert report.summary.sentence.startswith("Volume b is worse for MySQL than a: transactions/s ÷ ")
 
 
 def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_l
 @pytest.mark.parametrize(
     ("known", "text"),
     [
-        ({"confidence": 0.967, "share": 0.63}, "very likely (confidence 97 %); explains 63 % of the latency"),
-        ({"confidence": 0.75}, "likely (confidence 75 %)"),
-        ({"confidence": 0.5}, "possible (confidence 50 %)"),
-        ({"confidence": 0.2}, "a hint only (confidence 20 %)"),
+        ({"confidence": 0.967, "share": 0.63}, "very likely, confidence 97 %; explains 63 % of the latency"),
+        ({"confidence": 0.75}, "likely, confidence 75 %"),
+        ({"confidence": 0.5}, "possible, confidence 50 %"),
+        ({"confidence": 0.2}, "a hint only, confidence 20 %"),
         ({"share": 0.5}, "explains 50 % of the latency"),
         ({}, ""),
     ],

@@ -13,7 +13,6 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 from volbench.core.base.text import TIMES
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
-from volbench.results.report.formats.html import headline
 from volbench.results.report.formats.template import keep_units_together
 from volbench.results.report.render import render
 from volbench.results.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
@@ -160,25 +159,20 @@ def test_a_damaged_table_is_named_and_costs_one_cell(tmp_path: Path, name: str) 
 def test_a_run_without_results_has_a_page(tmp_path: Path) -> None:
     """It says so."""
     directory = build_run(tmp_path, two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)})))
-    assert "No verdict yet" in Page(render(build_report(directory), directory, "html")).text
+    assert "No verdict: no cell" in Page(render(build_report(directory), directory, "html")).text
 
 
-@pytest.mark.parametrize(
-    ("verdict", "volumes", "said"),
-    [
-        ("candidate_better", ["a", "b"], "b is better"),
-        ("candidate_worse", ["a", "b"], "a is better"),
-        ("candidate_better", ["a", "b", "c"], "Every other volume is better than a"),
-        ("candidate_worse", ["a", "b", "c"], "a is better than every other volume"),
-        ("mixed", ["a", "b"], "Mixed"),
-        ("equivalent", ["a", "b"], "Equivalent"),
-        ("inconclusive", ["a", "b"], "No verdict yet"),
-        ("single_volume", ["a"], "One volume"),
-    ],
-)
-def test_the_headline_names_the_winner(verdict: str, volumes: list[str], said: str) -> None:
-    """It never says better without saying of what."""
-    assert headline(verdict, volumes) == said
+def test_the_headline_is_the_title_and_the_heading(pair_report: Report, pair: RunDirectory) -> None:
+    text = render(pair_report, pair, "html")
+    assert f"<h1>{pair_report.summary.headline}</h1>".replace(" %", "\xa0%") in text
+    assert f"<title>{pair_report.summary.headline} · " in text
+
+
+def test_a_report_of_an_older_version_has_its_sentence_as_heading(pair_report: Report, pair: RunDirectory) -> None:
+    older = pair_report.model_copy(
+        update={"summary": pair_report.summary.model_copy(update={"headline": "", "sentence": "Volume b wins."})}
+    )
+    assert "<h1>Volume b wins.</h1>" in render(older, pair, "html")
 
 
 def test_numbers_stay_with_their_unit() -> None:

@@ -67,7 +67,7 @@ def test_markdown_fits_a_pull_request(pair: RunDirectory, pair_report: Report) -
     """Verdict first, a table of verdicts, how to reproduce, below 60 lines."""
     lines = render(pair_report, pair, "md").splitlines()
     assert len(lines) < 60
-    assert lines[2].startswith("**Volume b is better for MySQL than a")
+    assert lines[2].startswith("**b is better than a: transactions/s ")
     first = next(number for number, line in enumerate(lines) if line.startswith("| step"))
     table = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
     assert len(list(table)) == 2 + 8

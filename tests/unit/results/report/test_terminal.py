@@ -18,7 +18,7 @@ def row_of(report: Report, metric: str) -> ComparisonRow:
 
 def test_the_verdict_comes_first(pair_report: Report) -> None:
     lines = [line for line in summary_lines(pair_report) if line]
-    assert lines[0] == pair_report.summary.sentence
+    assert lines[:2] == [f"{pair_report.summary.headline}.", pair_report.summary.sentence]
     assert "b" in lines[0]
 
 

@@ -60,5 +60,5 @@ def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
 
 def test_no_bound_is_explained_where_it_stands() -> None:
     (note,) = table_notes([row(0.8, None)])
-    assert note.startswith("No bound")
+    assert note.startswith("No interval")
     assert table_notes([row(None, None)]) == []

@@ -77,6 +77,7 @@ class Summary(Record):
     """The verdict in a sentence, and what it rests on."""
 
     verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
+    headline: str = Field(default="", description="Size, cause and decision in one clause; empty in older reports.")
     sentence: str
     underpowered: bool = False
     caveats: tuple[str, ...] = ()

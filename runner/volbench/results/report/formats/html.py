@@ -35,12 +35,6 @@ from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_j
 
 VOLUME_COLOURS = 6
 STYLES = ("report.css", "pieces.css")
-_HEADLINES = {
-    "equivalent": "Equivalent",
-    "mixed": "Mixed",
-    "inconclusive": "No verdict yet",
-    "single_volume": "One volume",
-}
 
 
 def html(report: Report, page: PageData) -> str:
@@ -51,7 +45,7 @@ def html(report: Report, page: PageData) -> str:
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
-        headline=headline(report.summary.verdict, volumes, sweep=report.sweep is not None),
+        headline=report.summary.headline or report.summary.sentence,
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
@@ -91,17 +85,6 @@ def html(report: Report, page: PageData) -> str:
         style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
     )
-
-
-def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:
-    """Return the verdict in a few words. `volumes` are names, the baseline first."""
-    if sweep and verdict == "single_volume":
-        return "What each factor does"
-    if verdict == "candidate_better":
-        return f"{volumes[1]} is better" if len(volumes) == 2 else f"Every other volume is better than {volumes[0]}"
-    if verdict == "candidate_worse":
-        return f"{volumes[0]} is better" if len(volumes) == 2 else f"{volumes[0]} is better than every other volume"
-    return _HEADLINES[verdict]
 
 
 def _asset(environment: Environment, name: str) -> str:

@@ -85,7 +85,12 @@ def markdown(report: Report) -> str:
 def _head(report: Report) -> Iterator[str]:
     yield f"### volbench: {_escaped(report.suite)}"
     yield ""
-    yield f"**{_escaped(report.summary.sentence)}**"
+    if report.summary.headline:
+        yield f"**{_escaped(report.summary.headline)}.**"
+        yield ""
+        yield _escaped(report.summary.sentence)
+    else:
+        yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
     for text in (*report.summary.response[:RESPONSES_MAX], *report.summary.time_difference[:LISTED_MAX]):
         yield _escaped(text)
@@ -95,7 +100,6 @@ def _head(report: Report) -> Iterator[str]:
     for group in cause_groups(report.findings, report.cells)[:LISTED_MAX]:
         finding = group.strongest
         evidence = finding.evidence[0].text if finding.evidence else ""
-        evidence += "" if finding.valid else " (no valid cell)"
         certainty_text = f", {certainty(finding)}" if certainty(finding) else ""
         title = f"**{_escaped(cause_title(finding.cause))}** on {_escaped(group.location)}"
         yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"

@@ -24,7 +24,14 @@ CAUSES_MAX, INVALID_MAX = 4, 3
 
 def summary_lines(report: Report) -> list[str]:
     """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
-    lines = ["", report.summary.sentence, *report.summary.response, *report.summary.time_difference, ""]
+    lines = [
+        "",
+        *([f"{report.summary.headline}."] if report.summary.headline else []),
+        report.summary.sentence,
+        *report.summary.response,
+        *report.summary.time_difference,
+        "",
+    ]
     lines += [f"  {text}" for text in cause_lines(report)]
     lines += comparison_lines([row for row in report.comparisons if row.primary])
     lines += [f"  {text}" for text in budget_lines(report.time_budgets)]

@@ -12,6 +12,7 @@ CONFIDENCE_MAX = 0.99
 """Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
 NONE = "none"
+INVALID_ONLY = "seen in invalid cells only"
 CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
 """Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
 
@@ -30,10 +31,10 @@ def lead(findings: Sequence[FindingRow]) -> str:
     title = cause_title(first.cause)
     if alike is not None:
         title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"
-    details = [f"step {first.step}", certainty(first)]
+    where = f" in step {first.step}"
     if first.window_s is not None:
-        details.append(f"second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run")
-    sentences = [f"{title} ({'; '.join(detail for detail in details if detail)})."]
+        where += f", from second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run"
+    sentences = [f"{title}{where}.", *([f"{_upper(certainty(first))}."] if certainty(first) else [])]
     sentences += [f"{_upper(row.text)}." for row in first.evidence[:1]]
     decides = next((row.text for row in first.evidence if row.metric == DECIDE), "")
     sentences.append(f"{_upper(decides)}." if decides and alike is not None else first.advice)
@@ -54,14 +55,22 @@ def _upper(text: str) -> str:
 
 
 def certainty(finding: FindingRow) -> str:
-    """Return `very likely (confidence 97 %); explains 63 % of the latency`, as far as both are known."""
+    """Return `very likely, confidence 97 %; explains 63 % of the latency; seen in invalid cells only`, as known."""
     clauses = []
     if finding.confidence is not None:
-        likelihood = next(likelihood for least, likelihood in _LIKELIHOODS if finding.confidence >= least)
-        clauses.append(f"{likelihood} (confidence {percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))})")
+        sure = percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))
+        clauses.append(f"{likelihood(finding)}, confidence {sure}")
     if finding.share is not None:
         clauses.append(f"explains {percent(finding.share)} of the latency")
+    if not finding.valid:
+        clauses.append(INVALID_ONLY)
     return "; ".join(clauses)
+
+
+def likelihood(finding: FindingRow) -> str:
+    """Return `very likely`, `likely`, `possible` or `a hint only`; empty without a confidence."""
+    confidence = finding.confidence
+    return "" if confidence is None else next(words for least, words in _LIKELIHOODS if confidence >= least)
 
 
 def cause_title(cause: str) -> str:

@@ -7,7 +7,12 @@ from statistics import median
 
 from volbench.core.base.text import number, percent, quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, ComparisonRow, FindingRow, Summary
+from volbench.core.records.report import (
+    CellRow,
+    ComparisonRow,
+    FindingRow,
+    Summary,
+)
 from volbench.results.compare.comparison_summary import PairSummary, overall
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import lead
@@ -77,13 +82,12 @@ def pair_sentence(pair: PairSummary) -> str:
     decided = rows["better"] + rows["worse"]
     if pair.verdict == "mixed":
         text = (
-            f"Volumes {baseline} and {candidate} each win something: {candidate} is better in "
-            f"{_listed(rows['better'])}; {candidate} is worse in {_listed(rows['worse'])}"
+            f"Volume {candidate} is better than {baseline} in {_listed(rows['better'])}, and worse in "
+            f"{_listed(rows['worse'])}"
         )
     elif pair.winner is not None:
-        against = f". {candidate} against {baseline}" if pair.winner == baseline else ""
-        loser = baseline if pair.winner == candidate else candidate
-        text = f"Volume {pair.winner} is better for MySQL than {loser}{against}: {_listed(decided)}"
+        word = "better" if pair.winner == candidate else "worse"
+        text = f"Volume {candidate} is {word} for MySQL than {baseline}: {_listed(decided)}"
         text += _also_open(rows)
     elif pair.verdict == "equivalent":
         text = (

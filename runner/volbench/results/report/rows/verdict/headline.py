@@ -1,0 +1,343 @@
+"""The headline: which volume, by how much, why and how sure, in one clause for one, two and many volumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from volbench.core.base.text import change_words, counted, percent, quantity
+from volbench.core.records.metrics import PRIMARY_METRICS
+from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow
+from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison_summary import PairSummary
+from volbench.results.explain.cause_info import GROUPS
+from volbench.results.explain.causes import CAUSES
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, is_undecided, likelihood
+from volbench.results.report.wording import label, load_text
+
+LISTED_MAX = 3
+"""Candidates whose figures a headline lists; of more, the best and the worst."""
+CAUSE_CONFIDENCE_MIN = 0.7
+"""From here on a cause is `likely`: what is less likely is a question, and no reason in a headline."""
+CAUSE_SHARE_MIN = 0.2
+"""What explains less than a fifth of a latency does not make one volume several times slower."""
+_OF_VOLUMES = GROUPS[:2]
+"""Causes of these kinds come first: the volumes differ, while server and load are the same on all."""
+_REPEAT = "repeat to decide"
+
+Subject = tuple[str, str, str]
+"""Step, its load in words, metric: what a headline's figure is of."""
+
+
+def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subject | None:
+    """Return what the run is about: step, load and metric of the headline's figure; None without a figure.
+
+    Of the first step of `about` that has a figure (itself, else its phases), else of all steps, the leading metric
+    with a verdict, of at least half of the volumes, with the largest difference.
+    """
+    leading = [row for row in _leading(rows) if row.ratio]
+    matches = ((step, is_of) for step in about for is_of in (str.__eq__, _is_step))
+    of_steps = ([row for row in leading if is_of(row.step, step)] for step, is_of in matches)
+    measured = next((of_step for of_step in of_steps if of_step), leading)
+    many = max(1, len({row.candidate for row in rows}) / 2)
+    subjects = {subject: _of_subject(measured, subject) for subject in map(_subject, measured)}
+    return max(
+        subjects,
+        key=lambda subject: (
+            any(row.verdict in ("better", "worse") for row in subjects[subject]),
+            len(subjects[subject]) >= many,
+            max(map(_size, subjects[subject])),
+        ),
+        default=None,
+    )
+
+
+def headline_of(
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    volumes: Sequence[str],
+    findings: Sequence[FindingRow],
+    *,
+    effects: Sequence[EffectRow] = (),
+    about: Sequence[str] = (),
+) -> str:
+    """Return size, cause and decision in one clause, without a full stop.
+
+    Args:
+        pairs: each candidate with the baseline.
+        cells: of the run.
+        volumes: names, the baseline first.
+        findings: of the run, the first of a step first.
+        effects: of a sweep.
+        about: steps that the suite is about, the first that has a figure counts; empty: all.
+    """
+    if len(pairs) > 1:
+        return _of_many(pairs, volumes, findings, about)
+    if pairs:
+        return _of_two(pairs[0], findings, about)
+    if effects:
+        return _of_sweep(effects, about)
+    if len(volumes) > 1:
+        return "No verdict: no cell gave a metric that can be compared"
+    return _of_one(cells, volumes, findings)
+
+
+def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[str]) -> str:
+    baseline, candidate = pair.baseline, pair.candidate
+    decided = comparison_rows((*pair.better, *pair.worse))
+    rows = decided or comparison_rows((*pair.alone, *pair.inconclusive, *pair.equivalent))
+    subject = subject_of(rows, about)
+    if subject is None:
+        return f"No verdict on {candidate} against {baseline}: {_why_none(rows)}"
+    row = _of_subject(rows, subject)[0]
+    if pair.verdict == "mixed":
+        sides = (comparison_rows(pair.better), comparison_rows(pair.worse))
+        figures = [_figure(_largest(side)) for side in sides]
+        return f"{candidate} is better than {baseline} by {figures[0]}, and worse by {figures[1]}"
+    if pair.verdict == "equivalent":
+        return f"{candidate} is equivalent to {baseline}: {_figure(row)}, no metric beyond {percent(row.margin)}"
+    cause = _cause_text(row, findings)
+    if pair.winner is not None:
+        word = "better" if pair.winner == candidate else "worse"
+        return f"{candidate} is {word} than {baseline}: {_figure(row)}{cause}"
+    return f"{candidate} {_leaning(row)} {baseline}: {_figure(row)}{cause}; {_what_decides(pair, row)}"
+
+
+def _of_many(
+    pairs: Sequence[PairSummary],
+    volumes: Sequence[str],
+    findings: Sequence[FindingRow],
+    about: Sequence[str],
+) -> str:
+    baseline = pairs[0].baseline
+    rows = [row for pair in pairs for row in comparison_rows(_all_of(pair))]
+    subject = subject_of(rows, about)
+    if subject is None:
+        return f"No verdict on {len(pairs)} volumes against {baseline}: {_why_none(rows)}"
+    of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
+    best, worst = of_subject[0], of_subject[-1]
+    named = of_subject if len(of_subject) <= LISTED_MAX else [best, worst]
+    figures = _joined([f"{row.candidate} {_words(row)}" for row in named])
+    lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in of_subject}]
+    without = f", no valid figure of {', '.join(lacking)}" if lacking else ""
+    slowest = worst if _goodness(worst) < 0 else best
+    decision = _decision_of_many(pairs, of_subject)
+    return (
+        f"{_best_text(best, of_subject, baseline, len(volumes))} by {_name(best)}: {figures} than"
+        f" {baseline}{without}{_cause_text(slowest, findings)}; {decision}"
+    )
+
+
+def _best_text(best: ComparisonRow, rows: Sequence[ComparisonRow], baseline: str, volumes: int) -> str:
+    """Say which volume is best; candidates are compared with the baseline only, never with each other."""
+    if _goodness(best) < 0:
+        verb = "is" if all(row.verdict == "worse" for row in rows) and len(rows) == volumes - 1 else "looks"
+        return f"{baseline} {verb} best of {volumes} volumes"
+    if best.verdict == "better":
+        return f"{best.candidate} is better than {baseline} and looks best of {volumes} volumes"
+    return f"{best.candidate} looks best of {volumes} volumes"
+
+
+def _decision_of_many(pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow]) -> str:
+    undecided = [pair.candidate for pair in pairs if pair.verdict == "inconclusive"]
+    if len(undecided) == len(pairs):
+        cells = {_cells(row) for row in rows}
+        return f"{cells.pop() if len(cells) == 1 else 'too few cells'}: {_REPEAT}"
+    words = {
+        "candidate_better": "better",
+        "candidate_worse": "worse",
+        "equivalent": "equivalent",
+        "mixed": "better in one metric and worse in another",
+        "inconclusive": "not decided",
+    }
+    groups = {words[verdict]: [pair.candidate for pair in pairs if pair.verdict == verdict] for verdict in words}
+    everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
+    return "; ".join(
+        f"{everyone} {word}" if len(names) == len(pairs) else f"{_joined(names)} {word}"
+        for word, names in groups.items()
+        if names
+    )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> str:
+    """Return which factor changes the leading metric most, and whether that is decided."""
+    effects = [effect for effect in effects if any(_is_step(effect.step, step) for step in about)] or effects
+    primary = [effect for effect in effects if effect.primary] or list(effects)
+    measured = [effect for effect in primary if effect.ratio]
+    if not measured:
+        return f"No factor has an effect that can be stated on {label(primary[0].metric)}"
+    decided = [effect for effect in measured if effect.verdict in ("better", "worse")]
+    largest = max(decided or measured, key=_size)
+    factors = " and ".join(
+        f"{name.rpartition('.')[2]} from {base} to {level}"
+        for name, base, level in zip(largest.factors, largest.bases, largest.levels, strict=True)
+    )
+    figure = f"{label(largest.metric)} {_words(largest)}, step {largest.step} on {largest.volume}"
+    if decided:
+        return f"{factors} matters most: {figure}, {largest.verdict}"
+    if largest.ci is None:
+        cells = "one cell" if max(largest.runs) == 1 else f"{max(largest.runs)} cells"
+        return f"{factors} seems to matter most: {figure}; {cells} of each level, {_REPEAT}"
+    return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
+
+
+def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence[FindingRow]) -> str:
+    volume = volumes[0] if volumes else "the volume"
+    valid = [cell for cell in cells if cell.valid]
+    if not valid:
+        reasons = dict.fromkeys(reason for cell in cells for reason in cell.invalid_reasons)
+        why = f": {next(iter(reasons))}" if reasons else ""
+        return f"No valid figure of {volume}, {counted(len(cells), 'step result')} and none valid{why}"
+    named = next((finding for finding in findings if finding.cause != NONE), None)
+    step = named.step if named else valid[0].step
+    steps = dict.fromkeys((step, *(cell.step for cell in valid)))
+    figure = next((text for name in steps for text in _figures_of(valid, name)), "")
+    if named is None:
+        title = _lower(cause_title(NONE)) if findings else "no cause named"
+        return f"{volume}: {figure}; {title}" if figure else f"{volume}: {title}"
+    where = f"{volume}, step {named.step}: {_lower(cause_title(named.cause))}, {_sureness(named)}"
+    return f"{where}; {figure}" if figure else where
+
+
+def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[str]:
+    """Yield the primary figures of a step: of the only cell, or the range over its cells."""
+    of_step = [cell for cell in cells if cell.step == step]
+    for name in PRIMARY_METRICS.get(of_step[0].kind, ()) if of_step else ():
+        values = sorted(cell.metrics[name].value for cell in of_step if name in cell.metrics)
+        if values and not (name == "tps" and of_step[0].parameters.get("rate")):
+            unit = next(cell.metrics[name].unit for cell in of_step if name in cell.metrics)
+            shown = "1" if unit == "1/s" else unit
+            ends = dict.fromkeys(quantity(value, shown) for value in (values[0], values[-1]))
+            yield f"{label(name)} {' to '.join(ends)} in step {step}"
+
+
+def _cause_text(row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
+    """Return `; likely cause on gp3: ...` of the worse volume; nothing where none is likely or both have it."""
+    loser, other = (row.candidate, row.baseline) if _goodness(row) < 0 else (row.baseline, row.candidate)
+    shared = {finding.cause for finding in findings if finding.volume == other and _is_of(finding, row)}
+    named = [
+        finding
+        for finding in findings
+        if finding.volume == loser and finding.cause not in shared and _is_reason(finding) and _is_of(finding, row)
+    ]
+    if not named:
+        return ""
+    finding = min(named, key=lambda finding: (not finding.valid, _group(finding) not in _OF_VOLUMES))
+    seen = "" if finding.valid else f", {INVALID_ONLY}"
+    return f"; {likelihood(finding)} cause on {loser}: {_lower(cause_title(finding.cause))}{seen}"
+
+
+def _group(finding: FindingRow) -> str:
+    return CAUSES[finding.cause].group if finding.cause in CAUSES else ""
+
+
+def _is_reason(finding: FindingRow) -> bool:
+    is_sure = finding.confidence is not None and finding.confidence >= CAUSE_CONFIDENCE_MIN
+    is_much = finding.share is None or finding.share >= CAUSE_SHARE_MIN
+    return finding.cause != NONE and is_sure and is_much and not is_undecided(finding)
+
+
+def _is_of(finding: FindingRow, row: ComparisonRow) -> bool:
+    """Return whether a finding is of the row's step; a phase such as `tree/stat` belongs to `tree`."""
+    return _is_step(row.step, finding.step)
+
+
+def _is_step(name: str, step: str) -> bool:
+    return name == step or name.startswith(f"{step}/")
+
+
+def _sureness(finding: FindingRow) -> str:
+    words = likelihood(finding) or "how likely is not known"
+    return words if finding.valid else f"{words}, {INVALID_ONLY}"
+
+
+def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
+    cells = _cells(row)
+    if pair.alone:
+        return f"{cells}, and one of {pair.families} steps may differ by chance: {_REPEAT}"
+    if max(row.runs) == 1:
+        return f"{cells}: {_REPEAT}"
+    if row.runs_needed is not None:
+        return f"{cells}, about {row.runs_needed} each would decide"
+    return f"{cells}, not decided"
+
+
+def _leaning(row: ComparisonRow) -> str:
+    """Return how an undecided pair is put: no side is taken where the interval reaches both."""
+    crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
+    if crosses or _words(row) == "unchanged":
+        return "is not told apart from"
+    return f"looks {'better' if _goodness(row) > 0 else 'worse'} than"
+
+
+def _cells(row: ComparisonRow) -> str:
+    one, other = row.runs
+    if one == other:
+        return "one cell each" if one == 1 else f"{one} cells each"
+    return f"{one} against {other} cells"
+
+
+def _why_none(rows: Sequence[ComparisonRow]) -> str:
+    return next((row.reason for row in rows if row.reason), "no cell gave a figure of both")
+
+
+def _all_of(pair: PairSummary) -> Iterator[Comparison]:
+    yield from (*pair.better, *pair.worse, *pair.alone, *pair.equivalent, *pair.inconclusive)
+
+
+def _leading(rows: Sequence[ComparisonRow]) -> Iterator[ComparisonRow]:
+    """Yield the rows of each step's leading metric: the one tested first; at a given rate that is the latency."""
+    first: dict[tuple[str, str, str], str] = {}
+    for row in rows:
+        key = (row.step, load_text(row.parameters), row.candidate)
+        is_given = row.metric == "tps" and bool(row.parameters.get("rate"))
+        if key not in first or (first[key] == "tps" and row.parameters.get("rate")):
+            first[key] = row.metric
+        elif is_given:
+            continue
+    yield from (row for row in rows if first[row.step, load_text(row.parameters), row.candidate] == row.metric)
+
+
+def _subject(row: ComparisonRow) -> Subject:
+    return row.step, load_text(row.parameters), row.metric
+
+
+def _of_subject(rows: Iterable[ComparisonRow], subject: Subject) -> list[ComparisonRow]:
+    return [row for row in rows if row.ratio and _subject(row) == subject]
+
+
+def _largest(rows: Sequence[ComparisonRow]) -> ComparisonRow:
+    return max(rows, key=_size)
+
+
+def _size(row: ComparisonRow | EffectRow) -> float:
+    return abs(math.log(row.ratio)) if row.ratio else 0.0
+
+
+def _goodness(row: ComparisonRow) -> float:
+    """Return the logarithm of how many times better than the baseline the candidate is."""
+    size = math.log(row.ratio) if row.ratio else 0.0
+    return size if row.better == "higher" else -size
+
+
+def _figure(row: ComparisonRow) -> str:
+    return f"{_name(row)} {_words(row)}"
+
+
+def _name(row: ComparisonRow) -> str:
+    load = f" at {load_text(row.parameters)}" if row.metric == "fio_iops" and load_text(row.parameters) else ""
+    return f"{label(row.metric)} in {row.step}{load}"
+
+
+def _words(row: ComparisonRow | EffectRow) -> str:
+    return change_words(row.ratio) if row.ratio else "without a ratio"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,186 @@
+"""The headline has size, cause and decision in one clause, for one, two and many volumes and for sweeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
+from synthetic_sweep import sweep_of
+
+from volbench.core.base.text import change_words
+from volbench.core.records.report import ComparisonRow, EvidenceRow, FindingRow, Report
+from volbench.core.records.steps.dump import DumpStep
+from volbench.core.suite.load import load_suite
+from volbench.errors import UsageError
+from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison_summary import summarise
+from volbench.results.report.build import build_report
+from volbench.results.report.rows.verdict.headline import headline_of, subject_of
+
+
+def report_of(results: Path, *speeds: float, repeats: int = 5, **changes: object) -> Report:
+    """Volumes a, b, c... of these speeds."""
+    volumes = tuple(SyntheticVolume(name=name, speed=speed) for name, speed in zip("abcdefghijklm", speeds))  # noqa: B905
+    changes.setdefault("steps", (OLTP,))
+    wanted = Synthetic(volumes=volumes, repeats=repeats, **changes)  # type: ignore[arg-type]
+    return build_report(build_run(results, wanted))
+
+
+def tps_of(report: Report, candidate: str = "b") -> ComparisonRow:
+    return next(row for row in report.comparisons if (row.candidate, row.metric) == (candidate, "tps"))
+
+
+@pytest.mark.parametrize(("speed", "word"), [(3.0, "better"), (1 / 3, "worse"), (1.4, "better")])
+def test_of_two_volumes_it_says_which_and_by_how_much(tmp_path: Path, speed: float, word: str) -> None:
+    """The candidate is the subject whichever wins, and the figure is that of the table."""
+    report = report_of(tmp_path, 1.0, speed)
+    ratio = tps_of(report).ratio
+    assert ratio is not None
+    assert report.summary.headline == f"b is {word} than a: transactions/s in read-write {change_words(ratio)}"
+    assert report.summary.sentence.startswith(f"Volume b is {word} for MySQL than a: transactions/s ")
+
+
+def test_one_cell_each_has_the_size_and_says_what_it_is_worth(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, 0.2, repeats=1)
+    figure = change_words(tps_of(report).ratio or 0)
+    assert report.summary.headline == (
+        f"b looks worse than a: transactions/s in read-write {figure}; one cell each: repeat to decide"
+    )
+
+
+def test_what_is_not_told_apart_takes_no_side(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, 1.02, noise=0.08)
+    assert report.summary.verdict == "inconclusive"
+    assert report.summary.headline.startswith("b is not told apart from a: ")
+    assert "5 cells each" in report.summary.headline
+    assert not re.search("better|worse", report.summary.headline)
+
+
+def test_equal_volumes_are_said_to_be_equivalent(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, 1.0, noise=0.002)
+    assert report.summary.verdict == "equivalent"
+    assert re.fullmatch(r"b is equivalent to a: .*, no metric beyond 5 %", report.summary.headline)
+
+
+def test_of_three_volumes_it_names_the_best_and_the_figures_of_all(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, 0.4, 0.1, steps=(OLTP,))
+    figures = [change_words(tps_of(report, name).ratio or 0) for name in "bc"]
+    assert report.summary.headline == (
+        "a is best of 3 volumes by transactions/s in read-write: "
+        f"b {figures[0]} and c {figures[1]} than a; both worse"
+    )
+
+
+def test_candidates_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    """Two that are better than the baseline: which of both is better was not tested."""
+    headline = report_of(tmp_path, 1.0, 1.5, 3.0).summary.headline
+    assert headline.startswith("c is better than a and looks best of 3 volumes by ")
+    assert headline.endswith("; both better")
+
+
+def test_of_twelve_volumes_it_has_the_best_and_the_worst(tmp_path: Path) -> None:
+    speeds = (1.0, *(0.5 + 0.25 * number for number in range(11)))
+    report = report_of(tmp_path, *speeds, repeats=1)
+    assert report.summary.headline.startswith("l looks best of 12 volumes by transactions/s in read-write: l ")
+    assert " and b " in report.summary.headline
+    assert report.summary.headline.endswith("; one cell each: repeat to decide")
+    assert len(report.summary.headline) < 220
+
+
+def test_one_volume_has_its_figure(tmp_path: Path) -> None:
+    headline = report_of(tmp_path, 1.0, repeats=2).summary.headline
+    assert headline.startswith("a")
+    assert "transactions/s 4" in headline
+
+
+def test_a_volume_without_a_valid_cell_has_no_figure(tmp_path: Path) -> None:
+    invalid = {("a", repeat): "client CPU-bound" for repeat in (1, 2, 3)}
+    report = report_of(tmp_path, 1.0, repeats=3, invalid=invalid)
+    assert report.summary.headline == "No valid figure of a, 3 step results and none valid: client CPU-bound"
+
+
+def test_a_sweep_names_the_factor(tmp_path: Path) -> None:
+    assert re.fullmatch(
+        r"mode from sync to async matters most: transactions/s [78]\.\d+ times higher, step read-write on fsx, \w+",
+        build_report(sweep_of(tmp_path, 5)).summary.headline,
+    )
+
+
+def test_a_sweep_of_one_cell_each_is_not_decided(tmp_path: Path) -> None:
+    headline = build_report(sweep_of(tmp_path, 1)).summary.headline
+    assert "from sync to async seems to matter most: " in headline
+    assert headline.endswith("; one cell of each level, repeat to decide")
+
+
+def finding(**changes: object) -> FindingRow:
+    known = {
+        "cause": "storage.iops_limit",
+        "volume": "b",
+        "step": "read-write",
+        "cell_ids": ("1",),
+        "share": 0.8,
+        "confidence": 0.85,
+    }
+    return FindingRow.model_validate({**known, **changes})
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report_of(tmp_path_factory.mktemp("slower"), 1.0, 0.2)
+
+
+def headline_with(report: Report, *findings: FindingRow) -> str:
+    pairs = summarise(cast("Iterable[Comparison]", report.comparisons))  # rows have what it reads
+    return headline_of(pairs, report.cells, ("a", "b"), findings)
+
+
+def test_the_cause_is_that_of_the_slower_volume(slower: Report) -> None:
+    text = headline_with(slower, finding(volume="a", cause="storage.read_latency"), finding())
+    assert text.endswith("; likely cause on b: the volume is at its limit of operations per second")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"confidence": 0.5},
+        {"confidence": None},
+        {"share": 0.05},
+        {"step": "dump"},
+        {"evidence": (EvidenceRow(metric="checks", value="one of two", unit="1", text=""),)},
+    ],
+)
+def test_what_is_not_likely_explains_little_or_is_of_another_step_is_no_cause(
+    slower: Report, changes: dict[str, object]
+) -> None:
+    assert "cause" not in headline_with(slower, finding(**changes))
+
+
+def test_what_both_volumes_have_does_not_set_them_apart(slower: Report) -> None:
+    assert "cause" not in headline_with(slower, finding(), finding(volume="a"))
+
+
+def test_a_cause_on_top_of_an_invalid_step_says_so(slower: Report) -> None:
+    """It was withheld and asserted in two lines."""
+    assert headline_with(slower, finding(valid=False)).endswith(", seen in invalid cells only")
+
+
+def test_a_suite_says_what_it_is_about(tmp_path: Path) -> None:
+    """The large difference of another step does not take the headline."""
+    path = tmp_path / "suite.yaml"
+    text = Path("suites/efs-small-files.yaml").read_text()
+    path.write_text(text.replace("about: [git, tree]", "about: [gut]"))
+    with pytest.raises(UsageError, match=r"comparison.about: no step is called 'gut'"):
+        load_suite(path)
+    path.write_text(text)
+    assert load_suite(path)[0].comparison.about == ("git", "tree")
+
+
+def test_the_headline_is_of_the_first_row_of_the_suite_with_a_figure(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, 0.2, steps=(OLTP, DumpStep(name="dump")))
+    rows = report.comparisons
+    assert subject_of(rows) == ("read-write", "8 threads", "tps")
+    assert subject_of(rows, ("nothing", "dump", "read-write")) == ("dump", "4 threads", "dump_s")
