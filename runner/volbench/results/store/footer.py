@@ -186,9 +186,9 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def struct(self, at: int, wanted: Fields, depth: int = 0) -> tuple[Struct, int]:
+    def struct(self, at: int, fields: Fields, depth: int = 0) -> tuple[Struct, int]:
         """Return the wanted fields of a struct by their numbers, and where it ends. Raises BadFooter."""
-        data, fields, field = self._data, Struct(), 0
+        data, values, field = self._data, Struct(), 0
         try:
             while head := data[at]:
                 at += 1
@@ -197,8 +197,8 @@ class _Reader:
                 else:
                     field, at = self._zigzag(at)
                 kind = head & 15
-                if field in wanted:
-                    fields[field], at = self._value(kind, at, wanted[field], depth)
+                if field in fields:
+                    values[field], at = self._value(kind, at, fields[field], depth)
                 elif kind in _INTEGERS:
                     while data[at] > 127:
                         at += 1
@@ -207,16 +207,16 @@ class _Reader:
                     at = self._end(kind, at, depth)
         except IndexError as error:
             raise BadFooter("the metadata are cut off") from error
-        return fields, at + 1
+        return values, at + 1
 
-    def _value(self, kind: int, at: int, wanted: Fields, depth: int) -> tuple[Value, int]:
+    def _value(self, kind: int, at: int, fields: Fields, depth: int) -> tuple[Value, int]:
         if kind in _INTEGERS:
             return self._zigzag(at)
         _check_depth(depth)  # of structs and of lists
         if kind == _STRUCT:
-            return self.struct(at, wanted, depth + 1)
+            return self.struct(at, fields, depth + 1)
         if kind in (_LIST, _SET):
-            return self._list(at, wanted, depth)
+            return self._list(at, fields, depth)
         return None, self._end(kind, at, depth)
 
     def _end(self, kind: int, at: int, depth: int) -> int:
@@ -240,7 +240,7 @@ class _Reader:
             raise BadFooter("the metadata have a type that Parquet does not use")
         return at + length
 
-    def _list(self, at: int, wanted: Fields, depth: int) -> tuple[list[Value], int]:
+    def _list(self, at: int, fields: Fields, depth: int) -> tuple[list[Value], int]:
         kind, count, at = self._list_head(at)
         values = list[Value]()
         value: Value
@@ -248,7 +248,7 @@ class _Reader:
             if kind in (_TRUE, _FALSE):
                 value, at = self._data[at], at + 1
             else:
-                value, at = self._value(kind, at, wanted, depth + 1)
+                value, at = self._value(kind, at, fields, depth + 1)
             values.append(value)
         return values, at
 

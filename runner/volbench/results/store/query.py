@@ -16,7 +16,7 @@ from pyarrow import dataset
 from pyarrow.fs import LocalFileSystem
 
 from volbench.errors import UsageError
-from volbench.results.store.query_rows import FILES, RESULTS_COUNT, SCHEMAS, Wanted
+from volbench.results.store.query_rows import FILES, RESULTS_COUNT, SCHEMAS, RunRows
 from volbench.results.store.query_views import VIEWS
 
 DERIVED = ("metrics", *FILES)
@@ -124,15 +124,15 @@ class _Views:
 
     def named_in(self, sql: str) -> set[str]:
         """Names of views and late columns that a text has as words, and what those are made from."""
-        words = {word.lower() for word in re.findall(r"\w+", sql)}
+        tokens = {token.lower() for token in re.findall(r"\w+", sql)}
         names = {*VIEWS, *FILES, RESULTS_COUNT}
         if _ALL.search(sql):
             return names | set(map(_validity_of, FILES))
-        named = words & names
-        if "metrics" in words:
+        named = tokens & names
+        if "metrics" in tokens:
             named.add("all_metrics")
-        if "valid" in words:
-            named.update(_validity_of(name) for name in FILES if name in words)
+        if "valid" in tokens:
+            named.update(_validity_of(name) for name in FILES if name in tokens)
         return named
 
     def needed_by(self, message: str) -> set[str]:
@@ -149,14 +149,14 @@ class _Views:
             names.add("runs")
         if not names:
             return
-        wanted = Wanted(names)
-        wanted.read(self._results)
-        self._warnings += wanted.warnings
+        rows = RunRows(names)
+        rows.read(self._results)
+        self._warnings += rows.warnings
         self._read |= names
-        for name, tables in wanted.tables.items():
+        for name, tables in rows.tables.items():
             self._connection.register(f"{name}_rows", pa.concat_tables(tables))
             self._define(name, self._rows_of(name))
-        for name, files in wanted.files.items():
+        for name, files in rows.files.items():
             table = _table_of_files(self._results, FILES[name][1], files)
             self._connection.register(f"{name}_files", table)
             self._define(f"{name}_read", f"SELECT * FROM {name}_files")  # noqa: S608 - a name of ours

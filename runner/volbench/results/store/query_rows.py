@@ -44,7 +44,7 @@ class _Run:
 
 
 @dataclass
-class Wanted:
+class RunRows:
     """What is read of all runs below a directory of results, by views that a query names.
 
     `tables` has the rows of each wanted view, `files` the paths of each wanted kind of table, and `warnings` what
@@ -102,22 +102,22 @@ class Wanted:
             for name, paths in run.files.items():
                 self.files[name] += paths
 
-    def _collect(self, taken: _Run) -> None:
-        directory, run, results_read = taken.directory, taken.directory.run, None
+    def _collect(self, loaded: _Run) -> None:
+        directory, run, results_read = loaded.directory, loaded.directory.run, None
         of_cells = _OF_CELLS.intersection(self.names)
         report = self._report(directory) if of_cells or _OF_REPORT.intersection(self.names) else None
         if of_cells or RESULTS_COUNT in self.names:
-            results_read = self._collect_cells(directory, run, report, taken.rows)
-        for name, paths in taken.files.items():
+            results_read = self._collect_cells(directory, run, report, loaded.rows)
+        for name, paths in loaded.files.items():
             file, schema = FILES[name]
             for cell in run.cells:
                 if (path := directory.cell_dir(cell.cell_id) / file).exists():
                     self._tolerant(lambda p=path, s=schema, f=paths: _take_file(f, p, s))  # type: ignore[misc]
         if "runs" in self.names:
-            taken.rows["runs"].append(_run_row(run, results_read))
+            loaded.rows["runs"].append(_run_row(run, results_read))
         for name, rows_of in _REPORT_ROWS.items():
-            if report is not None and name in taken.rows:
-                taken.rows[name] += rows_of(report, run)
+            if report is not None and name in loaded.rows:
+                loaded.rows[name] += rows_of(report, run)
 
     def _collect_cells(
         self, directory: RunDirectory, run: RunRecord, report: Report | None, rows: dict[str, list[Row]]
