@@ -229,8 +229,8 @@ def run(
 ) -> Run:
     """Run a suite on volumes as `volbench run` does, and return the run, with or without a verdict.
 
-    An interruption (Ctrl-C, also of a notebook's kernel) ends the cell and removes what it made; `volbench resume`
-    continues the run.
+    An interruption (Ctrl-C, also of a notebook's kernel) ends the cell and removes what it made;
+    `volbench resume RUN` continues the run.
 
     Args:
         suite: a suite's file, or a shipped one such as "suites/quick.yaml".

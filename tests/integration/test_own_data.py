@@ -360,7 +360,10 @@ def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cach
         assert ended.code == 2, ended.output
         assert_one_message(ended)
         assert "not signed by the CA" in ended.output, ended.output
-        assert "the run's tables may still be in the schema vb_lost; `volbench resume` removes them" in ended.output
+        assert (
+            "the run's tables may still be in the schema vb_lost; `volbench resume RUN` removes them"
+            in ended.output
+        )
         assert bench.leftovers() == []
         for name, content in kept.items():
             (tls.ca.directory / name).write_bytes(content)
@@ -404,7 +407,7 @@ def test_an_account_that_ends_in_mid_run(
         ended = bench.end(process)
         assert ended.code == 2, ended.output
         assert message in ended.output
-        assert "may still be in the schema vb_token; `volbench resume` removes them" in ended.output
+        assert "may still be in the schema vb_token; `volbench resume RUN` removes them" in ended.output
         assert_one_message(ended)
         assert bench.leftovers() == []
         server.query(f"ALTER USER bench@localhost {restore}")

@@ -55,7 +55,7 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
         return ServerPlace(
             notes=(
                 f"the server is on another machine ({server.address}): no metrics of its host and storage; run"
-                " volbench there, or add what CloudWatch recorded (`volbench observe report DIR --add`)",
+                " volbench there, or add what CloudWatch recorded (`volbench observe report DIR --add FILE`)",
             )
         )
     pid = find_process(server)

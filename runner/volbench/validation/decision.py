@@ -60,7 +60,7 @@ def decide_all(
     if policy_decision == "go" and unfinished:
         policy_decision, summary = (
             "undecided",
-            f"runs that are not complete: {', '.join(unfinished)}; `volbench resume` them",
+            f"runs that are not complete: {', '.join(unfinished)}; `volbench resume RUN` them",
         )
     return worst([decision, policy_decision]), f"{reason}; {summary}"
 

@@ -73,6 +73,25 @@ class Record(BaseModel):
         return cls.model_validate(raw, **options)
 
 
+class WrittenFloat(float):
+    """A number of a YAML file with its text: as a version, 8.10 is not 8.1."""
+
+    text: str
+
+    def __new__(cls, value: float, *, text: str) -> Self:
+        """Return the number with the text that it was written as."""
+        number = super().__new__(cls, value)
+        number.text = text
+        return number
+
+
+def version_text(value: Any) -> Any:
+    """Return a version that YAML takes for a number as it was written; any other value as it is."""
+    if isinstance(value, WrittenFloat):
+        return value.text
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 def parse_duration_s(value: Any) -> float:
     """Seconds of "90s", "1.5m", "250 ms", "2h"; a bare number is taken as seconds already.
 
@@ -136,6 +155,7 @@ Bytes = Annotated[
     int, BeforeValidator(parse_size_bytes), _schema_of(r"^\s*\d+(\.\d+)?\s*([KMGT]i?B?|kB|B)?\s*$", "64MiB")
 ]
 Fraction = Annotated[float, BeforeValidator(parse_fraction), _schema_of(r"^\s*\d+(\.\d+)?\s*%?\s*$", "5%")]
+VersionText = Annotated[str, BeforeValidator(version_text)]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$")]
 """A name in a record that becomes a file or directory: one component, never `..`."""
 Scalar = bool | int | float | str

@@ -8,7 +8,17 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.core.records.base import Bytes, FileName, Fraction, Moment, Plain, Record, Scalar, Seconds
+from volbench.core.records.base import (
+    Bytes,
+    FileName,
+    Fraction,
+    Moment,
+    Plain,
+    Record,
+    Scalar,
+    Seconds,
+    VersionText,
+)
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps import Step
@@ -24,7 +34,7 @@ class ServerSpec(Record):
     flavor: Literal["any", "mysql", "mariadb"] = Field(
         default="any", description="any: mysql in containers, on the local target the server that is installed."
     )
-    version: str = Field(default="", description="Required version prefix such as 8.4; empty: any.")
+    version: VersionText = Field(default="", description="Required version prefix such as 8.4; empty: any.")
     image: str = Field(
         default="", description="Container image of the server; empty: chosen by flavor and version."
     )

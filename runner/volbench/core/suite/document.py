@@ -16,6 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from volbench.core.base.nearest import nearest_match
 from volbench.core.base.parse import optional_whole
+from volbench.core.records.base import WrittenFloat
 from volbench.errors import UsageError
 
 Path = tuple[str | int, ...]
@@ -205,6 +206,8 @@ class _Builder:
             raise UsageError(f"not a value of type {kind}: {error}", where=self._where(node)) from error
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{node.value!r} is not a finite number", where=self._where(node))
+        if isinstance(value, float):
+            return WrittenFloat(value, text=node.value)
         if isinstance(value, int) and not -_INTEGER_MAX <= value <= _INTEGER_MAX:
             raise UsageError("the number has more than 64 bits", where=self._where(node))
         return value

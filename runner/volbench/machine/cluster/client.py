@@ -334,7 +334,7 @@ def _not_logged_in(doing: str, evidence: str) -> EnvironmentLacks:
         evidence=evidence,
         cause="not_logged_in",
         next_step="renew the login, for EKS with `aws sso login` or `aws eks update-kubeconfig --name CLUSTER`; "
-        "`volbench resume` continues a run that has begun",
+        "`volbench resume RUN` continues a run that has begun",
     )
 
 
@@ -345,7 +345,7 @@ def _never_answered(error: EnvironmentLacks) -> EnvironmentLacks:
         evidence=error.evidence,
         cause="api_server_away",
         next_step="look at the context with `kubectl cluster-info`: its address, the network or VPN on the way; "
-        "`volbench resume` continues a run that has begun",
+        "`volbench resume RUN` continues a run that has begun",
     )
 
 
@@ -366,7 +366,7 @@ def _unreachable(doing: str, evidence: str) -> EnvironmentLacks:
         where=doing,
         evidence=evidence[:_EVIDENCE_CHARACTERS],
         cause="api_server_away",
-        next_step="agents keep running; when the server is back, `volbench resume` collects their results",
+        next_step="agents keep running; when the server is back, `volbench resume RUN` collects their results",
     )
 
 

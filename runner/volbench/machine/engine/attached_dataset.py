@@ -76,7 +76,7 @@ def remove_from_server(attach: AttachSpec, *, run_id: str) -> None:
             remove_attached_dataset(server, attach.schema_name, run_id=run_id)
     except VolbenchError as error:
         raise StepFailed(
-            f"the run's tables may still be in the schema {attach.schema_name}; `volbench resume` removes them",
+            f"the run's tables may still be in the schema {attach.schema_name}; `volbench resume RUN` removes them",
             where="attached server",
             evidence=f"{error.what}: {error.evidence}",
         ) from error

@@ -47,7 +47,7 @@ KINDS = (
         cause="volume_full",
         what="the volume is full",
         next_step="free space on the volume, raise its quota, or make the suite's dataset smaller "
-        "(--set dataset.rows=...), then `volbench resume`",
+        "(--set dataset.rows=...), then `volbench resume RUN`",
         error_class=EnvironmentLacks,
         errors=frozenset({errno.ENOSPC, errno.EDQUOT}),
         log=re.compile(
@@ -59,7 +59,7 @@ KINDS = (
         cause="volume_read_only",
         what="the volume is read-only",
         next_step="look for the reason in the kernel's log (dmesg), mount the volume writable, then "
-        "`volbench resume`",
+        "`volbench resume RUN`",
         error_class=EnvironmentLacks,
         errors=frozenset({errno.EROFS}),
         log=re.compile(r"read-only file system|errno:? 30\b|error number 30\b", re.IGNORECASE),
@@ -67,7 +67,7 @@ KINDS = (
     TroubleKind(
         cause="volume_gone",
         what="the volume is gone, or fails",
-        next_step="see the kernel's log (dmesg), attach and mount the volume again, then `volbench resume`",
+        next_step="see the kernel's log (dmesg), attach and mount the volume again, then `volbench resume RUN`",
         error_class=StepFailed,
         errors=frozenset(
             {

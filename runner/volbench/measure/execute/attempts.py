@@ -206,7 +206,7 @@ def _without_result(job: Job, evidence: str) -> StepFailed:
         "the agent ended without a result",
         where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
         evidence=evidence or "the agent left no log",
-        next_step="see the attempt's files next to the cell's directory; `volbench resume` tries again",
+        next_step="see the attempt's files next to the cell's directory; `volbench resume RUN` tries again",
         cause="agent_gone",
     )
 

@@ -181,7 +181,7 @@ class RunVolumes:
                     f"volume {name} is not the one that the run started with",
                     where=f"volume {volume.spec.text}",
                     evidence=f"then on {then}, now on {now}",
-                    next_step="mount the original volume, then `volbench resume`; or start a new run",
+                    next_step="mount the original volume, then `volbench resume RUN`; or start a new run",
                     cause="volume_gone",
                 )
 

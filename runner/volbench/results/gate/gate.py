@@ -63,7 +63,7 @@ def _reason(decision: Decision, conditions: Sequence[ConditionRow], *, complete:
     if decision == "go":
         return f"all {len(conditions)} conditions hold"
     if not still_open:
-        return "all conditions hold so far, but the run is not complete: `volbench resume` it"
+        return "all conditions hold so far, but the run is not complete: `volbench resume RUN` it"
     more = [group.more_cells for row in still_open for group in row.groups if group.more_cells]
     text = (
         f"{len(still_open)} of {len(conditions)} conditions are open: {'; '.join(row.check for row in still_open)}"
@@ -71,7 +71,7 @@ def _reason(decision: Decision, conditions: Sequence[ConditionRow], *, complete:
     return (
         text
         + (f"; about {max(more)} more valid cells a volume would decide" if more else "")
-        + ("" if complete else "; the run is not complete: `volbench resume` it")
+        + ("" if complete else "; the run is not complete: `volbench resume RUN` it")
     )
 
 

@@ -33,6 +33,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.core.records.steps.oltp import MODULATION_SLOT_S, MODULATION_SLOTS_MIN
 from volbench.results.response.least_squares import Fit, Floats, Ints, fit
 from volbench.results.response.samples import SAMPLES_MIN, WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of
 
@@ -129,6 +130,13 @@ class NoResponse:
     advice: str
 
 
+STEP = "NAME"
+"""Stands for the step in an advice."""
+_MODULATED_S = MODULATION_SLOTS_MIN * MODULATION_SLOT_S
+_MODULATE = (
+    f"modulate an emulated volume, which takes a load without `rate` of {_MODULATED_S:g} s or more"
+    f" (--set steps.{STEP}.modulate=4 --set steps.{STEP}.duration={_MODULATED_S:g}s)"
+)
 TOO_SHORT = NoResponse(
     reason=f"no cell has {SAMPLES_MIN} intervals in which both latency and a waiting time are known",
     advice="measure at least 30 s a cell",
@@ -139,11 +147,11 @@ IDLE = NoResponse(
 )
 UNMOVED = NoResponse(
     reason="no waiting time of the volume moved, so nothing can be told about what it costs",
-    advice="modulate an emulated volume (--set steps.NAME.modulate=4), or measure a second volume",
+    advice=f"{_MODULATE}, or measure a second volume",
 )
 UNDETERMINED = NoResponse(
     reason="too few independent stretches of time, or cells, for an interval that holds",
-    advice="measure longer cells, more cells, or modulate an emulated volume (--set steps.NAME.modulate=4)",
+    advice=f"measure longer cells, more cells, or {_MODULATE}",
 )
 
 

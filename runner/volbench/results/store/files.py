@@ -102,7 +102,7 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
             "the file is truncated or is not JSON",
             where=str(path),
             evidence=str(error),
-            next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
+            next_step="remove its cell's directory and run `volbench resume RUN`, or take the run from a backup",
         ) from error
     if schema is not None:
         _check_version(raw, schema, path)

@@ -201,7 +201,7 @@ class RunDirectory:
                     "another volbench works on this run",
                     where=str(self.path),
                     evidence=f"the lock is held by process {holder or 'unknown'}",
-                    next_step="wait for it, or end it with Ctrl-C in its terminal, then `volbench resume`",
+                    next_step="wait for it, or end it with Ctrl-C in its terminal, then `volbench resume RUN`",
                 ) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)

@@ -135,7 +135,7 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             "the file is truncated or is not Parquet",
             where=str(path),
             evidence=str(error).splitlines()[0],
-            next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
+            next_step="remove its cell's directory and run `volbench resume RUN`, or take the run from a backup",
         ) from error
     actual = file.schema_arrow  # made anew by each look
     version = (actual.metadata or {}).get(SCHEMA_KEY, b"").decode(errors="replace")

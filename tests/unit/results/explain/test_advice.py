@@ -84,7 +84,7 @@ def test_an_interval_that_is_too_wide_decides_nothing(needed: Needed, decides: b
 def test_a_pool_has_a_least_size_and_what_decides_the_rest() -> None:
     text = pool_text(64 << 20, 0.40)
     assert "at least 106 MiB (now 64)" in text  # 64 * 0.99 / 0.60
-    assert "--set config.innodb_buffer_pool_size=128M" in text
+    assert "--set engine.config.innodb_buffer_pool_size=128M" in text
     assert pool_text(64 << 20, 0.005) == ""
 
 
@@ -97,10 +97,10 @@ def test_a_bound_hardly_above_the_pool_is_not_stated(miss: float, stated: bool) 
 
 
 def test_redo_for_ten_minutes_at_the_usual_and_the_highest_rate() -> None:
-    text = redo_text([1.0, 1.0, 4.0, float("nan")], 10)
-    assert "innodb_redo_log_capacity of 1.17 GiB holds 10 minutes" in text
+    text = redo_text([1.0, 1.0, 4.0, float("nan")], 10, "innodb_log_file_size")
+    assert "a log (innodb_log_file_size) of 1.17 GiB holds 10 minutes" in text
     assert "2.34 GiB at its highest rate" in text
-    assert redo_text([0.0], 10) == ""
+    assert redo_text([0.0], 10, "innodb_log_file_size") == ""
 
 
 def test_cpus_for_half_of_the_latency_of_a_loop_that_waits_for_cpus_alone() -> None:

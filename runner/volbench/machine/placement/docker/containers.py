@@ -148,7 +148,7 @@ def engine_errors(doing: str) -> Iterator[None]:
             "the Docker engine does not answer",
             where=doing,
             evidence=str(error)[:300],
-            next_step="start it with `make setup`, then continue with `volbench resume`; or use --target local",
+            next_step="start it with `make setup`, then continue with `volbench resume RUN`; or use --target local",
         ) from error
 
 

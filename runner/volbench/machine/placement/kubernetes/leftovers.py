@@ -70,7 +70,7 @@ def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False
                 f"pods of run {run_id} are active: they run, or keep results that nobody has collected",
                 where=f"namespace {cluster.namespace}",
                 evidence=", ".join(present[run_id].active_pods),
-                next_step="`volbench resume` collects the results; --force deletes them",
+                next_step="`volbench resume RUN` collects the results; --force deletes them",
             )
     chosen = [present[run_id] for run_id in dict.fromkeys(run_ids)]
     for run in chosen:

@@ -264,7 +264,7 @@ class KubernetesPlacement:
             trouble.what if trouble else "the pod does not start",
             where=self._where,
             evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step=f"{(trouble and trouble.next_step) or 'fix that'}; then `volbench resume`"
+            next_step=f"{(trouble and trouble.next_step) or 'fix that'}; then `volbench resume RUN`"
             f" (--target-option {option}=... waits longer)",
             cause=trouble.cause if trouble else "pod_pending",
         )
@@ -375,7 +375,7 @@ class KubernetesPlacement:
                     "the pod does not end: its node is lost, or a volume hangs",
                     where=self._where,
                     evidence=describe_pod(pods[0], [], ""),
-                    next_step="repair the node, then `volbench resume`",
+                    next_step="repair the node, then `volbench resume RUN`",
                     cause="node_lost",
                 )
             time.sleep(0.2)

@@ -109,7 +109,9 @@ class ClaimVolume(VolumeBase):
             return ""
         delete = f"kubectl delete pvc -n {self._cluster.namespace} {self.claim}"
         until = f" for {duration(self._owner.ttl_s)}" if self._owner is not None else ""
-        return f"claim {self.claim} and its volume stay for `volbench resume`{until}; to delete both now: {delete}"
+        return (
+            f"claim {self.claim} and its volume stay for `volbench resume RUN`{until}; to delete both now: {delete}"
+        )
 
     def _owner_references(self) -> list[dict[str, str]]:
         if self._owner is None:

@@ -94,7 +94,7 @@ class RunOwner:
                     "the run's objects of before are still being deleted: their time had passed",
                     where=self._doing,
                     evidence=f"job {owner_name(self._run_id)} has ended and is not gone",
-                    next_step="see what holds them up with `volbench k8s list`, then `volbench resume`",
+                    next_step="see what holds them up with `volbench k8s list`, then `volbench resume RUN`",
                     cause="cluster_refused",
                 )
             time.sleep(_POLL_S)

@@ -28,6 +28,12 @@ def redo_capacity(case: Case) -> int | None:
     return whole_variable(case, "innodb_redo_log_capacity") or whole_variable(case, "innodb_log_file_size")
 
 
+def redo_option(case: Case) -> str:
+    """Return the option for the size of the redo log: MariaDB, and MySQL before 8.0.30, have the older one."""
+    old = "innodb_redo_log_capacity" not in case.variables and "innodb_log_file_size" in case.variables
+    return "innodb_log_file_size" if old else "innodb_redo_log_capacity"
+
+
 def redo_turnover_s(case: Case) -> float | None:
     """Seconds in which as much redo is written as the log holds."""
     written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), redo_capacity(case)

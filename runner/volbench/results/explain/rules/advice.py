@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from volbench.core.profile.limits import Charge, Limit
+from volbench.core.records.steps import step_kind
 from volbench.results.explain.accounts.closed_network import Solved, Station, solve
 from volbench.results.explain.accounts.demand import Demand, demand_of
 from volbench.results.explain.accounts.what_if import OtherVolume, more_pages, outlooks_of, page_units, states_tps
@@ -262,7 +264,7 @@ def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:
     least_mib = pool_bytes / _MIB * (1 - target) / (1 - miss)
     decide = (
         "this decides: volbench run SUITE"
-        f" --set config.innodb_buffer_pool_size={max(2, round(2 * pool_bytes / _MIB))}M."
+        f" --set engine.config.innodb_buffer_pool_size={max(2, round(2 * pool_bytes / _MIB))}M."
     )
     if least_mib < BOUND_MIN * pool_bytes / _MIB:
         return f" How much larger is not known from one size; {decide}"
@@ -272,19 +274,20 @@ def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:
     )
 
 
-def redo_text(written_mib_per_s: Sequence[float], minutes: float) -> str:
+def redo_text(written_mib_per_s: Sequence[float], minutes: float, option: str) -> str:
     """What redo log holds so many minutes, at the mean rate and at the highest that was seen.
 
     Args:
         written_mib_per_s: MiB/s of redo in each interval.
         minutes: that the log should hold.
+        option: the server's, for the size of its log.
     """
     finite = [rate for rate in written_mib_per_s if math.isfinite(rate)]
     if not finite or sum(finite) <= 0:
         return ""
     usual, most = (60 * minutes * rate / 1024 for rate in (sum(finite) / len(finite), max(finite)))
     return (
-        f" This load writes {number(sum(finite) / len(finite))} MiB/s of redo: innodb_redo_log_capacity of"
+        f" This load writes {number(sum(finite) / len(finite))} MiB/s of redo: a log ({option}) of"
         f" {number(usual)} GiB holds {number(minutes)} minutes of it, {number(most)} GiB at its highest rate."
     )
 
@@ -315,6 +318,21 @@ def more_of(case: Case, resource: Resource, level: float | None) -> str:
         f" next limit is {lifted.bound}{alternative}."
         f"{p95_text(case, resource)}"
     )
+
+
+def other_threads(case: Case) -> str:
+    """Return what tells a limit from a slow volume: the step with half its threads, or two for one."""
+    rate = "a limit keeps its rate, a slow volume"
+    if case.threads is None or case.recorded or not _takes_threads(case):
+        return f"the same load with half the threads: {rate} halves it"
+    threads, change = (case.threads // 2, "halves") if case.threads > 1 else (2, "doubles")
+    command = f"volbench run SUITE --volume NAME=SPEC --set steps.{case.name}.threads={threads}"
+    return f"{command}; {rate} {change} it"
+
+
+def _takes_threads(case: Case) -> bool:
+    """Return whether `--set steps.NAME.threads` reaches the step: no part of another, no dot in its name."""
+    return "threads" in step_kind(case.kind).model.model_fields and re.fullmatch(r"[\w-]+", case.name) is not None
 
 
 def _at_most(case: Case, resource: Resource) -> str:

@@ -12,6 +12,7 @@ from volbench.results.explain.accounts.redo import (
     fills_between_ticks,
     redo_capacity,
     redo_full,
+    redo_option,
     redo_turnover_s,
     whole_variable,
 )
@@ -183,7 +184,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
 def _enough_redo(case: Case) -> str:
     """How much redo this load writes in the time that a log should hold."""
     written = case.at("os_log_written_mib_per_s", "innodb")
-    return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60)
+    return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60, redo_option(case))
 
 
 def _pool(case: Case) -> Iterator[Cause]:

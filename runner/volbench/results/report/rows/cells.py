@@ -184,7 +184,7 @@ def _event_row(event: JournalEvent, volume: str) -> dict[str, Any]:
             message=str(details.get("message", "the cell ended without a result")),
             where=str(details.get("where", "")),
             evidence=str(details.get("evidence", "")),
-            next_step=str(details.get("next_step", "volbench resume")),
+            next_step=str(details.get("next_step", "volbench resume RUN")),
         ),
     )
 

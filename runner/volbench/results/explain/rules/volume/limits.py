@@ -17,7 +17,7 @@ from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.results.explain.evidence.device import Resource, conserved_resource
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.explain.evidence.plateau_checks import dispersion
-from volbench.results.explain.rules.advice import more_of, p95_text
+from volbench.results.explain.rules.advice import more_of, other_threads, p95_text
 from volbench.results.explain.rules.shared_evidence import (
     context,
     explains_little,
@@ -192,11 +192,6 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
         share: of the latency, that the slow volume would explain.
     """
     text = "a volume that takes this long for each operation would look alike: it is one of the two"
-    half = "" if case.threads is None else f" --set steps.{case.name}.threads={max(1, case.threads // 2)}"
-    decide = (
-        f"this decides: volbench run SUITE --volume NAME=SPEC{half or ' with half the threads'}; a limit keeps its"
-        " rate, a slow volume halves it"
-    )
     for resource, cause in _LIMIT_CAUSE.items():
         named = [level for level in case.likely_limits if level.resource == resource]
         if not named or explains_little(case):
@@ -211,7 +206,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
             evidence=(
                 *_plateau_rows(case, plateau),
                 row("one_of_two", "limit or latency", "1", text),
-                row("decide", None, "1", decide),
+                row("decide", None, "1", f"this decides: {other_threads(case)}"),
                 *_either(case, case.likely_limits),
                 *context(case),
             ),

@@ -1,0 +1,215 @@
+"""Commands that volbench prints: found in its source and in its output, and parsed to their end.
+
+A command in a sentence begins with `volbench` and a command's name. It ends at the end of its backticks, or at the
+first word that is no argument. Placeholders in capitals, and what an f-string fills in, get a value of their kind.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import typer
+from command_line import ROOT
+from typer._click.exceptions import UsageError as WrongArguments
+
+from volbench.cli.main import COMMANDS, HIDDEN, app
+from volbench.core.suite.load import load_suite
+from volbench.errors import VolbenchError
+
+PACKAGE = ROOT / "runner/volbench"
+FILLED = "\N{WHITE SQUARE}"
+"""Stands for what an f-string fills in."""
+_BEGIN = re.compile(rf"(?P<tick>`?)\bvolbench (?=(?:{'|'.join(COMMANDS.keys() - HIDDEN)})\b)")
+_EXAMPLE = "KEY=VALUE"
+_SETTING = re.compile(r"--set\s+(?P<setting>(?:[\w.-]|\N{WHITE SQUARE})+=[^\s`'\"]*[^\s`'\",.;:)])")
+_TARGET = re.compile(r"`make (?P<target>[a-z-]+)[^`]*`")
+_PLACEHOLDERS: Mapping[str, str] = {
+    "NAME=SPEC": "disk=path:/mnt/disk",
+    "SPEC": "ebs-gp3?iops=6000",
+    "PROFILE": "ebs-gp3",
+    "NAME": "disk",
+    "FILE": str(ROOT / "suites/quick.yaml"),
+}
+_SETTINGS_OF = {"run", "plan"}
+_NEVER_BARE = {"resume"}
+"""Commands that are advice wherever they are named; the bare name of another may be a mention of it."""
+_ENDS = ".,;:)"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A command as it is printed, and where."""
+
+    text: str
+    where: str
+    is_quoted: bool
+
+
+def in_text(text: str, where: str) -> Iterator[Printed]:
+    """Yield the commands of a text; a line break within one is a blank."""
+    for match in _BEGIN.finditer(text):
+        rest = text[match.end() :]
+        if match["tick"]:
+            yield Printed(text=" ".join(rest.partition("`")[0].split()), where=where, is_quoted=True)
+        else:
+            yield Printed(text=_unquoted(rest.partition("\n")[0].partition("`")[0]), where=where, is_quoted=False)
+
+
+def _unquoted(rest: str) -> str:
+    """Return the arguments at the beginning of the rest of a sentence."""
+    words: list[str] = re.findall(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""", rest)
+    taken = [words[0].rstrip(_ENDS)]
+    if words[0] != taken[0]:
+        return taken[0]
+    group = words[0] in GROUPS
+    for word in words[1:]:
+        bare = word.rstrip(_ENDS)
+        is_argument = (
+            bare.startswith("-")
+            or taken[-1].startswith("-")
+            or re.search(r"[/=:<\d\N{WHITE SQUARE}]|^[A-Z_.]+$|^latest$", bare) is not None
+            or (group and len(taken) == 1)
+        )
+        if not is_argument:
+            break
+        taken.append(bare)
+        if bare != word:
+            break
+    return " ".join(taken)
+
+
+def in_source(package: Path = PACKAGE) -> Iterator[Printed]:
+    """Yield the commands of all strings of the package that are no docstrings."""
+    for path, line, text in strings(package):
+        yield from in_text(text, f"{path.relative_to(ROOT)}:{line}")
+
+
+def strings(package: Path = PACKAGE) -> Iterator[tuple[Path, int, str]]:
+    """Yield file, line and text of each string that may be printed; FILLED for what an f-string fills in."""
+    for path in sorted(package.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        parts: set[int] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                parts |= {id(part) for part in ast.walk(node) if part is not node}
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                parts.add(id(node.value))  # a docstring
+        for node in ast.walk(tree):
+            if id(node) in parts:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                texts = (part.value if isinstance(part, ast.Constant) else FILLED for part in node.values)
+                yield path, node.lineno, "".join(map(str, texts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield path, node.lineno, node.value
+
+
+def settings_in(text: str) -> Iterator[str]:
+    """Yield each KEY=VALUE of `--set KEY=VALUE` in a text."""
+    yield from (match["setting"] for match in _SETTING.finditer(text) if match["setting"] != _EXAMPLE)
+
+
+def targets_in(text: str) -> Iterator[str]:
+    """Yield the targets of each `make TARGET` in a text."""
+    yield from (match["target"] for match in _TARGET.finditer(text))
+
+
+def fault_of(printed: Printed, *, suite: Path, run: Path) -> str:
+    """Return what the command line refuses of a command; empty where it is parsed to its end.
+
+    Args:
+        suite, run: what SUITE and RUN stand for; the suite's first step for `steps.NAME`.
+    """
+    try:
+        words = shlex.split(printed.text)
+    except ValueError as error:
+        return str(error)
+    words = [_value_of(word, suite=suite, run=run) for word in words]
+    command, arguments = _command(words)
+    if words[0] not in _NEVER_BARE and all(word.startswith("-") for word in arguments):
+        known = {name for parameter in command.params for name in parameter.opts}
+        return "".join(f"no option {word}" for word in arguments if word not in known and "=" not in word)
+    try:
+        command.make_context("volbench", list(arguments))
+    except WrongArguments as error:
+        return error.format_message()
+    except VolbenchError:
+        pass  # a callback was reached: all arguments are parsed
+    except typer.Exit:
+        pass
+    if words[0] in _SETTINGS_OF:
+        suite = next((ROOT / word for word in arguments if word.endswith(".yaml")), suite)
+        if not suite.is_file():
+            return "" if "suites" not in suite.parts else f"there is no {suite}"
+        settings = [value for name, value in pairwise(arguments) if name == "--set"]
+        return setting_fault(settings, suite=suite)
+    return ""
+
+
+def setting_fault(settings: Sequence[str], *, suite: Path) -> str:
+    """Return what a suite refuses of settings; empty for nothing."""
+    named = [_setting(setting, suite) for setting in settings]
+    try:
+        load_suite(suite, settings=named)
+    except VolbenchError as error:
+        return f"{error}"
+    return ""
+
+
+def _setting(setting: str, suite: Path) -> str:
+    key, _, value = setting.partition("=")
+    if key.startswith(("steps.NAME", f"steps.{FILLED}")):
+        step = load_suite(suite)[0].steps[0].name
+        key = ".".join(("steps", step, *key.split(".")[2:]))
+    key = key.replace(FILLED, "mysql" if key == FILLED else "2")
+    value = value.replace("...", "2").replace(FILLED, "mysql" if key == "engine.flavor" else "64")
+    return f"{key}={value}"
+
+
+def _value_of(word: str, *, suite: Path, run: Path) -> str:
+    if word in ("SUITE", "suites/FILE"):
+        return str(suite)
+    if word in ("RUN", "RUN_ID", "results/RUN", "results/<run>"):
+        return str(run)
+    for placeholder, value in _PLACEHOLDERS.items():
+        if word == placeholder:
+            return value
+    return word if word.startswith("steps.") else word.replace(FILLED, "2").replace("...", "2")
+
+
+def _command(words: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """Return the command that words name, and its arguments."""
+    root: Any = typer.main.get_command(app)
+    command, rest = root, list(words)
+    while hasattr(command, "get_command") and (rest or command is root):
+        context = typer.Context(command)
+        child = command.get_command(context, rest[0]) if rest else None
+        if child is None and command.params and rest:
+            break  # a group that does something by itself
+        if child is None:
+            raise AssertionError(f"no command: volbench {' '.join(words)}")
+        command, rest = child, rest[1:]
+    return command, rest
+
+
+def _groups() -> frozenset[str]:
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    names = set()
+    for name in COMMANDS:
+        with suppress(ImportError):
+            if hasattr(root.get_command(context, name), "get_command"):
+                names.add(name)
+    return frozenset(names)
+
+
+GROUPS = _groups()
+"""Commands that have commands below them."""
