@@ -36,7 +36,7 @@ from volbench.validation.source.server import CONNECTING, read_only
 
 WATCH, PASSWORD = "watch", "open, sesame#2"
 BOUND_S = 90.0
-STALL_S = 3.0
+STALL_S, SHORT_S = 3.0, 0.9
 ONSET_S_MAX = 2.0
 
 
@@ -150,6 +150,39 @@ def report(out: Path) -> dict[str, Any]:
     code, output = ended(volbench("observe", "report", out))
     assert code == EXIT_OK, output
     return dict(json.loads((out / "report.json").read_text()))
+
+
+@pytest.mark.mysqld
+@pytest.mark.emulator
+@pytest.mark.skipif(find_daemon() is None, reason="needs the daemon: pip install runner/emulator")
+@pytest.mark.parametrize("stands", ["server", "volume"])
+def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
+    base: Path, tmp_path: Path, stands: str
+) -> None:
+    """Half of its statements have ended in the second that it is in: only what is asked more often shows it."""
+    out = tmp_path / "observed"
+    triggers = ("--on", "standstill > 500ms", "--on", "await > 400ms")
+    with (
+        EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), base / "volumes", name="v") as volume,
+        server_on(volume, tmp_path, "--innodb-flush-log-at-trx-commit=1") as server,
+        load(server, rate=0),
+        observe(server.socket, account_for(server.query, tmp_path), out, *triggers) as watching,
+    ):
+        wait_until(lambda: ticks(out) >= 14 if out.exists() else False, watching)
+        stood_at = time.time()
+        if stands == "volume":
+            volume.fault("stall", seconds=SHORT_S)
+        else:
+            server.pause(SHORT_S)
+        wait_until(lambda: any(one.end_s for one in read_incidents(out)), watching)
+        code, output = ended(watching, signal.SIGINT)
+        assert code == EXIT_OK, output
+    seen, found = read_observation(out), report(out)
+    assert len(found["incidents"]) == 1, found["incidents"]
+    (incident,) = found["incidents"]
+    assert seen.zero_epoch_s + incident["onset_s"] == pytest.approx(stood_at, abs=ONSET_S_MAX)
+    fresh = [one["cause"] for one in incident["findings"] if not one["also_before"]]
+    assert fresh[:1] == ["storage.stall" if stands == "volume" else "server.stall"], incident["findings"]
 
 
 @pytest.mark.mysqld

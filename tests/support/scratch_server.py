@@ -71,6 +71,15 @@ class ScratchServer:
             else:
                 return
 
+    def pause(self, seconds: float) -> None:
+        """Stop all of the server's threads for so long, as a paused container or machine does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)  # the length of the stand is what is made
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def secure(self) -> None:
         """Give a user a password, and write the option file."""
         self.query(f"CREATE USER bench@localhost IDENTIFIED BY '{PASSWORD}'")

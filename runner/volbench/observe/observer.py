@@ -25,7 +25,7 @@ from volbench.observe.cases import case_of, is_quiet, suspicion
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
 from volbench.observe.place import ServerPlace, find_place
 from volbench.observe.process import LIMITS_FILE
-from volbench.observe.recent import Readings, StallClock, Window, trigger_values
+from volbench.observe.recent import Readings, StallClock, StandClock, Window, trigger_values
 from volbench.observe.ring import (
     RING,
     SIZE_MIN_BYTES,
@@ -38,7 +38,7 @@ from volbench.observe.ring import (
     write_whole,
 )
 from volbench.observe.server import ObservedServer, look_at_server
-from volbench.observe.triggers import METRICS, STALLED, Fired, Trigger, TriggerState
+from volbench.observe.triggers import METRICS, STALLED, STANDSTILL, Fired, Trigger, TriggerState
 
 MODULE = "volbench.observe.process"
 EXPLAIN_EVERY_S = 30.0
@@ -105,6 +105,7 @@ class Observer:
         self._explained_s = 0.0
         self._said_unseen = False
         self._stall_clock = StallClock()
+        self._stand_clock = StandClock(width_s=options.interval_s)
         self._presences: dict[str, str] = {}
         self.now = Now()
 
@@ -155,6 +156,9 @@ class Observer:
                     stalled_ms = self._stall_clock.see(values, end_s - begin_s)
                     if stalled_ms is not None:
                         values[STALLED] = stalled_ms
+                    stood_ms = self._stand_clock.see(rows)
+                    if stood_ms is not None:
+                        values[STANDSTILL] = stood_ms
                     self._see(source, values, begin_s, end_s)
 
     def _of_best_source(self, source: str, values: dict[str, float]) -> dict[str, float]:
@@ -332,7 +336,7 @@ def _sampling(
 ) -> SamplingConfig:
     facts = location.volume
     physical = facts.physical_disks if facts is not None else ()
-    server_only = ("performance_schema", "innodb", "digests")
+    server_only = ("performance_schema", "innodb", "digests", "progress")
     return SamplingConfig(
         raw_file=str(options.directory / "samples"),
         zero_monotonic_ns=observation.zero_monotonic_ns,

@@ -16,15 +16,26 @@ from volbench.measure.sample.raw import Tick
 from volbench.measure.sample.rows import histogram_of
 from volbench.measure.sample.server.performance_schema import PerformanceSchema
 from volbench.measure.sample.sources import OBSERVED
+from volbench.results.explain.evidence.stands import LONG_MS, client_stands
+from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
 
 LATENCY_SOURCE = "client"
 """Latencies of statements are put where the analysis looks for what users waited for."""
+SLOWEST = "latency_ms_max"
 QUANTILES = {"latency_ms_p50": 0.5, "latency_ms_p95": 0.95, "latency_ms_p99": 0.99}
 _OF_CLIENT = {
     ("innodb", "commits_per_s"): "tps",
     ("performance_schema", "statement_ms"): "latency_ms_avg",
+    ("progress", "standstill_ms_max"): SLOWEST,  # who stood so long took so long, at least
 }
+_RATES = (
+    ("progress", "statements_begun_per_s"),
+    ("performance_schema", "statements_per_s"),
+)
+"""How many statements there were, the first that is known."""
+_OF_STANDS = frozenset({*_RATES, (LATENCY_SOURCE, SLOWEST)})
+STANDS_WITHIN_S = 60.0
 _VOLUME_SOURCES = device_sources("block", "files", "volume", "exporter")
 _TRIGGERED = {
     ("client", "latency_ms_p50"): ("p50", 1.0),
@@ -82,10 +93,10 @@ def latency_rows(histogram: HistogramRow | None) -> list[SeriesRow]:
         below=histogram.below,
         above=histogram.above,
     )
-    quantiles = ((name, bins.quantile_ms(level)) for name, level in QUANTILES.items())
+    quantiles = {name: bins.quantile_ms(level) for name, level in QUANTILES.items()} | {SLOWEST: bins.max_ms()}
     return [
         SeriesRow(t_s=histogram.t_s, source=LATENCY_SOURCE, metric=name, value=value)
-        for name, value in quantiles
+        for name, value in quantiles.items()
         if value is not None
     ]
 
@@ -142,6 +153,36 @@ class StallClock:
         still = values["iops"] == 0 and values["in_flight"] > 0
         self.stalled_ms = self.stalled_ms + 1000 * length_s if still else 0.0
         return self.stalled_ms
+
+
+@dataclass(kw_only=True)
+class StandClock:
+    """How long all sessions have stood still, by `client_stands` over the last minute.
+
+    Args:
+        width_s: of an interval.
+    """
+
+    width_s: float
+    _window: Window = field(default_factory=lambda: Window(length_s=STANDS_WITHIN_S))
+
+    def see(self, rows: Iterable[SeriesRow]) -> float | None:
+        """Take an interval's rows of one source; the length of the stand that it is a part of, ms, 0 for none.
+
+        None where the rows do not tell the slowest statement.
+        """
+        of_stands = [row for row in rows if not row.entity and (row.source, row.metric) in _OF_STANDS]
+        self._window.add(of_stands)
+        slowest = [row for row in of_stands if row.metric == SLOWEST]
+        if not slowest:
+            return None
+        if slowest[-1].value < LONG_MS:
+            return 0.0
+        grid = align(self._window.series(), width_s=self.width_s)
+        rates = (grid.column(*key) for key in _RATES)
+        rate = next((rate for rate in rates if rate is not None), None)
+        stands = client_stands(rate, grid.column(LATENCY_SOURCE, SLOWEST), self.width_s)
+        return 1000 * stands[-1].length_s if stands and stands[-1].last >= len(grid) - 2 else 0.0
 
 
 def trigger_values(rows: Iterable[SeriesRow], disk: str | None) -> dict[str, float]:

@@ -14,13 +14,14 @@ from volbench.errors import RunUnreadable, UsageError
 from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
 from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
+from volbench.observe.incidents import by_event, found_afterwards
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.association import Association, associations
-from volbench.results.explain.evidence.episodes import Episode, Level, find_episode
+from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.rules.acquittal import NONE
@@ -59,7 +60,6 @@ class ObservationReport:
     statements: tuple[Statement, ...]
     associations: tuple[Association, ...]
     incidents: tuple[IncidentReport, ...]
-    episode: Episode | None
     sources: Mapping[str, str]
     case: Case
 
@@ -75,7 +75,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
     Raises RunUnreadable, UsageError for a source that cannot be read or tells of other times.
     """
     observation = read_observation(directory)
-    incidents = read_incidents(directory)
+    incidents = by_event(read_incidents(directory))
     window, rates, sources = _read(directory)
     series = window.series()
     if not series:
@@ -84,9 +84,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
     case = case_of({**series, **added}, observation)
     explained = explain_case(case)
     volume = _volume_name(observation)
-    episode = _episode(case)
-    if episode is not None and not incidents:
-        incidents = [_as_incident(episode, case)]
+    incidents = incidents or [*found_afterwards(case)]
     return ObservationReport(
         observation=observation,
         window_s=case.window_s,
@@ -99,7 +97,6 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
             :ASSOCIATIONS_SHOWN
         ],
         incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
-        episode=episode,
         sources=sources,
         case=case,
     )
@@ -149,28 +146,6 @@ def _recorded(
         series |= of_observation
         notes += source_notes
     return series, notes
-
-
-def _episode(case: Case) -> Episode | None:
-    """The stretch that was slower than the rest: by what users wait for, else by what the volume takes."""
-    waits = None if case.device is None else case.device.await_ms
-    columns = (case.at("latency_ms_p95"), case.at("statement_ms", "performance_schema"), waits)
-    return next((episode for column in columns if (episode := find_episode(case.grid, column)) is not None), None)
-
-
-def _as_incident(episode: Episode, case: Case) -> Incident:
-    """An episode that stands out afterwards, where no trigger was set or none fired."""
-    return Incident(
-        name="found",
-        trigger=f"found afterwards: slower than the rest (p {episode.p_value:.3g})",
-        metric="p95" if case.at("latency_ms_p95") is not None else "await",
-        unit="ms",
-        limit=0.0,
-        worst=0.0,
-        onset_s=episode.t0_s,
-        end_s=episode.t1_s,
-        window_s=case.window_s,
-    )
 
 
 def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str) -> IncidentReport:

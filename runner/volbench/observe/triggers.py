@@ -40,6 +40,9 @@ METRICS: dict[str, TriggerMetric] = {
     "p99": TriggerMetric(unit="ms", units=_TIMES, text="latency of statements, 99 % take less (MySQL 8.0 on)"),
     "statement_time": TriggerMetric(unit="ms", units=_TIMES, text="mean latency of statements (MariaDB, too)"),
     "statements": TriggerMetric(unit="/s", units=_RATES, text="statements that ended, ours not counted"),
+    "standstill": TriggerMetric(
+        unit="ms", units=_TIMES, text="so long no session got an answer, though statements were running"
+    ),
     "errors": TriggerMetric(unit="/s", units=_RATES, text="errors of statements"),
     "threads_running": TriggerMetric(unit="", units=_NUMBERS, text="threads executing, ours not counted"),
     "row_lock_waits": TriggerMetric(unit="", units=_NUMBERS, text="threads waiting for a row lock"),
@@ -73,7 +76,9 @@ _FORM = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<compared>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ%/]*)"
     r"(?:\s+for\s+(?P<duration>\S+(?:\s\w+)?))?\s*"
 )
-STALLED = "stalled"
+STALLED, STANDSTILL = "stalled", "standstill"
+_LENGTHS = frozenset({STALLED, STANDSTILL})
+"""Metrics that are the length of something that goes on."""
 _EXAMPLE = 'for example --on "p95 > 200ms for 5s"'
 
 
@@ -167,7 +172,9 @@ class TriggerState:
             return self._incident(None) if self._fired else None
         unknown_since_s, self._unknown_since_s = self._unknown_since_s, None
         if self.trigger.holds(value):
-            begin_s = t1_s - value / 1000 if self.trigger.metric == STALLED else t0_s
+            begin_s = t0_s
+            if self.trigger.metric in _LENGTHS:  # a stand that ended within the interval began in it, or before
+                begin_s = t1_s - max(value / 1000, 0.0 if self.trigger.metric == STALLED else t1_s - t0_s)
             return self._met(value, self._begin(value, begin_s, unknown_since_s), t1_s)
         if self._too_long or not self._fired:
             self._since_s, self._fired, self._too_long = None, False, False

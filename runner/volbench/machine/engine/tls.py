@@ -86,6 +86,13 @@ class Connection(MySQLConnection):
         return super().cmd_query(*arguments, **options)
 
     @of_the_protocol
+    def cmd_statistics(self) -> Any:
+        """Ask for the server's few counters that take no statement."""
+        if self._broker is not None:
+            self._broker.begin(*self._answer_bounds)
+        return super().cmd_statistics()
+
+    @of_the_protocol
     def get_rows(self, *arguments: Any, **options: Any) -> Any:
         """Read rows of an answer."""
         return super().get_rows(*arguments, **options)

@@ -35,7 +35,7 @@ class SourceInfo:
         view: of a source of the volume's counters, who counts: the kernel's block layer, its NFS client, the volume
             itself, a service of the node that asks the volume, the vendor, or the server's control group.
         block: whether it counts operations of a block device, without round trips for metadata.
-        sampled: whether volbench samples it; others come from recordings.
+        sampled: whether a run samples it; others come from recordings, or from a server in use.
     """
 
     name: str

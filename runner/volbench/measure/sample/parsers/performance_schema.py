@@ -76,12 +76,15 @@ _HISTOGRAM = (
     "SELECT GROUP_CONCAT(BUCKET_NUMBER, ' ', COUNT_BUCKET SEPARATOR '\\n')"
     " FROM performance_schema.events_statements_histogram_global WHERE COUNT_BUCKET > 0"
 )
-_STATEMENTS = (
-    "SELECT CONCAT_WS(' ', SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), SUM(SUM_LOCK_TIME), SUM(SUM_ERRORS))"
-    " FROM performance_schema.events_statements_summary_global_by_event_name"
-    " WHERE EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'"
+_COUNTED = (
+    "(EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')"
+    " AND EVENT_NAME <> 'statement/com/Statistics'"  # what monitoring asks, ours too: no work of a session
 )
-_COUNTED = "EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'"
+_STATEMENTS = (
+    "SELECT CONCAT_WS(' ', SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), SUM(SUM_LOCK_TIME), SUM(SUM_ERRORS))"  # noqa: S608 - ours
+    " FROM performance_schema.events_statements_summary_global_by_event_name"
+    f" WHERE {_COUNTED}"
+)
 _SUMMED = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_LOCK_TIME", "SUM_ERRORS")
 # Decimal, since the picoseconds of a server that is up for long leave no room for a sign in 64 bits.
 _STATEMENTS_OF_OTHERS = (

@@ -52,6 +52,8 @@ class ServerConnection:
         self._cursor: Any = None
         self.generation = 0
         """Counts the connections made: another one may be another life of the server, with new counters."""
+        self.sent = 0
+        """Counts statements, each before it is sent: no look at the server's count sees one that is not in it."""
 
     def rows(self, sql: str) -> Sequence[Sequence[bytes | None]]:
         """All rows of one statement, values as the server sent them. Raises Unavailable; the next call reconnects.
@@ -60,6 +62,7 @@ class ServerConnection:
         """
         if self._cursor is None:
             self._open()
+        self.sent += 1
         try:
             self._cursor.execute(sql)
             return list(self._cursor.fetchall()) if self._cursor.description else []
@@ -89,6 +92,7 @@ class ServerConnection:
             raise Unavailable(f"no connection to the server: {error}") from error
         self._stack = stack
         self.generation += 1
+        self.sent += len(self._prepare)
         for statement in self._prepare:
             try:
                 self._cursor.execute(statement)
