@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 PYTHON_LOCK = "requirements.lock"
 RUST_LOCKS = ("runner/emulator/Cargo.lock", "runner/lexer/Cargo.lock")
-PAGE_LIBRARY = "runner/volbench/results/report/page/bokeh.min.js"
+PAGE_LIBRARY = "runner/volbench/results/report/page/uplot/uPlot.iife.min.js"
 _NAMESPACE = uuid.UUID("6f1d7e5a-0c1b-5b52-9d0b-2b1f3a1c7e10")
 _PROJECT = "volbench (pyproject.toml"
 _LOCKED_BY = "volbench:locked-by"
@@ -117,7 +117,7 @@ def bill_of_materials(source: Path, version: str, epoch: int) -> str:
                 project.add(key, _component("cargo", crate, lock), crate.needed_by)
             else:
                 project.add(key, _own_crate(crate), ("volbench",))
-    project.add("bokehjs", _page_library(source / PAGE_LIBRARY), ("volbench",))
+    project.add("uplot", _page_library(source / PAGE_LIBRARY), ("volbench",))
     return project.to_json(serial=uuid.uuid5(_NAMESPACE, f"{version} {epoch}"), epoch=epoch)
 
 
@@ -198,15 +198,15 @@ def _own_crate(crate: Material) -> Component:
 def _page_library(path: Path) -> Component:
     """Return the component of the library that draws the charts of a page. Raise ValueError."""
     content = path.read_bytes()
-    version = re.search(rb'"(\d+\.\d+\.\d+)"', content)
+    version = re.search(rb"uPlot \(v(\d+\.\d+\.\d+)\)", content)
     if version is None:
         raise ValueError(f"{path.name} tells no version")
     return Component(
-        name="bokehjs",
+        name="uplot",
         version=version[1].decode(),
         type=ComponentType.LIBRARY,
-        bom_ref="npm:@bokeh/bokehjs",
-        purl=PackageURL("npm", namespace="@bokeh", name="bokehjs", version=version[1].decode()),
+        bom_ref="npm:uplot",
+        purl=PackageURL("npm", name="uplot", version=version[1].decode()),
         hashes=_hashes(hashlib.sha256(content).hexdigest()),
         properties=_properties({"volbench:file": PAGE_LIBRARY}),
     )

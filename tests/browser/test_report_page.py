@@ -64,8 +64,14 @@ def point_at(page: Page, panel: str, share: float) -> None:
 
 
 def time_range(page: Page) -> list[float]:
-    found: list[float] = page.evaluate(
-        "(() => { const r = Bokeh.documents[0].get_model_by_name('time'); return [r.start, r.end] })()"
+    found: list[float] = page.evaluate("timelines.shown()")
+    return found
+
+
+def line(page: Page, panel: str, key: str, volume: int) -> dict[str, Any]:
+    """Times and values of one line as it is drawn."""
+    found: dict[str, Any] = page.evaluate(
+        f"timelines.content.lines.find(l => l.panel === '{panel}' && l.line === '{key}' && l.group === {volume})"
     )
     return found
 
@@ -92,7 +98,7 @@ def test_every_chart_is_drawn(browser: Browser, page_file: Path) -> None:
             assert box is not None
             assert box["height"] > 100
             assert box["width"] > 1000
-        assert page.evaluate("Bokeh.documents[0].get_model_by_name('line:latency.p95.0').data.x.length") > 60
+        assert len(line(page, "latency", "p95", 0)["x"]) > 60
 
 
 def test_the_cursor_moves_in_all_charts_together(browser: Browser, page_file: Path) -> None:
@@ -114,7 +120,7 @@ def test_the_cursor_line_is_drawn_in_the_other_charts(browser: Browser, page_fil
     """Pixels of the chart above change while the mouse is over one below."""
     with opened(browser, page_file) as (page, _, _):
         page.locator("#panel-iops").scroll_into_view_if_needed()
-        canvas = page.locator("#panel-throughput .bk-Figure")
+        canvas = page.locator("#panel-throughput .u-over")
         point_at(page, "iops", 0.30)
         until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")
         before = canvas.screenshot()
@@ -147,25 +153,23 @@ def test_zoom_is_linked_and_undone(browser: Browser, page_file: Path) -> None:
         zoomed = drag_until_zoomed(page, whole)
         assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
         ranges = page.evaluate(
-            f"{list(PANELS)}.map(name => Bokeh.documents[0].get_model_by_name(name).x_range.start)"
+            f"{list(PANELS)}.map(name => timelines.charts.get(name).scales.x).map(x => [x.min, x.max])"
         )
-        assert ranges == [zoomed[0]] * len(PANELS)
+        assert ranges == [zoomed] * len(PANELS)
         page.click("#zoom-out")
-        until(page, f"Bokeh.documents[0].get_model_by_name('time').end === {whole[1]}")
+        until(page, f"timelines.shown()[1] === {whole[1]}")
         assert time_range(page) == whole
 
 
 def test_the_stall_is_a_gap_in_latency(browser: Browser, page_file: Path) -> None:
     """Volume a stalls 24 s into the measured time: no number, not zero; b goes on."""
     with opened(browser, page_file) as (page, _, _):
-        line = "Bokeh.documents[0].get_model_by_name('line:latency.p95.0').data"
-        x = page.evaluate(f"[...{line}.x]")
-        y = page.evaluate(f"[...{line}.y].map(v => Number.isNaN(v) ? null : v)")
-        stalled = {round(t): value for t, value in zip(x, y, strict=True)}
+        drawn = line(page, "latency", "p95", 0)
+        stalled = {round(t): value for t, value in zip(drawn["x"], drawn["y"], strict=True)}
         assert stalled[26] is None
         assert stalled[20] is not None
-        strips = page.evaluate("[...Bokeh.documents[0].get_model_by_name('stall:latency').data.x0]")
-        assert strips == [24]
+        stalls = page.evaluate("timelines.content.bands.filter(band => band.group === 0).map(band => band.from)")
+        assert stalls == [24]
 
 
 def test_an_invalid_repeat_is_named_and_not_shown_first(browser: Browser, page_file: Path) -> None:
@@ -179,14 +183,14 @@ def test_dark_mode_has_other_colours(browser: Browser, page_file: Path) -> None:
     """Ground, text and lines of charts; also when the reader changes it while the page is open."""
     ink = "getComputedStyle(document.body).color"
     ground = "getComputedStyle(document.body).backgroundColor"
-    line = "Bokeh.documents[0].get_model_by_name('glyph:latency.p95.0').glyph.line_color.value"
+    stroke = "timelines.charts.get('latency').series[1].stroke()"
     seen = {}
     for scheme in ("light", "dark"):
         with opened(browser, page_file, color_scheme=scheme) as (page, _, _):
-            seen[scheme] = [page.evaluate(what) for what in (ink, ground, line)]
+            seen[scheme] = [page.evaluate(what) for what in (ink, ground, stroke)]
             other: Literal["dark", "light"] = "dark" if scheme == "light" else "light"
             page.emulate_media(color_scheme=other)
-            until(page, f"{line} !== '{seen[scheme][2]}'")
+            until(page, f"{stroke} !== '{seen[scheme][2]}'")
     assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
 
 
@@ -229,9 +233,26 @@ def test_nothing_is_cut_on_a4(browser: Browser, file: str, request: pytest.Fixtu
             ".map(e => `${e.tagName} ${e.className.baseVal ?? e.className} ${e.getBoundingClientRect().right}`)"
         )
         assert wide == []
-        assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+
+
+def sheets(page: Page) -> int:
+    """Sheets of A4 that the page prints on."""
+    return len(re.findall(rb"/Type */Page\b", page.pdf(prefer_css_page_size=True)))
+
+
+def test_closed_sections_are_printed_only_when_asked_for(browser: Browser, page_file: Path) -> None:
+    """Nobody pays for sheets of tables that were not opened; the link, or `#print-all`, prints them, too."""
+    shown = "[...document.querySelectorAll('details')].map(d => d.lastElementChild.checkVisibility())"
+    with opened(browser, page_file) as (page, _, _):
+        assert page.locator("details:not([open])").count() > 3
+        few = sheets(page)
+        page.emulate_media(media="print")
+        assert not any(page.evaluate(shown))
+        page.emulate_media(media="screen")
+        page.click("#print-all")
+        page.emulate_media(media="print")
+        assert all(page.evaluate(shown))
+        assert sheets(page) > few
 
 
 def test_timelines_on_paper_reach_their_last_second(browser: Browser, page_file: Path) -> None:
@@ -267,28 +288,16 @@ def test_a_page_printed_before_its_charts_are_ready_has_them(browser: Browser, p
         page = context.new_page()
         page.goto(early.as_uri())
         page.emulate_media(media="print")
-        assert page.evaluate("typeof Bokeh") == "undefined"
+        assert page.evaluate("typeof uPlot") == "undefined"
         assert page.locator("#paper-latency polyline").count() > 0
         assert page.locator("#printed-choice").is_visible()
 
 
-def test_charts_invent_nothing_while_they_wait(browser: Browser, page_file: Path) -> None:
-    """The sources of all lines are without a value in the file itself."""
-    text = page_file.read_text(encoding="utf-8")
-    assert '"line:latency.p95.0"' in text
-    assert not re.search(r'"y",\[1,2\]', text)
-    with opened(browser, page_file) as (_, complaints, _):
-        assert complaints == []
-
-
 def test_log_axes_have_ticks_where_the_data_are(browser: Browser, page_file: Path) -> None:
     with opened(browser, page_file) as (page, _, _):
-        ticks = page.evaluate("[...Bokeh.documents[0].get_model_by_name('latency').left[0].ticker.ticks]")
-        values = page.evaluate(
-            "['p50', 'p95', 'p99'].flatMap(l => [0, 1].flatMap(v => "
-            "[...Bokeh.documents[0].get_model_by_name(`line:latency.${l}.${v}`).data.y]))"
-            ".filter(v => !Number.isNaN(v))"
-        )
+        ticks = page.evaluate("timelines.charts.get('latency').axes[1]._splits")
+        drawn = [line(page, "latency", level, volume)["y"] for level in ("p50", "p95", "p99") for volume in (0, 1)]
+        values = [value for values in drawn for value in values if value is not None]
         assert len(ticks) >= 2
         assert min(values) / 1.2 <= min(ticks)
         assert max(ticks) <= max(values) * 1.2
@@ -361,7 +370,7 @@ def test_marks_lead_to_findings_and_findings_to_marks(browser: Browser, page_fil
         assert "second" in (marks.first.text_content() or "")
         for link in marks.locator("a").all():
             assert page.locator(link.get_attribute("href") or "").is_visible()
-        numbers = page.evaluate("Bokeh.documents[0].get_model_by_name('mark:iops').data.text")
+        numbers = page.evaluate("timelines.marks().map(mark => mark.number)")
         assert numbers == [str(number) for number in range(1, marks.count() + 1)]
         assert page.locator("#paper-iops line.mark").count() == marks.count()
         page.select_option("#pick-step", "")

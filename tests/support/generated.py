@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from causes_page import causes_page
-from chart_skeleton import chart_files
 from modules_page import modules_page
 from record_schemas import MODELS, schema_text
 from results_page import results_page
@@ -34,8 +33,6 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield Path("docs/modules.md"), modules_page()
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
-    for name, text in chart_files().items():
-        yield Path("runner/volbench/results/report/page", name), text
     for path in sorted((ROOT / "results/examples/validation").glob("*/validation.json")):
         validation = Validation.model_validate_json(path.read_text())
         yield path.with_suffix(".md").relative_to(ROOT), validation_markdown(validation)

@@ -1,9 +1,8 @@
-"""The report of an observation as one HTML file without scripts or network; all text from outside is escaped."""
+"""The report of an observation as one HTML file that needs no network; all text from outside is escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -21,26 +20,17 @@ from volbench.results.explain.accounts.time_budget import PIECES
 from volbench.results.explain.wording import number, percent
 from volbench.results.report.formats.signed_page import signed_page
 from volbench.results.report.views.causes import cause_view
+from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart, chart_assets
+from volbench.results.report.views.panels import Dash
 from volbench.results.report.views.sessions import highest, stacked
 from volbench.results.report.views.time_budget import Segment, segments
 from volbench.results.stats.grid import Floats
 
 _TIME_OF_DAY = 11
 """Of a moment's text, behind its date."""
-WIDTH, HEIGHT = 720, 90
-POINTS_MAX = 720
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """One metric over all of the time: pieces of a line, and incidents as bands, in a box of WIDTH by HEIGHT."""
-
-    title: str
-    unit: str
-    top: str
-    bottom: str
-    lines: tuple[str, ...]
-    bands: tuple[tuple[float, float, str], ...]
+_DASHES: tuple[Dash, ...] = ("solid", "dashed")
+_BAND_MIN = 0.3
+"""Percent of the width: an incident of a second in a day can still be seen."""
 
 
 def page(report: ObservationReport) -> str:
@@ -50,9 +40,8 @@ def page(report: ObservationReport) -> str:
         "observation.html.j2",
         report=report,
         observation=report.observation,
-        charts=list(_charts(report)),
-        width=WIDTH,
-        height=HEIGHT,
+        charts=_charts(report),
+        assets=chart_assets(),
         begin=clock_of(report, report.window_s[0]),
         end=clock_of(report, report.window_s[1]),
         ends=[clock_of(report, moment_s)[_TIME_OF_DAY:] for moment_s in report.window_s],
@@ -63,7 +52,7 @@ def page(report: ObservationReport) -> str:
         before_and_during=_before_and_during,
         layers=() if report.time is None else stacked(report.time.sessions, top),
         sessions_max=number(top),
-        bands=[_percents(_band(report, incident)) for incident in report.incidents],
+        bands=[_percents(report, incident) for incident in report.incidents],
         shown_min=SHOWN_MIN,
         difference=difference_text,
         associations=list(map(association_text, report.associations)),
@@ -99,59 +88,60 @@ def _in_order(extra: ExtraTime) -> list[TimeDifferenceRow]:
     return sorted(extra.rows, key=lambda row: order.index(row.piece))
 
 
-def _percents(band: tuple[float, float, str]) -> tuple[float, float, str]:
-    left, wide, name = band
-    return 100 * left / WIDTH, 100 * wide / WIDTH, name
+def _percents(report: ObservationReport, incident: IncidentReport) -> tuple[float, float, str]:
+    """Return left edge, width and name of an incident in a box that is 100 wide."""
+    begin_s, end_s = report.window_s
+    onset_s, over_s = _span(report, incident)
+    scale = 100 / max(end_s - begin_s, 1e-9)
+    left = max(0.0, (onset_s - begin_s) * scale)
+    return left, max(_BAND_MIN, (over_s - begin_s) * scale - left), incident.incident.name
 
 
-def _charts(report: ObservationReport) -> Iterator[Chart]:
+def _span(report: ObservationReport, incident: IncidentReport) -> tuple[float, float]:
+    """Return begin and end of an incident; one that goes on ends with the observation."""
+    over_s = report.window_s[1] if incident.incident.end_s is None else incident.incident.end_s
+    return incident.incident.onset_s, over_s
+
+
+def _charts(report: ObservationReport) -> ChartGroup | None:
     case, device = report.case, report.case.device
     user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
-    charts: list[tuple[str, str, Floats | None]] = [
-        ("statements", "1/s", case.at("statements_per_s", "performance_schema")),
-        ("statement p95", "ms", case.at("latency_ms_p95")),
-        ("statement mean", "ms", case.at("statement_ms", "performance_schema")),
-        ("operations of the volume", "1/s", None if device is None else device.iops),
-        ("await", "ms", None if device is None else device.await_ms),
-        ("requests in flight", "", None if device is None else device.in_flight),
-        ("credits", "%", case.balance_percent),
-        ("CPUs busy", "%", None if user is None or system is None else 100 * (user + system)),
+    columns: list[tuple[str, str, str, dict[str, Floats | None]]] = [
+        ("statements", "Statements", "1/s", {"ended": case.at("statements_per_s", "performance_schema")}),
+        (
+            "latency",
+            "Time of a statement",
+            "ms",
+            {
+                "p95": case.at("latency_ms_p95"),
+                "mean of an interval": case.at("statement_ms", "performance_schema"),
+            },
+        ),
+        ("operations", "Operations of the volume", "1/s", {"ended": None if device is None else device.iops}),
+        ("await", "Time of an operation (await)", "ms", {"mean": None if device is None else device.await_ms}),
+        ("queue", "Requests in flight", "requests", {"mean": None if device is None else device.in_flight}),
+        ("credits", "Credits", "%", {"left": case.balance_percent}),
+        ("cpu", "CPUs busy", "%", {"busy": None if user is None or system is None else 100 * (user + system)}),
     ]
-    bands = tuple(_band(report, incident) for incident in report.incidents)
-    for title, unit, values in charts:
+    zero_s = report.observation.zero_epoch_s
+    charts = tuple(
+        LineChart(key=key, title=title, unit=unit, lines=lines)
+        for key, title, unit, values in columns
+        if (lines := tuple(_lines(values, case.grid.t_s + zero_s)))
+    )
+    bands = [_span(report, incident) for incident in report.incidents]
+    if not charts:
+        return None
+    return ChartGroup(
+        charts=charts,
+        begin=zero_s + report.window_s[0],
+        end=zero_s + report.window_s[1],
+        is_clock=True,
+        bands=tuple(Band(begin=zero_s + begin_s, end=zero_s + end_s) for begin_s, end_s in bands),
+    )
+
+
+def _lines(columns: Mapping[str, Floats | None], t: Floats) -> Iterator[ChartLine]:
+    for (label, values), dash in zip(columns.items(), _DASHES, strict=False):
         if values is not None and np.isfinite(values).any():
-            yield _chart(title, unit, values, bands)
-
-
-def _chart(title: str, unit: str, values: Floats, bands: tuple[tuple[float, float, str], ...]) -> Chart:
-    """A line from zero to the largest value, so that heights can be compared; a gap stays a gap."""
-    drawn = _thinned(values)
-    top = float(np.nanmax(drawn))
-    across = np.linspace(0, WIDTH, len(drawn) + 1)[1:]
-    up = HEIGHT - HEIGHT * drawn / (top or 1.0)
-    pieces: list[list[str]] = [[]]
-    for x, y in zip(across.tolist(), up.tolist(), strict=True):
-        if np.isfinite(y):
-            pieces[-1].append(f"{x:.1f},{y:.1f}")
-        elif pieces[-1]:
-            pieces.append([])
-    lines = tuple(" ".join(piece if len(piece) > 1 else piece * 2) for piece in pieces if piece)
-    return Chart(title=title, unit=unit, top=number(top), bottom="0", lines=lines, bands=bands)
-
-
-def _thinned(values: Floats) -> Floats:
-    """At most POINTS_MAX values, the largest of each stretch, so that no peak is lost."""
-    each = -(-len(values) // POINTS_MAX)
-    if each == 1:
-        return values
-    padded = np.concatenate([values, np.full(-len(values) % each, np.nan)]).reshape(-1, each)
-    finite = np.where(np.isfinite(padded), padded, -np.inf).max(axis=1)
-    return np.where(np.isfinite(finite), finite, np.nan)
-
-
-def _band(report: ObservationReport, incident: IncidentReport) -> tuple[float, float, str]:
-    begin_s, end_s = report.window_s
-    last_s = end_s if incident.incident.end_s is None else incident.incident.end_s
-    scale = WIDTH / max(end_s - begin_s, 1e-9)
-    left = max(0.0, (incident.incident.onset_s - begin_s) * scale)
-    return left, max(2.0, (last_s - begin_s) * scale - left), incident.incident.name
+            yield ChartLine(label=label, t=t, value=values, dash=dash)

@@ -27,7 +27,7 @@ def test_help_imports_no_command() -> None:
         "    main()\n"
         "except SystemExit:\n"
         "    pass\n"
-        "heavy = {'numpy', 'pyarrow', 'duckdb', 'pydantic', 'docker', 'bokeh'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'pyarrow', 'duckdb', 'pydantic', 'docker'} & set(sys.modules)\n"
         "print('imported:', *sorted(heavy))\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

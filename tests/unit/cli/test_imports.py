@@ -12,7 +12,7 @@ import pytest
 
 READERS = {"numpy", "pyarrow", "duckdb"}
 CLIENTS = {"docker", "requests", "kubernetes", "boto3", "prometheus_client"}
-PAGES = {"bokeh", "jinja2", "sqlglot", "cryptography", "ruamel"}
+PAGES = {"jinja2", "sqlglot", "cryptography", "ruamel"}
 SCREEN = {"rich", "typer"}
 
 

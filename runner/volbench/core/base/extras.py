@@ -9,7 +9,6 @@ from volbench.errors import EnvironmentLacks
 PURPOSES = {
     "aws": "reading metrics from CloudWatch, IAM tokens of RDS, and dumps to S3",
     "kubernetes": "--target kubernetes, storage classes and `volbench k8s`",
-    "plot": "`volbench credits --plot`",
     "pytest": "the pytest plugin",
     "query": "`volbench query`",
     "server": "--target local and attach, `volbench observe` and `volbench capture`",
@@ -17,7 +16,6 @@ PURPOSES = {
 }
 """Extra of pyproject.toml -> what it is for."""
 EXTRA_OF = {
-    "bokeh": "plot",
     "boto3": "aws",
     "botocore": "aws",
     "duckdb": "query",

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from volbench import __version__
 from volbench.results.explain.recordings.directory import RecordedExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
 from volbench.results.recorded.table import FileRow
 from volbench.results.recorded.window import clock_text
+from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart, chart_assets
 from volbench.results.store.files import write_atomically
 
 _HEADINGS = ("file", "what it is", "host", "device", "from", "to", "zone", "points", "used")
 _DEVICES_SHOWN = 4
-_POINTS_MAX = 20_000
 
 
 def file_lines(rows: Sequence[FileRow]) -> Iterator[str]:
@@ -52,62 +55,58 @@ def write_html(path: Path, explanation: RecordedExplanation, sentences: Sequence
 
     Raises OSError when the file cannot be written.
     """
-    # Bokeh takes half a second to import; what needs no chart does not wait for it.
-    from bokeh.embed import file_html  # noqa: PLC0415
-    from bokeh.layouts import column  # noqa: PLC0415
-    from bokeh.models import ColumnDataSource  # noqa: PLC0415
-    from bokeh.models.widgets import DataTable, Div, PreText, TableColumn  # noqa: PLC0415
-    from bokeh.resources import INLINE  # noqa: PLC0415
+    timelines = [
+        {
+            "title": f"{timeline.timeline.host}, {timeline.title}" if timeline.timeline.host else timeline.title,
+            "text": "\n".join(lines),
+            "group": _group(timeline, f"t{number}"),
+        }
+        for number, (timeline, lines) in enumerate(zip(explanation.timelines, sentences, strict=True))
+    ]
+    # A page needs the template engine; what needs no page does not wait for it.
+    from volbench.results.report.formats.signed_page import signed_page  # noqa: PLC0415
 
-    cells = [_cells(row) for row in explanation.table]
-    source = ColumnDataSource({heading: [row[at] for row in cells] for at, heading in enumerate(_HEADINGS)})
-    table = DataTable(
-        source=source,
-        columns=[TableColumn(field=heading, title=heading) for heading in _HEADINGS],
-        height=60 + 26 * min(len(cells), 20),
-        sizing_mode="stretch_width",
+    page = signed_page(
+        "recordings.html.j2",
+        version=__version__,
+        kind="recordings of other tools",
+        title="What the recordings tell",
+        headings=_HEADINGS,
+        rows=[_cells(row) for row in explanation.table],
+        notes=explanation.sorting,
+        timelines=timelines,
+        assets=chart_assets(),
     )
-    notes = [Div(text=note, disable_math=True, render_as_text=True) for note in explanation.sorting]
-    blocks: list[Any] = [table, *notes]
-    for timeline, lines in zip(explanation.timelines, sentences, strict=True):
-        blocks += [*_charts(timeline), PreText(text="\n".join(lines), sizing_mode="stretch_width")]
-    write_atomically(path, file_html(column(*blocks, sizing_mode="stretch_width"), INLINE, "Recordings"))
+    write_atomically(path, page)
 
 
-def _charts(timeline: TimelineExplanation) -> Iterator[Any]:
-    """Yield a chart of each kind of curve that a timeline has; its episode or window is shaded."""
-    from bokeh.models.annotations import BoxAnnotation  # noqa: PLC0415
-    from bokeh.plotting import figure  # noqa: PLC0415
-
-    device = timeline.device
-    host = f"{timeline.timeline.host}, " if timeline.timeline.host else ""
+def _group(timeline: TimelineExplanation, name: str) -> ChartGroup | None:
+    """Return a chart of each kind of curve that a timeline has; its episode or window is shaded."""
+    device, grid = timeline.device, timeline.grid
     curves = {
-        "operations/s": None if device is None else device.iops,
-        "MiB/s": None if device is None else device.mib_per_s,
-        "ms an operation": None if device is None else device.await_ms,
-        "operations in flight": None if device is None else device.in_flight,
-        "transactions/s": timeline.grid.column("client", "tps"),
+        ("operations", "Operations", "1/s"): None if device is None else device.iops,
+        ("throughput", "Throughput", "MiB/s"): None if device is None else device.mib_per_s,
+        ("await", "Time of an operation", "ms"): None if device is None else device.await_ms,
+        ("queue", "Operations in flight", "operations"): None if device is None else device.in_flight,
+        ("transactions", "Transactions", "1/s"): grid.column("client", "tps"),
     }
-    step = max(1, len(timeline.grid) // _POINTS_MAX)
-    scale = 1000.0 if timeline.clocked else 1.0
-    for name, values in curves.items():
-        if values is None:
-            continue
-        chart = figure(
-            title=f"{host}{timeline.title}: {name}",
-            height=220,
-            sizing_mode="stretch_width",
-            x_axis_type="datetime" if timeline.clocked else "linear",
-            x_axis_label="" if timeline.clocked else "s",
-            tools="xpan,xwheel_zoom,xbox_zoom,reset,hover",
+    charts = tuple(
+        LineChart(
+            key=f"{name}-{key}", title=title, unit=unit, lines=(ChartLine(label="", t=grid.t_s, value=values),)
         )
-        chart.line(timeline.grid.t_s[::step] * scale, values[::step], line_width=1.5)
-        if timeline.window_s is not None:
-            begin_s, end_s = timeline.window_s
-            chart.add_layout(
-                BoxAnnotation(left=begin_s * scale, right=end_s * scale, fill_alpha=0.12, fill_color="red")
-            )
-        yield chart
+        for (key, title, unit), values in curves.items()
+        if values is not None and np.isfinite(values).any()
+    )
+    if not charts:
+        return None
+    return ChartGroup(
+        name=name,
+        charts=charts,
+        begin=float(grid.t_s[0] - grid.width_s),
+        end=float(grid.t_s[-1]),
+        is_clock=timeline.clocked,
+        bands=() if timeline.window_s is None else (Band(begin=timeline.window_s[0], end=timeline.window_s[1]),),
+    )
 
 
 def _cells(row: FileRow) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 EXTERNAL = (
     "boto3",
     "botocore",
-    "bokeh",
     "cryptography",
     "dateutil",
     "duckdb",

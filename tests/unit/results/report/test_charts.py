@@ -1,53 +1,81 @@
-"""The stored figures are Bokeh's own, so that a report needs no Bokeh."""
+"""What a page with line charts contains: uPlot as it was published, and data that a reader can check."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import re
-import subprocess
-import sys
-from typing import Any
 
-import pytest
-from chart_skeleton import documents_of, renamed
+import numpy as np
 
-from volbench.results.report.views.charts import charts
-from volbench.results.report.views.panels import PANELS
-
-
-def roots_of(script: str) -> Any:
-    match = re.match(r"Bokeh\.safely\(\(\) => Bokeh\.embed\.embed_items\((.*), \[\{\"docid\"", script)
-    assert match is not None
-    return json.loads(match[1])["charts"]["roots"]
-
-
-@pytest.mark.parametrize(
-    ("keys", "volumes"),
-    [([panel.key for panel in PANELS], 1), (["latency"], 2), (["throughput", "iops", "cpu"], 3)],
+from volbench.results.report.views.charts import (
+    LIBRARY_DIRECTORY,
+    POINTS_MAX,
+    Band,
+    ChartGroup,
+    ChartLine,
+    LineChart,
+    chart_assets,
+    extremes,
 )
-def test_figures_are_those_that_bokeh_makes(keys: list[str], volumes: int) -> None:
-    """All parts and references of the document, apart from the numbers in ids."""
-    panels = [panel for panel in PANELS if panel.key in keys]
-    made = roots_of(charts(panels, volumes).script)
-    assert renamed(made) == renamed(documents_of(panels, volumes))
+
+PUBLISHED = {
+    "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+"""SHA-256 of the files of uplot 1.6.32 as npm serves them: `npm pack uplot@1.6.32`, dist/ and LICENSE."""
 
 
-def test_each_figure_has_its_element() -> None:
-    """The ids of roots and elements match, and the library is there."""
-    made = charts(list(PANELS[:2]), 2)
-    text = made.script.rsplit(", [", 1)[1]
-    items = json.loads(f"[{text[: text.rindex(']') + 1]}")
-    for root, (_, element) in zip(items[0]["root_ids"], made.panels, strict=True):
-        assert f'id="{items[0]["roots"][root]}"' in element
-    assert "Bokeh" in made.library
-    assert charts([], 2).panels == ()
+def test_the_library_is_as_it_was_published() -> None:
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(LIBRARY_DIRECTORY.iterdir())
+    }
+    assert found == PUBLISHED
 
 
-def test_a_report_needs_no_bokeh() -> None:
-    """Nor what it brings along."""
-    code = (
-        "import sys, volbench.results.report.render;"
-        "print({'bokeh', 'pandas', 'duckdb', 'sqlglot'} & set(sys.modules))"
+def test_a_page_has_the_librarys_licence_and_nothing_ends_its_script() -> None:
+    assets = chart_assets()
+    assert "Permission is hereby granted, free of charge" in assets.library
+    assert "Copyright (c) 2022 Leon Sorokin" in assets.library
+    for text in (assets.library, assets.script, assets.style):
+        assert "</" not in text
+        assert "<!--" not in text
+
+
+def test_a_group_of_charts_is_plain_data() -> None:
+    line = ChartLine(label="mean", t=np.array([1.0, 2.0, 3.0]), value=np.array([1.0, np.nan, 3.00004]))
+    group = ChartGroup(
+        charts=(LineChart(key="await", title="<b>", unit="ms", lines=(line,)),),
+        begin=0.0,
+        end=3.0,
+        is_clock=False,
+        bands=(Band(begin=1.0, end=2.0),),
+        name="t0",
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "set()"
+    assert "<" not in group.json
+    data = json.loads(group.json)
+    assert data["panels"][0]["title"] == "<b>"
+    assert data["panels"][0]["lines"] == [["mean", "mean", "solid"]]
+    (drawn,) = data["lines"]
+    assert (drawn["x"], drawn["y"]) == ([1.0, 2.0, 3.0], [1.0, None, 3.0])
+    assert (data["range"], data["bands"][0]["from"], data["bands"][0]["to"]) == ([0.0, 3.0], 1.0, 2.0)
+
+
+def test_a_long_line_keeps_its_highest_its_lowest_and_its_gaps() -> None:
+    values = np.full(100_000, 5.0)
+    values[12_345], values[54_321] = 99.0, -99.0
+    values[70_000:80_000] = np.nan
+    kept = extremes(values, POINTS_MAX)
+    assert len(kept) <= POINTS_MAX
+    assert list(kept) == sorted(set(kept))
+    assert {12_345, 54_321} <= set(kept)
+    assert np.isnan(values[kept]).any()
+    assert list(extremes(values[:10], POINTS_MAX)) == list(range(10))
+
+
+def test_a_long_line_reaches_from_its_begin_to_its_end() -> None:
+    values = np.sin(np.linspace(0.0, 400.0, 10_001))
+    kept = extremes(values, POINTS_MAX)
+    each = -(-len(values) // (POINTS_MAX // 2))
+    assert kept[0] < each
+    assert kept[-1] >= len(values) - each

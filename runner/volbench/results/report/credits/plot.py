@@ -7,16 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
+from volbench import __version__
 from volbench.core.base.text import duration
 from volbench.core.profile.limits import Floats
 from volbench.results.credits.answer import Answer
 from volbench.results.credits.forecast import Forecast
 from volbench.results.report.credits.data import time_text
+from volbench.results.report.views.charts import ChartGroup, ChartLine, LineChart, chart_assets
+from volbench.results.report.views.panels import Dash
 from volbench.results.store.files import write_atomically
 
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _MARGIN = 6
+_HOUR_S = 3600.0
+_DASHES: tuple[Dash, ...] = ("solid", "dashed")
 
 
 def text_plot(answer: Answer, *, width: int) -> str:
@@ -47,50 +52,57 @@ def text_plot(answer: Answer, *, width: int) -> str:
     return "\n".join(lines)
 
 
-_DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<style>
-@media screen and (prefers-color-scheme: dark) {
-  html, body { background: #14161a; color: #e6e8ec; }
-  .bk-Figure { filter: invert(.92) hue-rotate(180deg); }
-}
-</style>
-"""
-"""Bokeh's page is white: in dark mode the background is dark and the chart is inverted, but keeps its hues."""
-
-
 def write_html(path: Path, answer: Answer, sentences: Sequence[str]) -> None:
     """Write one file that needs no network. Raises OSError when that fails."""
-    # Bokeh takes half a second to import; a forecast without a chart does not wait for it.
-    from bokeh.embed import file_html  # noqa: PLC0415
-    from bokeh.layouts import column  # noqa: PLC0415
-    from bokeh.models.widgets import Div  # noqa: PLC0415
-    from bokeh.plotting import figure  # noqa: PLC0415
-    from bokeh.resources import INLINE  # noqa: PLC0415
+    # A page needs the template engine; what needs no page does not wait for it.
+    from volbench.results.report.formats.signed_page import signed_page  # noqa: PLC0415
 
-    work, title = answer.work, f"Credit balance of {answer.volume.title}"
-    dated = work is not None and work.clock != "none"
-    chart = figure(
-        title=title,
-        height=380,
-        sizing_mode="stretch_width",
-        x_axis_type="datetime" if dated else "linear",
-        x_axis_label="time" if dated else "hours",
-        y_axis_label="% of the bucket",
-        tools="xpan,xwheel_zoom,xbox_zoom,reset,hover",
+    text = signed_page(
+        "credits.html.j2",
+        version=__version__,
+        kind="forecast of burst credits",
+        title=f"Credit balance of {answer.volume.title}",
+        sentences=sentences,
+        group=_group(answer),
+        why_no_chart="There is no balance to draw: the volume has no bucket of credits, or no load spends them.",
+        assets=chart_assets(),
     )
-    for forecast, name, dash in (
-        (answer.forecast, "gaps at the baseline" if answer.with_idle_gaps else "balance", "solid"),
-        (answer.with_idle_gaps, "gaps idle", "dashed"),
-    ):
-        if forecast is not None and forecast.bucket is not None and work is not None:
+    write_atomically(path, text)
+
+
+def _group(answer: Answer) -> ChartGroup | None:
+    """Return the chart of the balance: in percent of the bucket, over a clock's time or hours."""
+    work, forecasts = (
+        answer.work,
+        [("gaps at the baseline" if answer.with_idle_gaps else "balance", answer.forecast)],
+    )
+    if answer.with_idle_gaps is not None:
+        forecasts.append(("gaps idle", answer.with_idle_gaps))
+    if work is None:
+        return None
+    is_clock = work.clock != "none"
+    lines = []
+    for (name, forecast), dash in zip(forecasts, _DASHES, strict=False):
+        if forecast is not None and forecast.bucket is not None and len(forecast.balance) > 1:
             times = np.array([point.t_s for point in forecast.balance])
-            x = (times + work.start_s) * 1000.0 if dated else times / 3600.0
-            y = [100.0 * point.balance / (forecast.bucket.capacity or 1.0) for point in forecast.balance]
-            chart.line(x, y, legend_label=name, line_dash=dash, line_width=2)
-    texts = [Div(text=sentence, disable_math=True, render_as_text=True) for sentence in sentences]
-    page = file_html(column(chart, *texts, sizing_mode="stretch_width"), INLINE, title)
-    write_atomically(path, page.replace("</head>", f"{_DARK}</head>", 1))
+            balance = np.array([point.balance for point in forecast.balance])
+            lines.append(
+                ChartLine(
+                    label=name,
+                    t=times + work.start_s if is_clock else times / _HOUR_S,
+                    value=100.0 * balance / (forecast.bucket.capacity or 1.0),
+                    dash=dash,
+                )
+            )
+    if not lines:
+        return None
+    return ChartGroup(
+        charts=(LineChart(key="balance", title="Balance", unit="% of the bucket", lines=tuple(lines)),),
+        begin=float(min(line.t[0] for line in lines)),
+        end=float(max(line.t[-1] for line in lines)),
+        is_clock=is_clock,
+        unit="h",
+    )
 
 
 def _shares(forecast: Forecast, at_s: Floats) -> Floats:

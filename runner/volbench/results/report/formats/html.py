@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
@@ -16,7 +15,7 @@ from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
 from volbench.results.report.views.causes import cause_view
-from volbench.results.report.views.charts import charts, panels_with_data
+from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data, script_json
 from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.results.report.views.cost_tables import (
     association_sentences,
@@ -34,7 +33,7 @@ from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
-STYLES = ("report.css", "pieces.css")
+STYLES = ("colours.css", "report.css", "pieces.css")
 
 
 def html(report: Report, page: PageData) -> str:
@@ -51,10 +50,11 @@ def html(report: Report, page: PageData) -> str:
         secondary=[row for row in report.comparisons if not row.primary],
         effects=effect_tables(report.effects),
         speeds=list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds)),
-        charts=charts(panels, len(volumes)),
+        panels=panels,
+        charts=chart_assets(),
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
         panel_titles={panel.key: panel.title for panel in panels},
-        timeline_json=_script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
+        timeline_json=script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
         contrast=(contrast := contrast_rows(report)),
@@ -97,23 +97,17 @@ def _timeline_data(
     cells: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel], report: Report
 ) -> dict[str, Any]:
     panel_data = [
-        {
-            "key": p.key,
-            "height": p.height_px,
-            "log": p.log,
-            "lines": [[line.key, line.label, line.dash] for line in p.lines],
-        }
-        for p in panels
+        panel_json(
+            panel.key,
+            panel.title,
+            panel.unit,
+            [[line.key, line.label, line.dash] for line in panel.lines],
+            height=panel.height_px,
+            log=panel.log,
+        )
+        for panel in panels
     ]
     return {**as_json(cells, volumes, report.moments, report.findings), "panels": panel_data}
-
-
-def _script_json(value: Any) -> Markup:
-    """Return JSON for a <script> element, without characters that could end the element or start a comment."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - escaped above
 
 
 def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:

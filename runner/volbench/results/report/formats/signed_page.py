@@ -1,4 +1,4 @@
-"""Pages without scripts, to be printed and signed: a decision by a policy, a validation."""
+"""Pages apart from the report: a decision by a policy, a validation, an observation, a forecast, recordings."""
 
 from __future__ import annotations
 

@@ -1,37 +1,119 @@
-"""The interactive timelines: Bokeh figures that share one time axis and one cursor.
+"""Line charts over time that share one time axis: the data for a page's charts.js, which draws with uPlot.
 
-Figures have no data: the page's script fills them from the timelines of the chosen step and repeat, and colours
-them by the page's style, so that dark mode and print follow the reader's choice. So they are the same in every
-report: `page/charts.json` has each panel as Bokeh serialises it, with its lines for one volume, and Bokeh itself is
-not needed. `make docs` writes that file and the JavaScript beside it.
+uPlot is as its authors publish it, in `page/uplot/`, with its licence. Charts have their colours from the page's
+style, so that dark mode and print follow the reader's choice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from volbench.results.report.views.panels import PANELS, Panel
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
 
-LIBRARY_FILE = Path(__file__).parents[1] / "page" / "bokeh.min.js"
-CHARTS_FILE = Path(__file__).parents[1] / "page" / "charts.json"
-VOLUME = "@volume@"
-"""Stands for the volume's number in the names and ids of a line."""
-SHARED = ("time", "cursor")
-"""Ids of the objects that all figures share: the first one has them whole, the others refer to them."""
+from volbench.results.report.views.panels import PANELS, Dash, Panel
+from volbench.results.report.views.timeline import four_digits
+from volbench.results.stats.grid import Floats
+
+LIBRARY_DIRECTORY = Path(__file__).parents[1] / "page" / "uplot"
+LIBRARY = LIBRARY_DIRECTORY / "uPlot.iife.min.js"
+LICENCE = LIBRARY_DIRECTORY / "LICENSE"
+LIBRARY_STYLE = LIBRARY_DIRECTORY / "uPlot.min.css"
+OWN_SCRIPT = LIBRARY_DIRECTORY.with_name("charts.js")
+OWN_STYLE = LIBRARY_DIRECTORY.with_name("charts.css")
+HEIGHT_PX = 130
+POINTS_MAX = 720
+"""Of a line; a longer one has the lowest and the highest value of each stretch, so that no peak is lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Charts:
-    """The parts of the page: Bokeh's JavaScript, the script that makes the figures, one div a panel."""
+class ChartAssets:
+    """Style and scripts of a page with line charts."""
 
-    library: str
-    script: str
-    panels: tuple[tuple[Panel, str], ...]
+    style: Markup
+    library: Markup
+    script: Markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """One line: times and values of equal length; NaN is a gap."""
+
+    label: str
+    t: Floats
+    value: Floats
+    dash: Dash = "solid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineChart:
+    """One chart of a page whose charts show always the same."""
+
+    key: str
+    title: str
+    unit: str
+    lines: tuple[ChartLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A stretch of time behind the lines of all charts; `group` is the number of its colour."""
+
+    begin: float
+    end: float
+    group: int = 1
+    alpha: float = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartGroup:
+    """Charts that show always the same, with one time axis, one cursor and one zoom.
+
+    Args:
+        charts: in their order; those without any value are left out of the page.
+        begin, end: of the time axis.
+        is_clock: whether times are seconds since 1970 (UTC), or since the midnight of a first day.
+        unit: of times that are not a clock's.
+        bands: stretches of time behind the lines.
+        name: tells groups of one page apart; a letter and digits.
+    """
+
+    charts: tuple[LineChart, ...]
+    begin: float
+    end: float
+    is_clock: bool
+    unit: str = "s"
+    bands: tuple[Band, ...] = ()
+    name: str = ""
+
+    @property
+    def json(self) -> Markup:
+        """The data as charts.js has it."""
+        return script_json(
+            {
+                "name": self.name,
+                "panels": [_panel(chart) for chart in self.charts],
+                "lines": [
+                    {"panel": chart.key, "line": line.label, "group": 0, "x": times, "y": values}
+                    for chart in self.charts
+                    for line in chart.lines
+                    for times, values in [_columns(line)]
+                ],
+                "bands": [
+                    {"from": band.begin, "to": band.end, "group": band.group, "alpha": band.alpha}
+                    for band in self.bands
+                ],
+                "range": [self.begin, self.end],
+                "clock": self.is_clock,
+                "unit": self.unit,
+            }
+        )
 
 
 def panels_with_data(lines: Iterable[str]) -> list[Panel]:
@@ -40,58 +122,60 @@ def panels_with_data(lines: Iterable[str]) -> list[Panel]:
     return [panel for panel in PANELS if panel.key in present]
 
 
-def charts(panels: Sequence[Panel], volumes: int) -> Charts:
-    """Return figures of the panels for a number of volumes."""
-    if not panels:
-        return Charts(library="", script="", panels=())
-    return Charts(
-        library=LIBRARY_FILE.read_text(encoding="utf-8"),
-        script=_script([panel.key for panel in panels], volumes),
-        panels=tuple(
-            (panel, f'<div id="{_element(panel.key)}" style="display: contents;"></div>') for panel in panels
-        ),
+@cache
+def chart_assets() -> ChartAssets:
+    """Return what a page with line charts contains, ready for its <style> and <script> elements."""
+    licence = LICENCE.read_text(encoding="utf-8").strip()
+    library = f"/*!\nuPlot\n{licence}\n*/\n{LIBRARY.read_text(encoding='utf-8')}"
+    style = f"{LIBRARY_STYLE.read_text(encoding='utf-8')}\n{OWN_STYLE.read_text(encoding='utf-8')}"
+    return ChartAssets(
+        style=_own(style), library=_own(library), script=_own(OWN_SCRIPT.read_text(encoding="utf-8"))
     )
 
 
-def _script(keys: Sequence[str], volumes: int) -> str:
-    stored = _stored()
-    roots = [_figure(stored["panels"][key], volumes, is_first=number == 0) for number, key in enumerate(keys)]
-    documents = {"charts": {"version": stored["bokeh"], "title": "volbench", "roots": roots}}
-    ids = [root["id"] for root in roots]
-    elements = {root["id"]: _element(key) for root, key in zip(roots, keys, strict=True)}
-    items = [{"docid": "charts", "roots": elements, "root_ids": ids}]
-    arguments = (json.dumps(value, separators=(",", ":")).replace("<", "\\u003c") for value in (documents, items))
-    return f"Bokeh.safely(() => Bokeh.embed.embed_items({', '.join(arguments)}));"
+def _own(text: str) -> Markup:
+    return Markup(text)  # noqa: S704 - files of the package
 
 
-@cache
-def _stored() -> Mapping[str, Any]:
-    stored: Mapping[str, Any] = json.loads(CHARTS_FILE.read_text(encoding="utf-8"))
-    return stored
+def script_json(value: Any) -> Markup:
+    """Return JSON for a <script> element, without characters that could end the element or start a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - escaped above
 
 
-def _element(key: str) -> str:
-    return f"chart-{key}"
+def panel_json(key: str, title: str, unit: str, lines: Sequence[Any], **look: Any) -> dict[str, Any]:
+    """Return a panel as charts.js has it; `lines` have a label and a dash."""
+    return {"key": key, "title": title, "unit": unit, "height": HEIGHT_PX, "log": False, **look, "lines": lines}
 
 
-def _figure(panel: Mapping[str, Any], volumes: int, *, is_first: bool) -> dict[str, Any]:
-    """Return one figure as Bokeh's document has it, with its lines for each volume."""
-    root: dict[str, Any] = panel["figure"] if is_first else _with_references(panel["figure"])
-    lines = json.dumps(panel["lines"])
-    attributes = {**root["attributes"]}
-    attributes["renderers"] = [*attributes["renderers"], *_of_volumes(lines, volumes)]
-    return {**root, "attributes": attributes}
+def _panel(chart: LineChart) -> dict[str, Any]:
+    return panel_json(
+        chart.key, chart.title, chart.unit, [[line.label, line.label, line.dash] for line in chart.lines]
+    )
 
 
-def _of_volumes(lines: str, volumes: int) -> Iterator[Any]:
-    for volume in range(volumes):
-        yield from json.loads(lines.replace(VOLUME, str(volume)))
+def _columns(line: ChartLine) -> tuple[list[float], list[float | None]]:
+    """Return times and values, None in a gap, of at most POINTS_MAX points."""
+    chosen = extremes(line.value, POINTS_MAX)
+    times = [round(float(t), 3) for t in line.t[chosen]]
+    return times, [four_digits(float(value)) for value in line.value[chosen]]
 
 
-def _with_references(value: Any) -> Any:
-    """Return the value with the shared objects as references."""
-    if isinstance(value, dict):
-        if value.get("id") in SHARED:
-            return {"id": value["id"]}
-        return {name: _with_references(entry) for name, entry in value.items()}
-    return [_with_references(entry) for entry in value] if isinstance(value, list) else value
+def extremes(values: Floats, points_max: int) -> NDArray[np.intp]:
+    """Return the indices of the lowest and the highest value of each stretch, in order; of few values, all.
+
+    A stretch of gaps keeps one of them.
+    """
+    if len(values) <= points_max:
+        return np.arange(len(values))
+    stretches = np.array_split(np.arange(len(values)), points_max // 2)
+    indices = []
+    for stretch in stretches:
+        finite = stretch[np.isfinite(values[stretch])]
+        if len(finite):
+            indices += [finite[np.argmin(values[finite])], finite[np.argmax(values[finite])]]
+        else:
+            indices.append(stretch[0])
+    return np.unique(np.array(indices))
