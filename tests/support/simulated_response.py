@@ -86,7 +86,16 @@ def cell(
         awaits_ms={term: _seconds(values, ended, shift) for term, values in real.items()},
         counted={term: Counted(low=count, high=count) for term, count in counted.items()},
         signals={term: values[:size].reshape(-1, _FINE).mean(axis=1) for term, values in (signals or {}).items()},
+        seen_signals={term: _seconds(values[:size], ended, shift) for term, values in (signals or {}).items()},
+        slots=_slots(signals, size) if signals else None,
     )
+
+
+def _slots(signals: Mapping[str, Floats], size: int) -> NDArray[np.int64]:
+    """Return for each second the number of the stretch in one state that it began in."""
+    states = np.stack([values[:size] for values in signals.values()])
+    changes = np.concatenate([[0], (np.diff(states, axis=1) != 0).any(axis=0).cumsum()])
+    return np.asarray(changes[::_FINE], dtype=np.int64)
 
 
 def _seconds(values: Floats, weights: Floats, shift: int) -> Floats:

@@ -18,7 +18,7 @@ from volbench.results.explain.accounts.per_transaction import PerTransaction, pe
 from volbench.results.explain.accounts.pool import Pool, pool_of
 from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
-from volbench.results.explain.accounts.waits import class_samples, samples_of, step_signals
+from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
@@ -182,7 +182,7 @@ def _waits(loaded: LoadedRun, result: CellResult, volume: str, case: Case) -> Ce
         cell=result.cell_id,
         volume=volume,
         series=loaded.series(result.cell_id),
-        signals=step_signals(result.steps, case),
+        modulation=step_modulation(result.steps, case),
     )
 
 

@@ -9,13 +9,18 @@ count, locks that are held while others wait for the volume make it larger.
 What would make b lie, and what is done about it:
 
 - *Clocks.* Client and samplers cut time at different moments. What one interval of the client did is in two of a
-  sampler, so least squares finds a wrong slope. Of a known signal only windows count that lie in one state of it;
-  else windows of three intervals are compared, and the mean over five is the instrument (`samples`).
+  sampler, so least squares finds a wrong slope. A known signal is known on both clocks (`lock_in`); without one,
+  windows of three intervals are compared, and the mean over five is the instrument (`samples`).
 - *A busy machine.* CPU that is missing makes awaits and everything else longer. Only a known signal (modulation)
-  averages it out: it is then the instrument, and the method is `signal`.
+  averages it out: the method is `signal`. Without one, the interval also holds what the slope would be if all time
+  that the cell's tasks ran or waited for a CPU were the transaction's and had nothing to do with the await: the
+  truth has a part of it, so it lies between both (partial identification), and so does the interval.
 - *Volumes that differ in more than await.* The methods `within` and `between` are estimated apart: within, every
-  cell has an intercept of its own; between, cells of as many threads share one. Where both are sharp and differ,
-  `within` is given and the difference is a note.
+  cell has an intercept of its own; between, cells of as many threads share one. Between, the intercepts of volumes
+  may differ for reasons that nobody measures. What `within` and `between` are apart beyond their errors is such a
+  difference (Hausman 1978), and widens the interval of `between`.
+- *Counts that differ.* Cells count other numbers of waits. The count beside a slope is what their waits alone would
+  give by the same weighing.
 - *Awaits that move together.* Syncs of both logs become one term; of reads and syncs that move together the one
   with less effect is held at its counted waits, and the result says so.
 - *Closed loops.* Slow intervals finish fewer transactions: rows are weighted by what ended, and neither side of the
@@ -27,18 +32,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.records.steps.oltp import MODULATION_SLOT_S, MODULATION_SLOTS_MIN
 from volbench.results.response.least_squares import Fit, Floats, Ints, fit
+from volbench.results.response.lock_in import locked_fit
+from volbench.results.response.model import Method, NoResponse, Response, Slope
 from volbench.results.response.samples import SAMPLES_MIN, WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of
 
-Method = Literal["signal", "within", "between"]
-Agreement = Literal["agrees", "below", "above", "open"]
 CONFIDENCE = 0.95
 BLOCK_S = 6.0
 """Two stretches of smoothed intervals of a second; a load's own swings (a checkpoint) are as long."""
@@ -51,83 +55,14 @@ OUTLIER_MADS = 6.0
 whole machine. Of normal residuals it takes two in a thousand million."""
 OUTLIERS_MAX = 0.05
 """Share of intervals that may be left out so; what is more frequent belongs to the load."""
+COUNTS_APART_MAX = 2.0
+"""Times the cells' mean count; beyond, the sum hangs on a few cells of nearly the same await."""
+SLOTS_MIN = 8
+"""Of a signal: two cycles of four states, less the slopes and the cycles' intercepts, leave some freedom."""
 TOGETHER_MIN = 0.9
 """Correlation of two awaits beyond which the data hardly tell them apart: intervals are 2.3 times as wide."""
-SHARP_MAX = 0.5
-"""Half an interval over the larger of slope and count; beyond, a slope says little about the count."""
-CONTRADICTION = 1.5
-"""Times half an interval that a count must lie off to contradict a slope: 2.9 deviations, one in 300 by chance. A
-report has a dozen slopes, and of a dozen 95 % intervals one misses in every second report."""
 LOG_TERMS = ("redo_sync", "binlog_sync")
 LOG_SYNC = "log_sync"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slope:
-    """Milliseconds of latency for each millisecond of one await, with its 95 % interval.
-
-    Args:
-        counted: waits by the server's count; None: it counts none.
-        await_ms: mean; `moved_ms`: its 10th and 90th percentile.
-        is_held: the data do not tell it from another term; it stands at its count and has no interval of its own.
-        variance_share: of the latency's variance from interval to interval, that this await explains.
-    """
-
-    term: str
-    value: float
-    low: float
-    high: float
-    counted: Counted | None
-    await_ms: float
-    moved_ms: tuple[float, float]
-    is_held: bool = False
-    variance_share: float = 0.0
-
-    @property
-    def is_sharp(self) -> bool:
-        """Whether the interval is narrow enough to say something about the count."""
-        scale = max(abs(self.value), self.counted.low if self.counted else 0.0)
-        return not self.is_held and (self.high - self.low) / 2 <= SHARP_MAX * scale
-
-    @property
-    def agreement(self) -> Agreement:
-        """How the slope stands to the counted waits."""
-        if self.counted is None or self.is_held:
-            return "open"
-        reach = CONTRADICTION * (self.high - self.low) / 2
-        if self.value + reach < self.counted.low:
-            return "below"
-        if self.value - reach > self.counted.high:
-            return "above"
-        meets = self.low <= self.counted.high and self.counted.low <= self.high
-        return "agrees" if meets and self.is_sharp else "open"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """Latency over awaits of one load. `intercept_ms` is what no await of a term explains."""
-
-    slopes: tuple[Slope, ...]
-    intercept_ms: float
-    latency_ms: float
-    method: Method
-    intervals: int
-    cells: int
-    volumes: int
-    explained: float
-    notes: tuple[str, ...] = ()
-
-    def slope(self, term: str) -> Slope | None:
-        """Return the slope of one term; None where it has none."""
-        return next((slope for slope in self.slopes if slope.term == term), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoResponse:
-    """Why there is no response, and what would give one."""
-
-    reason: str
-    advice: str
 
 
 STEP = "NAME"
@@ -148,6 +83,10 @@ IDLE = NoResponse(
 UNMOVED = NoResponse(
     reason="no waiting time of the volume moved, so nothing can be told about what it costs",
     advice=f"{_MODULATE}, or measure a second volume",
+)
+UNFOLLOWED = NoResponse(
+    reason="the volume was modulated, and its waiting times did not follow: something else limits it",
+    advice="modulate it by a larger factor, or for longer; a queue at a limit hides the volume's own latency",
 )
 UNDETERMINED = NoResponse(
     reason="too few independent stretches of time, or cells, for an interval that holds",
@@ -185,7 +124,7 @@ def _at_level(cell: CellSamples, level: float) -> CellSamples:
     No count belongs to it: slow transactions are those with more or longer waits than others.
     """
     unknown = np.full(len(cell), np.nan)
-    return replace(cell, latency_ms=cell.latency_quantiles_ms.get(level, unknown), counted={})
+    return replace(cell, latency_ms=cell.latency_quantiles_ms.get(level, unknown), counted={}, cpu_ms=None)
 
 
 def _tells_all(response: Response | NoResponse, terms: Sequence[str]) -> bool:
@@ -200,9 +139,21 @@ def _estimate(cells: list[CellSamples], terms: Sequence[str]) -> Response | NoRe
     if not moved:
         return UNMOVED
     modulated = [cell for cell in cells if any(signal.any() for signal in cell.signals.values())]
-    if modulated and (response := _by_method(modulated, moved, "signal")) is not None:
-        return response
-    return _sharper(_by_method(cells, moved, "within"), _by_method(cells, moved, "between")) or UNDETERMINED
+    if modulated:
+        moved_on_purpose = [term for term in moved if all(np.ptp(_signal(cell, term)) > 0 for cell in modulated)]
+        tried = [moved_on_purpose, *([term] for term in moved_on_purpose)] if moved_on_purpose else []
+        responses = (_by_method(modulated, terms, "signal") for terms in tried)
+        found = next((response for response in responses if response is not None), None)
+        return found or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
+    return sharper(_by_method(cells, moved, "within"), _by_method(cells, moved, "between")) or UNDETERMINED
+
+
+def _slots(cells: Sequence[CellSamples]) -> int:
+    return sum(len(np.unique(cell.slots)) for cell in cells if cell.slots is not None)
+
+
+def _signal(cell: CellSamples, term: str) -> Floats:
+    return cell.signals.get(term, np.zeros(len(cell)))
 
 
 def _known_intervals(cell: CellSamples) -> int:
@@ -229,12 +180,15 @@ def with_one_log(cell: CellSamples) -> CellSamples:
     shares = [count.low / total for count in counted] if total else [0.5, 0.5]
     parts = [share * cell.awaits_ms[term] for share, term in zip(shares, LOG_TERMS, strict=True)]
     together = {LOG_SYNC: Counted(low=total, high=sum(count.high for count in counted))} if total else {}
-    signals = [cell.signals[term] for term in LOG_TERMS if term in cell.signals]
+    signals, seen = (
+        [by_term[term] for term in LOG_TERMS if term in by_term] for by_term in (cell.signals, cell.seen_signals)
+    )
     return replace(
         cell,
         awaits_ms={**cell.awaits_ms, LOG_SYNC: np.sum(parts, axis=0)},
         counted={**cell.counted, **together},
         signals={**cell.signals, **({LOG_SYNC: signals[0]} if signals else {})},
+        seen_signals={**cell.seen_signals, **({LOG_SYNC: seen[0]} if seen else {})},
     )
 
 
@@ -250,14 +204,13 @@ def _by_method(cells: Sequence[CellSamples], terms: Sequence[str], method: Metho
     width_s = max(cell.interval_s for cell in cells)
     block = max(2 * WINDOW_INTERVALS, math.ceil(BLOCK_S / width_s))
     rows = rows_of(cells, terms, block_intervals=block, is_modulated=method == "signal")
-    counted = {term: _counted(cells, term) for term in terms}
-    response = _fitted(rows, method, counted)
+    response = _fitted(rows, method)
     if response is None:
         return None
     usual = _usual(rows, response, method)
     if usual.all() or (~usual).mean() > OUTLIERS_MAX:
         return response
-    again = _fitted(rows.where(usual), method, counted)
+    again = _fitted(rows.where(usual), method)
     if again is None:
         return response
     left_out = int((~usual).sum())
@@ -265,71 +218,87 @@ def _by_method(cells: Sequence[CellSamples], terms: Sequence[str], method: Metho
 
 
 def _usual(rows: Rows, response: Response, method: Method) -> NDArray[np.bool_]:
-    """Return which rows lie as near to the line as most do, by their residuals times the root of their weights."""
+    """Return which rows lie as near to the line as most do, by their residuals times the root of their weights.
+
+    A signal does not know of pauses, so they fall out of its slopes by themselves, and stalls of the load stay in.
+    """
+    if method == "signal":
+        return np.ones(len(rows), np.bool_)
     groups = rows.threads if method == "between" else rows.cell
-    line = sum(slope.value * rows.awaits_ms[:, rows.terms.index(slope.term)] for slope in response.slopes)
-    residuals = np.asarray(rows.latency_ms - line, dtype=np.float64)
+    residuals = rows.latency_ms.copy()
+    for slope in response.slopes:
+        residuals -= slope.value * rows.awaits_ms[:, rows.terms.index(slope.term)]
     for group in np.unique(groups):
         residuals[groups == group] -= np.median(residuals[groups == group])
-    residuals = residuals * np.sqrt(rows.weights)
+    residuals *= np.sqrt(rows.weights)
     deviation = 1.4826 * float(np.median(np.abs(residuals)))
     return (
         np.asarray(np.abs(residuals) <= OUTLIER_MADS * deviation) if deviation > 0 else np.ones(len(rows), np.bool_)
     )
 
 
-def _fitted(rows: Rows, method: Method, counted: Mapping[str, Counted | None]) -> Response | None:
+def _fitted(rows: Rows, method: Method) -> Response | None:
     """Return the response of rows; None where they do not determine it."""
     if not len(rows):
         return None
-    groups, clusters = (rows.threads, rows.cell) if method == "between" else (rows.cell, rows.block)
-    free, held = _told_apart(rows, groups, counted)
-    offset = np.zeros(len(rows))
-    for term in held:
-        offset += _middle(counted[term]) * rows.awaits_ms[:, rows.terms.index(term)]
+    groups = rows.threads if method == "between" else rows.cell
+    counted = {term: _counted(rows, term, groups, method) for term in rows.terms}
+    free, held = _told_apart(rows, groups, counted, method)
+    held_waits = np.asarray([_middle(counted[term]) for term in held])
+    if method == "signal":
+        fits = [locked_fit(rows, free, held, held_waits)]
+    else:
+        offset = rows.awaits_ms[:, [rows.terms.index(term) for term in held]] @ held_waits
+        fits = [_fit(rows, rows.latency_ms - offset, free, groups, method)]
+        if fits[0] is not None and np.isfinite(rows.cpu_ms).all():
+            fits.append(_fit(rows, rows.latency_ms - offset - rows.cpu_ms, free, groups, method))
+    known = [found for found in fits if found is not None]
+    return _response(rows, known, free, held, counted, method, groups) if fits[0] is not None else None
+
+
+def _fit(rows: Rows, latency_ms: Floats, free: Sequence[str], groups: Ints, method: Method) -> Fit | None:
     numbers = [rows.terms.index(term) for term in free]
-    fitted = fit(
-        rows.latency_ms - offset,
+    return fit(
+        latency_ms,
         rows.awaits_ms[:, numbers],
         weights=rows.weights,
         groups=groups,
-        clusters=clusters,
-        instruments=_instruments(rows, numbers, method),
+        clusters=rows.cell if method == "between" else rows.block,
+        instruments=rows.smoothed_ms[:, numbers],
     )
-    return None if fitted is None else _response(rows, fitted, free, held, counted, method, groups)
 
 
-def _instruments(rows: Rows, numbers: Sequence[int], method: Method) -> Floats:
-    """Return the signal of each term that was modulated, the smoothed await of each other."""
-    columns = []
-    for number in numbers:
-        signal = rows.signal[:, number]
-        columns.append(signal if method == "signal" and np.ptp(signal) > 0 else rows.smoothed_ms[:, number])
-    return np.column_stack(columns)
-
-
-def _counted(cells: Sequence[CellSamples], term: str) -> Counted | None:
-    """Return the mean of the cells' counts, weighted by their transactions."""
-    known = [(cell.counted[term], float(np.nansum(cell.finished))) for cell in cells if term in cell.counted]
-    total = sum(weight for _, weight in known)
-    if not total:
+def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> Counted | None:
+    """Return the slope that the cells' counted waits alone would give; where they differ much, their mean."""
+    number = rows.terms.index(term)
+    low, high = rows.counted_low[:, number], rows.counted_high[:, number]
+    known = np.isfinite(low)
+    if not known.any():
         return None
-    return Counted(
-        low=sum(count.low * weight for count, weight in known) / total,
-        high=sum(count.high * weight for count, weight in known) / total,
-    )
+    moving = rows.signal if method == "signal" else rows.smoothed_ms
+    level = _less_group_mean(moving[:, number], groups, rows.weights)
+    pull = rows.weights * level * rows.awaits_ms[:, number]
+
+    def as_slope(counts: Floats) -> float:
+        mean = float(np.average(counts[known], weights=rows.weights[known]))
+        total = float(pull[known].sum())
+        slope = float(pull[known] @ counts[known]) / total if total > 0 else mean
+        return slope if COUNTS_APART_MAX * slope >= mean and slope <= COUNTS_APART_MAX * mean else mean
+
+    return Counted(low=as_slope(low), high=as_slope(high))
 
 
 def _middle(counted: Counted | None) -> float:
     return 0.0 if counted is None else (counted.low + counted.high) / 2
 
 
-def _told_apart(rows: Rows, groups: Ints, counted: Mapping[str, Counted | None]) -> tuple[list[str], list[str]]:
+def _told_apart(
+    rows: Rows, groups: Ints, counted: Mapping[str, Counted | None], method: Method
+) -> tuple[list[str], list[str]]:
     """Return terms whose slopes the data tell, and those that move with one of more effect."""
-    columns = {
-        term: _less_group_mean(rows.smoothed_ms[:, number], groups) for number, term in enumerate(rows.terms)
-    }
-    by_effect = sorted(rows.terms, key=lambda term: -_middle(counted[term]) * float(columns[term].std()))
+    moves = {term: _less_group_mean(rows.smoothed_ms[:, number], groups) for number, term in enumerate(rows.terms)}
+    by_effect = sorted(rows.terms, key=lambda term: -_middle(counted[term]) * float(moves[term].std()))
+    columns = {term: rows.signal[:, rows.terms.index(term)] for term in rows.terms} if method == "signal" else moves
     free: list[str] = []
     held: list[str] = []
     for term in by_effect:
@@ -340,7 +309,7 @@ def _told_apart(rows: Rows, groups: Ints, counted: Mapping[str, Counted | None])
 
 def _response(
     rows: Rows,
-    fitted: Fit,
+    fits: Sequence[Fit],
     free: Sequence[str],
     held: Sequence[str],
     counted: Mapping[str, Counted | None],
@@ -351,8 +320,13 @@ def _response(
     latency_ms = float(weights @ rows.latency_ms)
     slopes = []
     for number, term in enumerate(free):
-        reach, value = fitted.reach(number, CONFIDENCE), float(fitted.slopes[number])
-        slopes.append(_slope(rows, term, (value, value - reach, value + reach), counted[term], groups))
+        ends = [
+            (float(found.slopes[number]) + side * found.reach(number, CONFIDENCE))
+            for found in fits
+            for side in (-1, 1)
+        ]
+        value = float(fits[0].slopes[number])
+        slopes.append(_slope(rows, term, (value, min(ends), max(ends)), counted[term], groups))
     for term in held:
         count = counted[term]
         low, high = (count.low, count.high) if count else (0.0, 0.0)
@@ -400,26 +374,32 @@ def _slope(
     )
 
 
-def _sharper(within: Response | None, between: Response | None) -> Response | None:
-    """Return the one whose first slope has the narrower interval; within cells where both are sharp and differ."""
+def sharper(within: Response | None, between: Response | None) -> Response | None:
+    """Return the one whose first slope has the narrower interval; `between` is widened by what both are apart."""
     if within is None or between is None:
         return within or between
     first, second = within.slopes[0], between.slope(within.slopes[0].term)
     if second is None or second.is_held:
         return within if first.is_sharp else between
+    apart = abs(first.value - second.value)
     reaches = math.hypot(first.high - first.low, second.high - second.low) / 2
-    if first.is_sharp and second.is_sharp and abs(first.value - second.value) > reaches:
-        note = (
-            f"between volumes and thread levels the slope is {second.value:.3g}: they differ in more than the"
-            " volume's waiting time"
-        )
-        return replace(within, notes=(*within.notes, note))
-    return within if first.high - first.low <= second.high - second.low else between
+    notes: tuple[str, ...] = ()
+    if first.is_sharp and apart > reaches:
+        text = f"between volumes and thread levels the slope is {second.value:.3g}: they differ in more than the"
+        notes = (f"{text} volume's waiting time",)
+    beyond = math.sqrt(max(0.0, apart**2 - reaches**2))
+    widened = replace(second, low=second.low - beyond, high=second.high + beyond)
+    if notes or first.high - first.low <= widened.high - widened.low:
+        return replace(within, notes=(*within.notes, *notes))
+    slopes = tuple(widened if slope is second else slope for slope in between.slopes)
+    return replace(between, slopes=slopes)
 
 
-def _less_group_mean(values: Floats, groups: Ints) -> Floats:
+def _less_group_mean(values: Floats, groups: Ints, weights: Floats | None = None) -> Floats:
     _, group = np.unique(groups, return_inverse=True)
-    return np.asarray(values - (np.bincount(group, values) / np.bincount(group))[group], dtype=np.float64)
+    weights = np.ones(len(values)) if weights is None else weights
+    means = np.bincount(group, weights * values) / np.bincount(group, weights)
+    return np.asarray(values - means[group], dtype=np.float64)
 
 
 def _correlation(x: Floats, y: Floats) -> float:

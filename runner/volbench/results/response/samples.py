@@ -16,14 +16,16 @@ WINDOW_INTERVALS = 3
 intervals is told in two of the sampler's. An interval and both its neighbours hold all of it."""
 INSTRUMENT_INTERVALS = 5
 """A window and one more interval on each side, for what two neighbouring windows of the sampler's share."""
-MIXED_MAX = 0.02
-"""Share of a window that may lie in the other state of a signal: 60 ms of three seconds, what a change takes."""
+MIXED_MAX = 0.1
+"""Share of an interval that may lie in the other state of a signal: what ends there is of both."""
 LEVEL_MAX = 0.3
 """Range of an await over an interval and its neighbours, over the smallest of them: no change lies between. A mean
 over a hundred reads of an ordinary volume (deviation half of the mean) moves by 5 %."""
 LEVEL_SHARE_MIN = 0.3
 """Share of a cell's intervals that must be level for them alone to be used: a volume that changes every three
 seconds leaves a third."""
+CYCLE_SLOTS = 4
+"""Slots of a modulation in which each state comes once: nothing slow, reads, writes, both."""
 OPERATIONS_MIN = 1.0
 """Of an interval; fewer are a share of one that completed in a neighbouring interval."""
 SAMPLES_MIN = 6
@@ -34,7 +36,8 @@ SAMPLES_MIN = 6
 class Counted:
     """How often a transaction waits for an operation, as the server counts: from `low` to `high` times.
 
-    They differ for log syncs: a commit waits for its own sync, and at most for all of one that was under way.
+    They differ for log syncs: a commit waits for its own sync, and at most for all of one that was under way; and
+    for reads, where nothing tells how many of them background threads did: then `low` is 0.
     """
 
     low: float
@@ -51,6 +54,9 @@ class CellSamples:
         finished: how many ended.
         awaits_ms: by term, mean time of the operations that completed in an interval.
         signals: by term, the share of each interval in which a modulation kept the volume slow; empty: none.
+        seen_signals: by term, the same share over the sampler's intervals that an await was put together from.
+        slots: number of the modulation's slot that each interval began in.
+        cpu_ms: by how long the cell's tasks ran or waited for a CPU, for each transaction that ended.
         counted: by term, over the whole step.
         operations: by term, completed over the whole step; for weighing.
         latency_quantiles_ms: by level (0.95), the quantile of the transactions that ended in an interval.
@@ -65,6 +71,9 @@ class CellSamples:
     awaits_ms: Mapping[str, Floats]
     counted: Mapping[str, Counted]
     signals: Mapping[str, Floats] = field(default_factory=dict)
+    seen_signals: Mapping[str, Floats] = field(default_factory=dict)
+    slots: Ints | None = None
+    cpu_ms: Floats | None = None
     operations: Mapping[str, float] = field(default_factory=dict)
     latency_quantiles_ms: Mapping[float, Floats] = field(default_factory=dict)
 
@@ -76,7 +85,9 @@ class CellSamples:
 class Rows:
     """Samples of several cells one below the other. Shapes (n,) and (n, terms).
 
-    `smoothed_ms` is each await as the mean over more neighbouring intervals, `signal` the modulation.
+    `smoothed_ms` is each await as the mean over more neighbouring intervals; `signal` the modulation, `seen` what
+    the samplers saw of it, `cycle` the group of slots; `cpu_ms` time on or before a CPU, NaN where it is not known;
+    `counted_low` and `counted_high` the counts of the row's cell, NaN where there are none.
     """
 
     terms: tuple[str, ...]
@@ -85,6 +96,11 @@ class Rows:
     awaits_ms: Floats
     smoothed_ms: Floats
     signal: Floats
+    seen: Floats
+    cpu_ms: Floats
+    counted_low: Floats
+    counted_high: Floats
+    cycle: Ints
     cell: Ints
     threads: Ints
     block: Ints
@@ -135,9 +151,9 @@ def rows_of(
 ) -> Rows:
     """Return the intervals of all cells in which latency and every term are known.
 
-    Where the time of the modulation is known, only intervals count whose whole window lies in one state of every
-    signal: no difference of clocks can mix the two states. Without it, only intervals count that lie on a level;
-    where there are few, latency and awaits are means over a window.
+    Where the time of the modulation is known, intervals count that lie in one state of every signal on the client's
+    clock. Without it, only intervals count that lie on a level; where there are few, latency and awaits are means
+    over a window.
 
     Args:
         cells: each with every term.
@@ -152,8 +168,9 @@ def rows_of(
         whole = {"cell": number, "volume": volumes[cell.volume], "threads": cell.threads or 0}
         size = len(piece["latency_ms"])
         piece |= {name: np.full(size, value, dtype=np.int64) for name, value in whole.items()}
-        piece["block"] = piece["block"] + first_block
-        first_block += -(-len(cell) // block_intervals)
+        for name in ("block", "cycle"):
+            piece[name] = piece[name] + first_block
+        first_block += len(cell) + 1
         pieces.append(piece)
     return Rows(
         terms=tuple(terms), **{name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
@@ -164,27 +181,33 @@ def _rows_of_cell(
     cell: CellSamples, terms: Sequence[str], block_intervals: int, is_modulated: bool
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of one cell's rows but those that all its rows share."""
-    evenly = np.ones(len(cell))
+    evenly, nothing = np.ones(len(cell)), np.zeros(len(cell))
     awaits = {term: cell.awaits_ms[term] for term in terms}
-    signals = {
-        term: smoothed(cell.signals.get(term, np.zeros(len(cell))), evenly, WINDOW_INTERVALS) for term in terms
-    }
+    signals = {term: cell.signals.get(term, nothing) for term in terms}
+    seen = {term: cell.seen_signals.get(term, signals[term]) for term in terms}
     known = np.isfinite(cell.latency_ms) & (cell.finished > 0)
-    for values in awaits.values():
+    for values in (*awaits.values(), *seen.values()):
         known &= np.isfinite(values)
     if is_modulated:
         apart = np.all([np.minimum(signal, 1 - signal) < MIXED_MAX for signal in signals.values()], axis=0)
     else:
         apart = np.all([_is_level(values) for values in awaits.values()], axis=0)
     used, latency = known & apart, cell.latency_ms
+    cpu = np.full(len(cell), np.nan) if cell.cpu_ms is None else cell.cpu_ms
     if not is_modulated and used.sum() < LEVEL_SHARE_MIN * known.sum():
         used, weights = known, np.where(known, cell.finished, 0.0)
-        latency = smoothed(latency, weights, WINDOW_INTERVALS)
+        latency, cpu = (smoothed(values, weights, WINDOW_INTERVALS) for values in (latency, cpu))
         awaits = {term: smoothed(values, weights, WINDOW_INTERVALS) for term, values in awaits.items()}
     instruments = {term: smoothed(cell.awaits_ms[term], evenly, INSTRUMENT_INTERVALS) for term in terms}
+    blocks = np.arange(len(cell)) // block_intervals
+    slots = cell.slots if is_modulated and cell.slots is not None else blocks
 
     def columns(by_term: Mapping[str, Floats]) -> Floats:
         return np.asarray(np.column_stack([by_term[term] for term in terms])[used], dtype=np.float64)
+
+    def counts(side: str) -> Floats:
+        found = {term: getattr(cell.counted[term], side) if term in cell.counted else np.nan for term in terms}
+        return columns({term: np.full(len(cell), value) for term, value in found.items()})
 
     return {
         "latency_ms": latency[used],
@@ -192,7 +215,12 @@ def _rows_of_cell(
         "awaits_ms": columns(awaits),
         "smoothed_ms": columns(instruments),
         "signal": columns(signals),
-        "block": np.flatnonzero(used) // block_intervals,
+        "seen": columns(seen),
+        "cpu_ms": cpu[used],
+        "counted_low": counts("low"),
+        "counted_high": counts("high"),
+        "block": slots[used],
+        "cycle": slots[used] // CYCLE_SLOTS,
     }
 
 

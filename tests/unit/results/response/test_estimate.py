@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from simulated_response import Load, cell, covers, square_wave
 
-from volbench.results.response.estimate import IDLE, NoResponse, Response, estimate
+from volbench.results.response.estimate import IDLE, UNFOLLOWED, estimate, sharper
 from volbench.results.response.least_squares import fit
+from volbench.results.response.model import Method, NoResponse, Response, Slope
+from volbench.results.response.samples import CellSamples, Counted
 
 SECONDS = 60
 
@@ -110,6 +112,106 @@ def test_a_signal_averages_out_what_the_machine_does_to_both_sides():
             slopes.append(response_of([samples]).slopes[0].value)
     assert np.mean(with_signal) == pytest.approx(5.0, rel=0.1)
     assert np.mean(without) > 5.5
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.5, 0.9])
+def test_a_known_signal_gives_the_slope_whatever_the_clocks_are_apart(offset_s):
+    load = Load(waits={"read": 20.0, "log_sync": 2.0})
+    slopes = [response_of([modulated_cell(load, seed, offset_s=offset_s)]).slope("read") for seed in range(30)]
+    assert np.mean([slope.value for slope in slopes if slope]) == pytest.approx(20.0, rel=0.02)
+
+
+def test_a_volume_that_does_not_follow_its_signal_gives_no_slope():
+    """A queue at a limit hides the latency that was changed: what moves the await then is no signal."""
+    rng = np.random.default_rng(11)
+    signal = square_wave(SECONDS, low_ms=0.0, high_ms=1.0, slot_s=4, rng=rng)
+    reads = np.repeat(0.5 + rng.exponential(0.5, SECONDS), 10)
+    samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, signals={"read": signal})
+    assert estimate([samples]) is UNFOLLOWED
+
+
+def test_a_signal_of_a_few_slots_gives_no_slope():
+    rng = np.random.default_rng(11)
+    reads = square_wave(12, low_ms=0.5, high_ms=2.0, slot_s=4, rng=rng)
+    samples = cell(
+        Load(waits={"read": 20.0}), {"read": reads}, rng=rng, signals={"read": (reads > 1).astype(float)}
+    )
+    assert isinstance(estimate([samples]), NoResponse)
+
+
+def steady_cells(*, slow_ms: float, cpu_of_fast_ms: float, waits_of_slow: float = 20.0) -> list[CellSamples]:
+    """Five cells of each of two volumes; transactions of the fast one also wait for a CPU, as the cells count."""
+    cells = []
+    for number, base_ms in enumerate([0.5, slow_ms] * 5):
+        rng = np.random.default_rng(number)
+        is_fast = base_ms < slow_ms
+        load = Load(
+            waits={"read": 20.0 if is_fast else waits_of_slow},
+            cpu_ms=3.0 + (cpu_of_fast_ms if is_fast else 0.0),
+            volume=f"v{base_ms}",
+        )
+        samples = cell(load, {"read": np.full(80, base_ms * rng.normal(1, 0.05))}, rng=rng, name=str(number))
+        cells.append(replace(samples, cpu_ms=np.full(8, load.cpu_ms)))
+    return cells
+
+
+def test_a_volume_whose_cells_lack_cpu_widens_the_slope_between_volumes():
+    """The fast volume's transactions take 15 ms longer for want of CPU: the plain slope is 14, the truth 20."""
+    slope = response_of(steady_cells(slow_ms=3.0, cpu_of_fast_ms=15.0)).slopes[0]
+    assert slope.value < 15.0
+    assert covers((slope.low, slope.high), 20.0)
+    assert slope.agreement != "below"
+    even = response_of(steady_cells(slow_ms=3.0, cpu_of_fast_ms=0.0)).slopes[0]
+    assert covers((even.low, even.high), 20.0)
+    assert even.high - even.low < 0.2 * 20.0
+
+
+def test_the_count_beside_a_slope_is_what_the_cells_counts_would_give():
+    """Between 0.5 ms with 20 reads and 3 ms with 24 the line is (3 x 24 - 0.5 x 20) / 2.5 = 24.8."""
+    slope = response_of(steady_cells(slow_ms=3.0, cpu_of_fast_ms=0.0, waits_of_slow=24.0)).slopes[0]
+    assert slope.counted is not None
+    assert slope.counted.low == pytest.approx(24.8, rel=0.02)
+    assert slope.agreement == "agrees"
+
+
+def test_a_count_of_at_most_so_many_contradicts_no_smaller_slope():
+    rng = np.random.default_rng(7)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng)
+    for high, agreement in ((40.0, "open"), (10.0, "above")):
+        counted = replace(samples, counted={"read": Counted(low=0.0, high=high)})
+        assert response_of([counted]).slopes[0].agreement == agreement
+
+
+def test_volumes_that_differ_in_nothing_that_is_measured_widen_what_is_between_them():
+    """Within cells the slope is known too bluntly to be given, and well enough to doubt the one between them."""
+    within = a_response("within", value=20.0, reach=8.0)
+    between = a_response("between", value=8.0, reach=0.5)
+    chosen = sharper(within, between)
+    assert chosen is not None
+    assert covers((chosen.slopes[0].low, chosen.slopes[0].high), 20.0 - 8.0)
+
+
+def a_response(method: Method, *, value: float, reach: float) -> Response:
+    slope = Slope(
+        term="read",
+        value=value,
+        low=value - reach,
+        high=value + reach,
+        counted=None,
+        await_ms=1.0,
+        moved_ms=(0.5, 1.5),
+    )
+    return Response(
+        slopes=(slope,),
+        intercept_ms=1.0,
+        latency_ms=20.0,
+        method=method,
+        intervals=60,
+        cells=10,
+        volumes=2,
+        explained=0.9,
+    )
 
 
 def test_volumes_that_differ_in_more_than_await_do_not_bend_the_slope():

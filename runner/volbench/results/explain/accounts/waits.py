@@ -3,7 +3,8 @@
 Which time stands for which wait, and who counts it:
 
 - `read`: reads of data files, as the volume's device timed them; counted: page requests that had to read
-  (Innodb_buffer_pool_reads, which leaves out what is read ahead).
+  (Innodb_buffer_pool_reads, which leaves out what is read ahead), of these the sessions' part: purge requests
+  pages, too, and no transaction waits for it. The server times reads by thread (`foreground_reads`).
 - `redo_sync`, `binlog_sync`: syncs of the logs, as the server timed them (performance_schema); of a server without
   an instrument for its redo log (MariaDB), the device's write and flush, one after the other. Counted: syncs of
   each log; a transaction that commits with others waits for its own sync, and at most for all of the one before.
@@ -13,13 +14,16 @@ Which time stands for which wait, and who counts it:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from volbench.core.records.cell import StepResult
-from volbench.core.records.modulation import SignalKind, modulation_of
+from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.processors import CELL, task_use
+from volbench.results.response.least_squares import Ints
 from volbench.results.response.samples import CellSamples, Counted, retimed
 from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
@@ -46,7 +50,7 @@ def samples_of(
     cell: str,
     volume: str,
     series: Mapping[SeriesKey, Series],
-    signals: Mapping[str, Floats] | None = None,
+    modulation: Modulation | None = None,
 ) -> CellSamples | None:
     """Return the samples of a step; None without transactions. A load that waits for nothing has no awaits.
 
@@ -56,7 +60,7 @@ def samples_of(
             (Little's law), in a closed loop.
         cell, volume: names.
         series: of the cell, with the samplers' own times.
-        signals: of a modulation, by term, on the grid.
+        modulation: of the volume while the step ran; None: there was none.
     """
     tps = case.at("tps")
     if tps is None or case.beside:
@@ -67,7 +71,10 @@ def samples_of(
     if latency is None or total <= 0:
         return None
     counted = _counted(case, total)
-    awaits = {term: await_ms for term, await_ms in _awaits(case, counted, series).items() if await_ms is not None}
+    edges = _edges(case)
+    waits = _awaits(case, counted, series)
+    means = {term: await_ms for term, wait in waits.items() if (await_ms := wait.mean_ms(edges)) is not None}
+    signals, seen, slots = _signals(case, modulation, {term: waits[term] for term in means})
     return CellSamples(
         cell=cell,
         volume=volume,
@@ -75,9 +82,12 @@ def samples_of(
         interval_s=case.grid.width_s,
         latency_ms=latency,
         finished=finished,
-        awaits_ms=awaits,
-        counted={term: count for term, count in counted.items() if term in awaits},
-        signals={term: values for term, values in (signals or {}).items() if term in awaits},
+        awaits_ms=means,
+        counted={term: count for term, count in counted.items() if term in means},
+        signals=signals,
+        seen_signals=seen,
+        slots=slots,
+        cpu_ms=_cpu_ms(case, finished),
         latency_quantiles_ms={} if histogram is None else _quantiles(histogram),
     )
 
@@ -104,27 +114,61 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
                 awaits_ms=samples.awaits_ms,
                 counted={},
                 signals=samples.signals,
+                seen_signals=samples.seen_signals,
+                slots=samples.slots,
             )
     return classes
 
 
-def step_signals(steps: Sequence[StepResult], case: Case) -> dict[str, Floats]:
-    """Return by term the share of each interval in which a modulation kept the volume slow; empty without one.
+def step_modulation(steps: Sequence[StepResult], case: Case) -> Modulation | None:
+    """Return the modulation of a step; None without one.
 
     Args:
         steps: of the cell; the one of the case may have `modulation` in its details (`core/records/modulation.py`).
         case: the step.
     """
     step = next((step for step in steps if step.step == case.name), None)
-    modulation = None if step is None else modulation_of(step.details)
-    if modulation is None:
-        return {}
-    edges = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
+    return None if step is None else modulation_of(step.details)
+
+
+def _signals(
+    case: Case, modulation: Modulation | None, waits: Mapping[str, _Wait]
+) -> tuple[dict[str, Floats], dict[str, Floats], Ints | None]:
+    """Return by term the share of each interval that was slow, on the client's clock and as the sampler saw it.
+
+    With them the number of the slot that each interval began in; empty and None without a modulation.
+    """
     signals: dict[str, Floats] = {}
+    seen: dict[str, Floats] = {}
+    if modulation is None:
+        return signals, seen, None
+    edges = _edges(case)
     for kind, terms in _TERMS_OF_SIGNAL.items():
         share = slow_share(modulation, kind, edges)
-        signals |= dict.fromkeys(terms, share) if share is not None else {}
-    return signals
+        for term in terms if share is not None else ():
+            if term in waits:
+                clock = waits[term].parts[0].clock_s
+                slow = slow_share(modulation, kind, clock)
+                signals[term] = share if share is not None else np.zeros(len(case.grid))
+                seen[term] = signals[term] if slow is None else waits[term].parts[0].mean(slow, edges)
+    begins = np.asarray([slot.t0_s for slot in modulation.slots])
+    return signals, seen, np.maximum(0, np.searchsorted(begins, edges[:-1], side="right") - 1)
+
+
+def _edges(case: Case) -> Floats:
+    """Return the ends of the client's intervals, the first one's begin before them."""
+    return np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
+
+
+def _cpu_ms(case: Case, finished: Floats) -> Floats | None:
+    """Return how long the cell's tasks ran or waited for a CPU, by transaction; None where nobody counted."""
+    use = task_use(case.grid, CELL)
+    if use is None:
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(
+            np.where(finished > 0, 1000 * (use.used + use.delay) * case.grid.width_s / finished, np.nan)
+        )
 
 
 def _mean_ms(case: Case, histogram: MergedHistograms | None, finished: Floats) -> Floats | None:
@@ -166,7 +210,7 @@ def _counted(case: Case, transactions: float) -> dict[str, Counted]:
     if reads is None:
         reads = _per_transaction(case, "data_reads_per_s", transactions)
     if reads is not None:
-        counts["read"] = Counted(low=reads, high=reads)
+        counts["read"] = _sessions_reads(case, reads)
     for term, syncs in (("redo_sync", _redo_syncs(case)), ("binlog_sync", _syncs(case, "binlog"))):
         if syncs is not None:
             each = float(np.nansum(syncs)) * case.grid.width_s / transactions
@@ -179,6 +223,30 @@ def _counted(case: Case, transactions: float) -> dict[str, Counted]:
         writes = sum(wait or 0.0 for wait in waits)
         counts["write"] = Counted(low=writes, high=writes)
     return counts
+
+
+def _sessions_reads(case: Case, reads: float) -> Counted:
+    """Return of the reads of a transaction those that its session waited for; 0 to all where nothing tells them."""
+    part = foreground_reads(case)
+    if part is not None:
+        return Counted(low=part * reads, high=part * reads)
+    redo = _redo_syncs(case)
+    changes_pages = redo is not None and float(np.nansum(redo)) > 0
+    return Counted(low=0.0 if changes_pages else reads, high=reads)
+
+
+def foreground_reads(case: Case) -> float | None:
+    """Return the part of data file reads that sessions waited for, by time; None where the server does not tell.
+
+    File waits of foreground threads over the time of all reads. Of a load with purge it was 0.75 to 0.9.
+    """
+    waited_s = case.grid.column(_SOURCE, "wait_s_per_s", "file_data")
+    read_s = case.grid.column(_SOURCE, "file_read_s_per_s", "data")
+    if waited_s is None or read_s is None:
+        return None
+    both = np.isfinite(waited_s) & np.isfinite(read_s)
+    total_s = float(read_s[both].sum())
+    return min(1.0, float(waited_s[both].sum()) / total_s) if total_s > 0 else None
 
 
 def _per_transaction(case: Case, metric: str, transactions: float) -> float | None:
@@ -203,59 +271,71 @@ def _redo_syncs(case: Case) -> Floats | None:
     return case.grid.column("innodb", "log_writes_per_s")
 
 
-def _awaits(
-    case: Case, counted: Mapping[str, Counted], series: Mapping[SeriesKey, Series]
-) -> dict[str, Floats | None]:
+def _awaits(case: Case, counted: Mapping[str, Counted], series: Mapping[SeriesKey, Series]) -> dict[str, _Wait]:
     """Return the awaits of terms that the load waits for; reads also where it waits for none, as their check."""
     device = case.device
 
-    def on_device(await_name: str, rate_name: str) -> Floats | None:
-        return (
-            None
-            if device is None
-            else _retimed(case, series, device.source, (await_name, rate_name), device.entity)
-        )
+    def on_device(await_name: str, rate_name: str) -> tuple[_Sampled, ...]:
+        return () if device is None else _sampled(series, device.source, (await_name, rate_name), device.entity)
 
-    def on_server(await_name: str, rate_name: str, log: str) -> Floats | None:
-        return _retimed(case, series, _SOURCE, (await_name, rate_name), log)
+    def on_server(await_name: str, rate_name: str, log: str) -> tuple[_Sampled, ...]:
+        return _sampled(series, _SOURCE, (await_name, rate_name), log)
 
     def is_waited_for(term: str) -> bool:
         return term in counted and counted[term].low >= COUNTED_MIN
 
-    read = on_device("r_await_ms", "reads_per_s")
-    awaits = {"read": on_server("file_read_ms", "file_reads_per_s", "data") if read is None else read}
+    reads = on_device("r_await_ms", "reads_per_s") or on_server("file_read_ms", "file_reads_per_s", "data")
     write, flush = on_device("w_await_ms", "writes_per_s"), on_device("f_await_ms", "flushes_per_s")
+    waits = {"read": reads}
     if is_waited_for("redo_sync"):
-        redo = on_server("file_sync_ms", "file_syncs_per_s", "redo")
-        awaits["redo_sync"] = _write_and_flush(write, flush) if redo is None else redo
+        waits["redo_sync"] = on_server("file_sync_ms", "file_syncs_per_s", "redo") or (write and (*write, *flush))
     if is_waited_for("binlog_sync"):
-        awaits["binlog_sync"] = on_server("file_sync_ms", "file_syncs_per_s", "binlog")
+        waits["binlog_sync"] = on_server("file_sync_ms", "file_syncs_per_s", "binlog")
     if is_waited_for("write"):
-        awaits["write"] = write
-    return awaits
+        waits["write"] = write
+    return {term: _Wait(parts=parts) for term, parts in waits.items() if parts}
 
 
-def _write_and_flush(write: Floats | None, flush: Floats | None) -> Floats | None:
-    """Return the time of a sync that no instrument shows: a write and, where the volume has any, a flush."""
-    if write is None or flush is None:
-        return write
-    return np.asarray(write + np.nan_to_num(flush), dtype=np.float64)
+@dataclass(frozen=True, kw_only=True)
+class _Sampled:
+    """What completed in a sampler's intervals, (m,), its mean time, (m,), and the intervals' ends, (m + 1,)."""
+
+    clock_s: Floats
+    operations: Floats
+    await_ms: Floats
+
+    def mean(self, values: Floats, ends_s: Floats) -> Floats:
+        """Return values of the sampler's intervals, shape (m,), as means over operations on other intervals."""
+        return retimed(self.clock_s, self.operations, values, ends_s)
 
 
-def _retimed(
-    case: Case, series: Mapping[SeriesKey, Series], source: str, names: tuple[str, str], entity: str
-) -> Floats | None:
-    """Return a mean time on the client's intervals, from a source sampled at other moments; see `retimed`."""
+@dataclass(frozen=True, kw_only=True)
+class _Wait:
+    """Operations that are waited for one after the other: of a sync without an instrument a write and a flush."""
+
+    parts: tuple[_Sampled, ...]
+
+    def mean_ms(self, ends_s: Floats) -> Floats | None:
+        """Return the mean time on the client's intervals, NaN where nothing was done; None where nothing ever was.
+
+        Of a volume without flushes a sync is a write.
+        """
+        first, *others = (part.mean(part.await_ms, ends_s) for part in self.parts)
+        total = first + sum((np.nan_to_num(other) for other in others), np.zeros(len(first)))
+        return total if np.isfinite(total).any() else None
+
+
+def _sampled(
+    series: Mapping[SeriesKey, Series], source: str, names: tuple[str, str], entity: str
+) -> tuple[_Sampled, ...]:
+    """Return a mean time and its operations at the sampler's own moments, alone; nothing where one is not known."""
     times, rate = (series.get(SeriesKey(source=source, metric=name, entity=entity)) for name in names)
     if times is None or rate is None or len(rate.t_s) < 2:
-        return None
+        return ()
     length_s = np.diff(rate.t_s, prepend=2 * rate.t_s[0] - rate.t_s[1])
-    operations = np.nan_to_num(rate.value) * length_s
     await_ms = np.zeros(len(rate.t_s))
     numbers = np.searchsorted(rate.t_s, times.t_s - 1e-6)
     inside = numbers < len(rate.t_s)
     await_ms[numbers[inside]] = np.nan_to_num(times.value[inside])
-    clock = np.concatenate([[rate.t_s[0] - length_s[0]], rate.t_s])
-    ends = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
-    mean_ms = retimed(clock, operations, await_ms, ends)
-    return mean_ms if np.isfinite(mean_ms).any() else None
+    clock_s = np.concatenate([[rate.t_s[0] - length_s[0]], rate.t_s])
+    return (_Sampled(clock_s=clock_s, operations=np.nan_to_num(rate.value) * length_s, await_ms=await_ms),)

@@ -11,7 +11,8 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView
-from volbench.results.response.estimate import LOG_SYNC, STEP, NoResponse, Response, Slope, estimate, with_one_log
+from volbench.results.response.estimate import LOG_SYNC, STEP, estimate, with_one_log
+from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 
 QUERIES_MAX = 12
@@ -112,10 +113,12 @@ def slope_text(row: ResponseRow) -> str:
 
 
 def counted_text(row: ResponseRow) -> str:
-    """Return the server's count: one number, or from and to."""
+    """Return the server's count: one number, or from and to, or at most."""
     if row.counted is None:
         return ""
     low, high = (number(count) for count in row.counted)
+    if row.counted[0] == 0 < row.counted[1]:
+        return f"at most {high}"
     return low if low == high else f"{low} to {high}"
 
 

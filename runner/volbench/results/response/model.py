@@ -1,0 +1,84 @@
+"""What an estimate gives: slopes with intervals and counted waits, or why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from volbench.results.response.samples import Counted
+
+Method = Literal["signal", "within", "between"]
+Agreement = Literal["agrees", "below", "above", "open"]
+SHARP_MAX = 0.5
+"""Half an interval over the larger of slope and count; beyond, a slope says little about the count."""
+CONTRADICTION = 1.5
+"""Times half an interval that a count must lie off to contradict a slope: 2.9 deviations, one in 300 by chance. A
+report has a dozen slopes, and of a dozen 95 % intervals one misses in every second report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope:
+    """Milliseconds of latency for each millisecond of one await, with its 95 % interval.
+
+    Args:
+        counted: waits by the server's count, as they would bend the slope; None: it counts none.
+        await_ms: mean; `moved_ms`: its 10th and 90th percentile.
+        is_held: the data do not tell it from another term; it stands at its count and has no interval of its own.
+        variance_share: of the latency's variance from interval to interval, that this await explains.
+    """
+
+    term: str
+    value: float
+    low: float
+    high: float
+    counted: Counted | None
+    await_ms: float
+    moved_ms: tuple[float, float]
+    is_held: bool = False
+    variance_share: float = 0.0
+
+    @property
+    def is_sharp(self) -> bool:
+        """Whether the interval is narrow enough to say something about the count."""
+        scale = max(abs(self.value), self.counted.low if self.counted else 0.0)
+        return not self.is_held and (self.high - self.low) / 2 <= SHARP_MAX * scale
+
+    @property
+    def agreement(self) -> Agreement:
+        """How the slope stands to the counted waits."""
+        if self.counted is None or self.is_held:
+            return "open"
+        if self.value + CONTRADICTION * (self.high - self.value) < self.counted.low:
+            return "below"
+        if self.value - CONTRADICTION * (self.value - self.low) > self.counted.high:
+            return "above"
+        meets = self.low <= self.counted.high and self.counted.low <= self.high
+        is_counted = self.counted.low > 0 or self.counted.high == 0
+        return "agrees" if meets and self.is_sharp and is_counted else "open"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """Latency over awaits of one load. `intercept_ms` is what no await of a term explains."""
+
+    slopes: tuple[Slope, ...]
+    intercept_ms: float
+    latency_ms: float
+    method: Method
+    intervals: int
+    cells: int
+    volumes: int
+    explained: float
+    notes: tuple[str, ...] = ()
+
+    def slope(self, term: str) -> Slope | None:
+        """Return the slope of one term; None where it has none."""
+        return next((slope for slope in self.slopes if slope.term == term), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoResponse:
+    """Why there is no response, and what would give one."""
+
+    reason: str
+    advice: str
