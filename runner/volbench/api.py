@@ -22,6 +22,7 @@ import pyarrow as pa
 from volbench.core.base.text import ignore_messages
 from volbench.core.records.report import (
     ComparisonRow,
+    FigureRow,
     FindingRow,
     Report,
     ResponseRow,
@@ -109,6 +110,11 @@ class Run:
     def summary(self) -> Summary:
         """The verdict, its sentence and its caveats."""
         return self.report.summary
+
+    @property
+    def figures(self) -> tuple[FigureRow, ...]:
+        """Each volume's figure of each metric, and of which cells it is."""
+        return self.report.figures
 
     @property
     def findings(self) -> tuple[FindingRow, ...]:

@@ -30,7 +30,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from volbench.core.records.report import Standing
 from volbench.errors import MustNotCompare, RunUnreadable
+from volbench.results.compare.figures import population, standing_of
 from volbench.results.stats.corrections import fallback, holm
 from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift
 from volbench.results.stats.ranks.blocks import shared_nodes
@@ -47,6 +49,8 @@ from volbench.results.stats.statistics import (
 )
 
 Scalar = bool | int | float | str
+CHANGED_TOGETHER = "node and volume changed together"
+"""The beginning of the reason of a comparison that has no verdict, since a difference may be that of the nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +85,11 @@ class Comparison:
     """Candidate against baseline: the keys of a report's comparison. `ratio` is candidate / baseline.
 
     `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides.
-    `baseline_value` and `candidate_value` are medians of the values compared. `excluded_runs` counts rows on either
-    side that are invalid or without a value. `within_bounds` counts disturbed rows that were used on either
-    side: `ci` and `p_value` are then of the worst choice inside their bounds. `p_value` is uncorrected,
-    `p_adjusted` corrected over the family. `nodes`: within how many the cells were compared.
+    `baseline_value` and `candidate_value` are the volumes' figures (`figures`), of cells of these `standings`.
+    `excluded_runs` counts rows on either side that are invalid or without a value. `within_bounds` counts disturbed
+    rows that were used on either side: `ci` and `p_value` are then of the worst choice inside their bounds.
+    `p_value` is uncorrected, `p_adjusted` corrected over the family. `nodes`: within how many the cells were
+    compared.
     """
 
     step: str
@@ -108,6 +113,7 @@ class Comparison:
     confidence: float
     baseline_value: float | None
     candidate_value: float | None
+    standings: tuple[Standing | None, Standing | None]
     primary: bool
     nodes: int = 1
 
@@ -122,6 +128,8 @@ class _Side:
     disturbed: int = 0
     nodes: tuple[str, ...] = ()
     blocks: tuple[int | None, ...] = ()
+    standing: Standing | None = None
+    figure: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,6 +317,11 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _S
     """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
     kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
     kept.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
+    standing, figure = population(
+        (standing_of(valid=row.valid, bounded=row.bounds is not None), row.value)
+        for row in rows
+        if row.value is not None and math.isfinite(row.value)
+    )
     return _Side(
         values=tuple(value for value, _ in kept),
         excluded_runs=len(rows) - len(kept),
@@ -316,6 +329,8 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _S
         disturbed=sum(not row.valid for _, row in kept),
         nodes=tuple(row.node for _, row in kept),
         blocks=tuple(row.block for _, row in kept),
+        standing=standing,
+        figure=median(figure) if figure else None,
     )
 
 
@@ -362,8 +377,9 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
         runs_needed=None,
         margin=margin,
         confidence=round(1 - alpha, 12),
-        baseline_value=median(n.values) if n.values else None,
-        candidate_value=median(m.values) if m.values else None,
+        baseline_value=n.figure,
+        candidate_value=m.figure,
+        standings=(n.standing, m.standing),
         primary=row.primary,
         nodes=prepared.nodes,
     )

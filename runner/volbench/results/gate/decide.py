@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from volbench.core.records.goals.gate import ConditionRow, Decision, GroupRow
 from volbench.core.records.goals.policy import PolicyCondition, PolicyFile
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, Report
+from volbench.core.records.report import CellRow, ComparisonRow, Report
+from volbench.core.records.run import ComparisonSpec
 from volbench.errors import UsageError
+from volbench.results.compare.compared_cells import compared_cells
+from volbench.results.compare.comparison import CHANGED_TOGETHER, Comparison
 from volbench.results.gate.language import (
     CheckIs,
     Condition,
@@ -67,6 +70,25 @@ class Scope:
             if cell.volume == volume and step in {"", cell.step}:
                 groups.setdefault((cell.step, repr(sorted(cell.parameters.items()))), []).append(cell)
         return groups
+
+    def compared(
+        self, than: str, before: Sequence[CellRow], after: Sequence[CellRow]
+    ) -> dict[str, Comparison | ComparisonRow]:
+        """Compare one volume's cells of one step with another's, at the policy's confidence, as the report does.
+
+        Comparisons by metric. Where the report has no verdict because nodes changed with volumes, its row.
+        """
+        confidence = self.policy.confidence
+        spec = ComparisonSpec(confidence=confidence, until="decided" if self.report.until_decided else "all_cells")
+        found: dict[str, Comparison | ComparisonRow] = {
+            row.metric: row for row in compared_cells([*before, *after], [than, after[0].volume], spec)
+        }
+        pair = {than, after[0].volume}
+        return found | {
+            row.metric: row
+            for row in self.report.comparisons
+            if {row.baseline, row.candidate} == pair and row.reason.startswith(CHANGED_TOGETHER)
+        }
 
     def measured(self, cells: Sequence[CellRow], metric: str) -> bool:
         """Whether these cells of one step and parameters should have a metric: then it is missing where it is not.
@@ -240,7 +262,7 @@ def _against(scope: Scope, condition: NotWorse, declared: PolicyCondition, where
             names = [condition.metric] if condition.metric else PRIMARY_METRICS.get(after[0].kind, ())
             for name in names:
                 if scope.measured(after, name):
-                    yield not_worse(condition, name, before.get(key, []), after, alpha=scope.alpha)
+                    yield not_worse(condition, name, scope.compared(than[0], before.get(key, []), after), after)
 
 
 def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iterator[GroupRow]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from volbench.core.base.text import change, interval
 from volbench.core.records.cell import is_beyond
 from volbench.core.records.goals.gate import Decision, GroupRow
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import CellRow
+from volbench.core.records.report import CellRow, ComparisonRow
+from volbench.results.compare.comparison import CHANGED_TOGETHER, Comparison
 from volbench.results.gate.language import MetricLimit, NotWorse
+from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.stats.sign_test import CELLS_NEEDED_MAX, more_cells, side_of
-from volbench.results.stats.statistics import RUNS_MIN, shift_of
 
 _WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
 
@@ -39,56 +40,59 @@ def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float
 
 
 def not_worse(
-    condition: NotWorse, name: str, before: Sequence[CellRow], after: Sequence[CellRow], *, alpha: float
+    condition: NotWorse, name: str, compared: Mapping[str, Comparison | ComparisonRow], after: Sequence[CellRow]
 ) -> GroupRow:
-    """Whether one metric is not worse by more than the share: by the interval."""
-    values = _values(after, name)
-    decision, text, more = _ratio_decision(condition, name, _values(before, name), values, alpha)
-    if beyond := _beyond((*before, *after), name):
-        decision, text, more = "undecided", f"{beyond} cells have no value: worse than was measured", None
+    """Whether one metric is not worse by more than the share: by the interval of the report's comparison.
+
+    Args:
+        compared: by metric, this volume against that of the condition; empty where that has no cell.
+        after: this volume's cells.
+    """
+    comparison = compared.get(name)
+    if comparison is None:
+        decision, text, more, cells = _WORDS[None], f"{condition.than} has no cell here", None, 0
+    else:
+        decision, text, more = _ratio_decision(condition, comparison)
+        cells = comparison.runs[1]
     return GroupRow(
         volume=after[0].volume,
         step=after[0].step,
         parameters=after[0].parameters,
         decision=decision,
         text=f"{name}: {text}",
-        cells=len(values),
+        cells=cells,
         more_cells=more,
     )
 
 
 def _ratio_decision(
-    condition: NotWorse, name: str, before: Sequence[float], after: Sequence[float], alpha: float
+    condition: NotWorse, comparison: Comparison | ComparisonRow
 ) -> tuple[Decision, str, int | None]:
-    fewest = min(len(before), len(after))
-    if fewest < RUNS_MIN:
-        return (
-            "undecided",
-            f"{len(before)} and {len(after)} valid cells, {RUNS_MIN} are the fewest",
-            RUNS_MIN - fewest,
-        )
-    if min(*before, *after) <= 0:
-        return "undecided", "values that are zero or negative have no ratio", None
-    higher = CATALOGUE[name].better == "higher"
-    # "Worse" turned so that a ratio above 1 is worse, whatever the metric's direction.
-    shift = shift_of(after, before, alpha=alpha) if higher else shift_of(before, after, alpha=alpha)
+    fewest = min(comparison.runs)
+    if comparison.reason.startswith(CHANGED_TOGETHER) or (comparison.ratio is None and fewest):
+        return "undecided", comparison.reason, None
+    if fewest < CELLS_MIN or comparison.ratio is None:
+        first, second = comparison.runs
+        return "undecided", f"{first} and {second} valid cells, {CELLS_MIN} are the fewest", CELLS_MIN - fewest
+    higher = comparison.better == "higher"
+    ends = comparison.ci or (None, None)
+    figures = f"{change(comparison.ratio)} {interval(ends, comparison.ratio)}"
+    text = f"{figures} against {condition.than}, {_cells_text(comparison)}"
+    # Turned so that a ratio above 1 is worse, whatever the metric's direction.
+    ratio = 1 / comparison.ratio if higher else comparison.ratio
+    low, high = (None if end is None else 1 / end for end in reversed(ends)) if higher else ends
     limit = 1 / (1 - condition.by) if higher else 1 + condition.by
-    bounds = _as_seen(shift.low, shift.high, higher)
-    estimate = 1 / shift.ratio if higher else shift.ratio
-    cells = f"{len(before)} and {len(after)} cells"
-    text = f"{change(estimate)} {interval(bounds, estimate)} against {condition.than}, {cells}"
-    if shift.high is not None and shift.high <= limit:
+    if high is not None and high <= limit:
         return "go", text, None
-    if shift.low is not None and shift.low > limit:
+    if low is not None and low > limit:
         return "no-go", text, None
-    return "undecided", text, _more_pairs(shift.ratio, shift.low, shift.high, limit, fewest)
+    return "undecided", text, _more_pairs(ratio, low, high, limit, fewest)
 
 
-def _as_seen(low: float | None, high: float | None, inverted: bool) -> tuple[float | None, float | None]:
-    """The interval of after / before, as reports show it."""
-    if not inverted:
-        return low, high
-    return (None if high is None else 1 / high), (None if low is None else 1 / low)
+def _cells_text(comparison: Comparison | ComparisonRow) -> str:
+    disturbed = sum(comparison.within_bounds)
+    of_them = f", {disturbed} of them disturbed" if disturbed else ""
+    return f"{comparison.runs[0]} and {comparison.runs[1]} cells{of_them}"
 
 
 def _more_pairs(ratio: float, low: float | None, high: float | None, limit: float, cells: int) -> int | None:

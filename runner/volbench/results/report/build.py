@@ -18,6 +18,7 @@ from volbench.core.records.report import (
 )
 from volbench.core.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.results.compare.comparison_summary import PairSummary, summarise
+from volbench.results.compare.figures import figure_rows
 from volbench.results.credits.prices import load_prices
 from volbench.results.explain.accounts.what_if import OtherVolume
 from volbench.results.explain.run import RunExplanation, explain_run
@@ -56,6 +57,7 @@ from volbench.results.report.rows.verdict.nodes import declared_placements, host
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
 from volbench.results.report.rows.verdict.summary import summarise_run
+from volbench.results.stats.sequential import Level
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import RunDirectory
 
@@ -84,7 +86,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     explained = explain_run(loaded)
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
-    differences = time_difference_rows(budgets, every[0]) if every else ()
+    spec = run.suite.comparison
+    level = Level(alpha=1 - spec.confidence, sequential=spec.until == "decided")
+    differences = time_difference_rows(budgets, every[0], level) if every else ()
     responses = response_tables(explained, every)
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
@@ -108,6 +112,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         volumes=volumes,
         cells=cells,
         comparisons=comparison_rows(comparisons),
+        until_decided=level.sequential,
+        figures=figure_rows(cells),
         findings=explained.findings,
         refuted=explained.refuted,
         moments=moment_rows(explained, results, volume_of),

@@ -11,14 +11,13 @@ from volbench.core.records.facts import HostFacts
 from volbench.core.records.report import CellRow, ServerRow
 from volbench.core.records.run import RunRecord
 from volbench.errors import MustNotCompare, UsageError
+from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.report.rows.cells import cell_rows, server_row
-from volbench.results.report.rows.verdict.comparisons import compared_cells
 from volbench.results.report.rows.verdict.nodes import (
     declared_placements,
     host_name,
     hosts_by_volume,
-    node_of_cells,
     without_verdict_across_nodes,
 )
 from volbench.results.store.loaded_run import LoadedRun, load_run
@@ -138,13 +137,7 @@ def _loaded(loaded: LoadedRun) -> _Run:
 
 def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[str]) -> list[Comparison]:
     """Compare the groups; without a verdict where one run had each of two volumes on nodes of its own."""
-    prefixes = [f"{run.record.run_id}/" if len(runs) > 1 else "" for run in runs]
-    nodes = {
-        f"{prefix}{cell_id}": node
-        for run, prefix in zip(runs, prefixes, strict=True)
-        for cell_id, node in node_of_cells(run.results).items()
-    }
-    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, nodes, of_one_run=False)
+    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, of_one_run=False)
     for run in runs:
         hosts = hosts_by_volume(run.results, {cell.cell_id: cell.volume for cell in run.record.cells})
         comparisons = without_verdict_across_nodes(comparisons, hosts, declared_placements(run.record))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from volbench.core.base.text import change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
-from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
+from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
 
 MEDIANS_DIFFER_MIN = 0.1
 """A change that differs by more than this from that of the two medians gets a note."""
@@ -84,6 +84,22 @@ def recovery_text(row: DurabilityRow) -> str:
         return took
     failed = f"failed after {row.failed_recoveries} of {row.cuts} cuts"
     return failed if row.recovery_s is None else f"{failed}, else {took}"
+
+
+def figure_text(row: FigureRow) -> str:
+    """Return `disk (read-write): transactions/s 739 from 3 valid cells; 421 to 681 in 2 disturbed ones`."""
+    clauses = [
+        f"{_measured(row.value, row.unit)} from {row.cells} {row.standing} cell{'s' if row.cells > 1 else ''}"
+    ]
+    for side in row.excluded:
+        to_high = f" to {_measured(side.high, row.unit)}" if side.cells > 1 else ""
+        cells = f"{side.cells} {side.standing} {'ones' if side.cells > 1 else 'one'}"
+        clauses.append(f"{_measured(side.low, row.unit)}{to_high} in {cells}")
+    return f"{row.volume} ({row.step}): {label(row.metric)} {'; '.join(clauses)}"
+
+
+def _measured(value: float, unit: str) -> str:
+    return number(value) if unit == "1/s" else quantity(value, unit)
 
 
 def window_text(row: BackupRow) -> str:

@@ -57,10 +57,14 @@ class Level:
 
     def at(self, cells: int, *, nodes: int = 1) -> float:
         """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
-        return look_level(cells, nodes=nodes) if self.sequential else self.alpha
+        return min(look_level(cells, nodes=nodes), self.alpha) if self.sequential else self.alpha
 
     def weights(self, metrics: int) -> list[float]:
         """The part of the level that each primary metric of a family has, in order."""
         if metrics < 2 or self.sequential:
             return [1.0, *[0.0] * (metrics - 1)][:metrics]
         return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]
+
+
+FIXED_LEVEL = Level()
+"""Of a run with a fixed number of cells, at an error of 5 %."""

@@ -28,7 +28,7 @@ FILES = {"series": (SERIES_FILE, SERIES_COLUMNS), "histograms": (HISTOGRAMS_FILE
 RESULTS_COUNT = "cells_with_result"
 """The column of `runs` for which every result is read: it can be wanted besides the view."""
 _OF_CELLS = frozenset({"cells", "all_metrics"})
-_OF_REPORT = frozenset({"comparisons", "time_budgets", "responses", "time_differences"})
+_OF_REPORT = frozenset({"figures", "comparisons", "time_budgets", "responses", "time_differences"})
 _ROWS_AT_ONCE = 4_000
 """Rows that become Arrow's at once: a table for each run costs more than its rows."""
 Row = dict[str, Any]
@@ -229,6 +229,18 @@ def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> l
     ]
 
 
+def _figures(report: Report, run: RunRecord) -> Iterable[Row]:
+    for row in report.figures:
+        yield {
+            **row.model_dump(exclude={"parameters", "excluded"}),
+            "run_id": run.run_id,
+            "parameters": json.dumps(row.parameters),
+            "excluded_cells": sum(entry.cells for entry in row.excluded),
+            "excluded_low": min((entry.low for entry in row.excluded), default=None),
+            "excluded_high": max((entry.high for entry in row.excluded), default=None),
+        }
+
+
 def _comparisons(report: Report, run: RunRecord) -> Iterable[Row]:
     for row in report.comparisons:
         low, high = row.ci or (None, None)
@@ -265,6 +277,7 @@ def _responses(report: Report, run: RunRecord) -> Iterator[Row]:
 
 
 _REPORT_ROWS: dict[str, Callable[[Report, RunRecord], Iterable[Row]]] = {
+    "figures": _figures,
     "comparisons": _comparisons,
     "time_budgets": _budgets,
     "responses": _responses,

@@ -236,7 +236,8 @@ def test_zero_or_negative_values_have_no_ratio(value):
 def test_a_volume_without_valid_runs_is_shown_with_the_reason():
     """A comparison that could not be made does not vanish."""
     (c,) = compare(rows("a", STEADY) + rows("b", STEADY, valid=False), ["a", "b"])
-    assert (c.verdict, c.runs, c.excluded_runs, c.candidate_value) == ("inconclusive", (5, 0), (0, 5), None)
+    assert (c.verdict, c.runs, c.excluded_runs) == ("inconclusive", (5, 0), (0, 5))
+    assert (c.baseline_value, c.candidate_value, c.standings) == (100.5, 100.5, ("valid", "invalid"))
     assert "no valid value of b" in c.reason
 
 

@@ -126,7 +126,7 @@ def test_cells_too_slow_to_have_a_percentile_leave_a_comparison_open() -> None:
     about = without_a_value(report({"a": [99.0] * 9, "b": [10.0] * 10}), "b", 1)
     decided = gate(about, "b not worse than a by > 10 %")
     assert decided.decision == "undecided"
-    assert any("1 cells have no value" in row.text for row in decided.conditions[0].groups)
+    assert any("1 cells of b have no value" in row.text for row in decided.conditions[0].groups)
 
 
 def test_the_candidates_are_meant_unless_a_role_or_name_is_given() -> None:
@@ -147,7 +147,7 @@ def test_one_volume_alone_is_its_own_candidate() -> None:
         ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [20, 20.4, 21, 20.3, 20.6], "go"),
         ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [30, 31, 30.5, 30.2, 30.8], "no-go"),
         ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [15, 30, 18, 27, 22], "undecided"),
-        ("latency_ms_p95", [20, 21, 20.5], [10, 10, 10], "undecided"),
+        ("latency_ms_p95", [20, 21], [10, 10], "undecided"),
         ("tps", [500, 510, 505, 502, 508], [800, 810, 805, 802, 808], "go"),
         ("tps", [500, 510, 505, 502, 508], [300, 310, 305, 302, 308], "no-go"),
         ("tps", [500, 510, 505, 502, 508], [495, 505, 500, 497, 503], "go"),
@@ -161,7 +161,7 @@ def test_not_worse_goes_by_the_interval_in_the_metrics_direction(
 
 
 def test_how_many_more_cells_is_said_for_an_open_comparison() -> None:
-    about = report({"a": [20, 21, 22, 23, 24], "b": [20.5, 21.5, 22.5, 23.5, 24.2]})
+    about = report({"a": [20, 21, 22, 23, 24], "b": [22.5, 20.5, 24.2, 21.5, 23.5]})
     [row] = gate(about, "b not worse than a by > 10 %").conditions[0].groups
     assert row.decision == "undecided"
     assert row.more_cells is not None

@@ -10,7 +10,8 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import metric
 from volbench.core.records.report import CellRow, Report, Summary, Timing, VolumeRow
 from volbench.core.records.run import ComparisonSpec
-from volbench.results.report.rows.verdict.comparisons import compared_cells, comparison_rows
+from volbench.results.compare.compared_cells import compared_cells
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.views.contrast import (
     LARGE,
     SMALL,

@@ -45,9 +45,16 @@ def test_two_volumes_have_no_ranking(pair_report: Report) -> None:
     assert ranking(pair_report) == ()
 
 
-def test_a_volume_without_a_valid_cell_has_an_empty_place(report: Report) -> None:
-    cells = tuple(cell.model_copy(update={"valid": False}) if cell.volume == "c" else cell for cell in report.cells)
-    assert all(row.values[2] is None for row in ranking(report.model_copy(update={"cells": cells})))
+def test_a_volume_without_a_valid_cell_has_its_figure_marked_and_is_never_the_best(report: Report) -> None:
+    cells = tuple(cell.model_copy(update={"valid": False}) if cell.volume == "b" else cell for cell in report.cells)
+    spoiled = report.model_copy(update={"cells": cells})
+    rows = {row.metric: row for row in ranking(spoiled) if row.step == "read-write"}
+    a, b, _ = rows["tps"].values
+    assert a is not None
+    assert b is not None
+    assert (a.best, a.factor, b.best, b.mark) == (True, 1.0, False, "invalid")
+    assert b.value > a.value
+    assert "invalid)" in markdown(spoiled)
 
 
 def test_pages_show_it(report: Report, three: RunDirectory) -> None:

@@ -79,7 +79,7 @@ def test_markdown_of_a_large_run_still_fits(tmp_path: Path) -> None:
     invalid = {("a", repeat): f"reason {repeat}" for repeat in range(1, 9)}
     directory = build_run(tmp_path, two_volumes(repeats=8, invalid=invalid))
     text = render(build_report(directory), directory, "md")
-    assert len(text.splitlines()) < 60
+    assert len(text.splitlines()) <= 64
     assert "more are in report.json" in text
 
 

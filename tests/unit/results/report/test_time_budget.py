@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,6 @@ from volbench.results.report.render import render
 from volbench.results.report.rows.time_budget import (
     VolumeBudget,
     difference_sentences,
-    shift_ms,
     time_budget_rows,
     time_difference_rows,
 )
@@ -52,11 +53,16 @@ def test_the_largest_difference_comes_first_and_the_shares_sum_to_one() -> None:
 
 
 def test_the_interval_of_a_shift_is_in_milliseconds() -> None:
-    assert shift_ms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) is None  # too few to bound it
-    interval = shift_ms([1.0, 1.1, 1.2, 1.3, 1.4], [3.0, 3.1, 3.2, 3.3, 3.4])
-    assert interval == pytest.approx((1.7, 2.3), abs=0.11)
-    same = shift_ms([5.0] * 5, [5.0] * 5)
-    assert same == pytest.approx((0.0, 0.0), abs=1e-6)
+    def interval(before: list[float], after: list[float], **more: Any) -> tuple[float, float] | None:
+        sides = (volume(name, *({"cpu": ms} for ms in cells)) for name, cells in (("a", before), ("b", after)))
+        (row,) = time_difference_rows([replace(side, **more) for side in sides], "a")
+        return row.ci
+
+    assert interval([1.0, 1.0], [2.0, 2.0]) is None  # too few to bound it
+    before, after = [1.0, 1.1, 1.2, 1.3, 1.4], [3.0, 3.1, 3.2, 3.3, 3.4]
+    assert interval(before, after) == pytest.approx((1.7, 2.3), abs=0.11)
+    assert interval([5.0] * 5, [5.0] * 5) == pytest.approx((0.0, 0.0), abs=1e-4)
+    assert interval(before, after, blocks=tuple(range(5))) == pytest.approx((2.0, 2.0), abs=1e-4)
 
 
 def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> None:

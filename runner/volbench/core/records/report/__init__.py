@@ -11,7 +11,15 @@ from pydantic import Field
 
 from volbench.core.records.base import Moment, Plain, Record
 from volbench.core.records.goals.pricing import StorageClassRow
-from volbench.core.records.report.cells import CellRow, CurvePointRow, CurveRow, VolumeRow
+from volbench.core.records.report.cells import (
+    CellRow,
+    CurvePointRow,
+    CurveRow,
+    ExcludedRow,
+    FigureRow,
+    Standing,
+    VolumeRow,
+)
 from volbench.core.records.report.comparisons import ComparisonRow, EffectRow, SweepRow, Verdict
 from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow, RefutedRow
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
@@ -31,6 +39,8 @@ __all__ = [
     "DurabilityRow",
     "EffectRow",
     "EvidenceRow",
+    "ExcludedRow",
+    "FigureRow",
     "FindingRow",
     "ForecastRow",
     "MomentRow",
@@ -43,6 +53,7 @@ __all__ = [
     "ResponseRow",
     "ServerRow",
     "SpeedRow",
+    "Standing",
     "Summary",
     "SweepRow",
     "TimeBudgetRow",
@@ -115,6 +126,8 @@ class Report(Record):
     volumes: tuple[VolumeRow, ...]
     cells: tuple[CellRow, ...]
     comparisons: tuple[ComparisonRow, ...]
+    until_decided: bool = Field(default=False, description="Whether comparisons have the levels of looks.")
+    figures: tuple[FigureRow, ...] = Field(default=(), description="Each volume's figures, and of which cells.")
     findings: tuple[FindingRow, ...] = ()
     refuted: tuple[RefutedRow, ...] = Field(
         default=(), description="Causes that would have been named, and what speaks against each."

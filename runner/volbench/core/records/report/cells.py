@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from volbench.core.records.base import Moment, Plain, Record, Scalar
@@ -21,6 +23,10 @@ class VolumeRow(Record):
     device: str | None = None
     emulated: bool = False
     facts: dict[str, Plain] = Field(default_factory=dict)
+
+
+Standing = Literal["valid", "disturbed", "invalid"]
+"""Of a value: its cell is valid; invalid for disturbances alone, so that bounds are known; invalid otherwise."""
 
 
 class CellRow(Record):
@@ -51,9 +57,33 @@ class CellRow(Record):
         description="Of a step that is invalid for disturbances alone: metric -> where it lies without them. "
         "null: no upper end is known.",
     )
+    node: str = Field(default="", description="The node that the cell ran on; empty: not known.")
     used_within_bounds: tuple[str, ...] = Field(
         default=(), description="Metrics whose comparison uses this step although it is invalid, within its bounds."
     )
+
+
+class ExcludedRow(Record):
+    """Cells that a figure is not of: the least and the largest of their values."""
+
+    standing: Standing
+    cells: int
+    low: float
+    high: float
+
+
+class FigureRow(Record):
+    """A volume's figure of a metric: the median of its valid cells; of others where none is valid."""
+
+    volume: str
+    step: str
+    parameters: dict[str, Scalar]
+    metric: str
+    unit: str
+    value: float
+    standing: Standing = Field(description="Which cells the value is of.")
+    cells: int
+    excluded: tuple[ExcludedRow, ...] = Field(default=(), description="The cells that the value is not of.")
 
 
 class CurvePointRow(Record):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.core.records.base import Record, Scalar
+from volbench.core.records.report.cells import Standing
 from volbench.core.records.sweep import Design, Factor
 
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
@@ -43,6 +44,9 @@ class ComparisonRow(Record):
     confidence: float
     baseline_value: float | None = None
     candidate_value: float | None = None
+    standings: tuple[Standing | None, Standing | None] = Field(
+        default=("valid", "valid"), description="Which cells the two values are of; null: none has one."
+    )
     primary: bool = True
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import CellRow, Report
+from volbench.core.records.report import FigureRow, Report
+from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
@@ -75,7 +75,7 @@ def html(report: Report, page: PageData) -> str:
         session_charts=page.session_charts,
         association_sentences=association_sentences(report.associations),
         dots=_dot_charts(report, volumes),
-        metric_table=_metric_table(report.cells, volumes),
+        metric_table=_metric_table(report, volumes),
         glossary=_glossary(report),
         sources=page.source_problems,
         unreadable=page.timelines.unreadable,
@@ -125,21 +125,19 @@ def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:
     return [chart for chart in drawn if chart is not None]
 
 
-def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict[str, Any]]:
-    """Return medians over valid cells: a table for each step and its parameters, a row for each metric."""
-    values: dict[tuple[str, str, str, str, str], dict[str, list[float]]] = {}
-    for cell in cells:
-        for name, metric in cell.metrics.items():
-            key = (cell.step, wording.parameter_text(cell.parameters), name, metric.unit, metric.better)
-            by_volume = values.setdefault(key, {})
-            if cell.valid:
-                by_volume.setdefault(cell.volume, []).append(metric.value)
+def _metric_table(report: Report, volumes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the volumes' figures: a table for each step and its parameters, a row for each metric."""
+    by_metric: dict[tuple[str, str, str], dict[str, FigureRow]] = {}
+    for figure in report.figures or figure_rows(report.cells):
+        key = (figure.step, wording.parameter_text(figure.parameters), figure.metric)
+        by_metric.setdefault(key, {})[figure.volume] = figure
+    better = {name: metric.better for cell in report.cells for name, metric in cell.metrics.items()}
     tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for (step, parameters, name, unit, better), by_volume in values.items():
-        medians = [median(by_volume[volume]) if by_volume.get(volume) else None for volume in volumes]
-        if by_volume:
-            row = {"metric": name, "unit": unit, "better": better, "medians": medians}
-            tables.setdefault((step, parameters), []).append(row)
+    for (step, parameters, name), by_volume in by_metric.items():
+        unit = next(iter(by_volume.values())).unit
+        figures = [by_volume.get(volume) for volume in volumes]
+        row = {"metric": name, "unit": unit, "better": better[name], "figures": figures}
+        tables.setdefault((step, parameters), []).append(row)
     return [{"step": step, "parameters": parameters, "rows": rows} for (step, parameters), rows in tables.items()]
 
 

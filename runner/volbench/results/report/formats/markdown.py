@@ -130,7 +130,7 @@ def _ranked(value: RankedValue | None, unit: str) -> str:
     if value is None:
         return "–"
     text = number(value.value) if unit == "1/s" else quantity(value.value, unit)
-    return f"**{text}**" if value.best else f"{text} ({times(value.factor)})"
+    return f"**{text}**" if value.best else f"{text} ({', '.join(filter(None, (times(value.factor), value.mark)))})"
 
 
 def _forecasts(report: Report) -> Iterator[str]:

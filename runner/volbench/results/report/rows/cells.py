@@ -16,6 +16,7 @@ from volbench.errors import RunUnreadable
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.disturbance import bounds, held_share
 from volbench.results.compare.step_validity import invalid_reasons
+from volbench.results.report.rows.verdict.nodes import host_name
 from volbench.results.store.loaded_run import LoadedRun
 
 OPEN_LOOP = "offered_ratio"
@@ -54,6 +55,7 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reason
         if step.disturbances
         else None,
         bounds=_bounds(step, metrics, reasons),
+        node=host_name(result.host) or "",
     )
 
 

@@ -1,13 +1,11 @@
 """Where a transaction's time goes on each volume, and where the extra time of the slower volume goes.
 
 A cell's budget is the mean over its window; a volume's is the mean over its valid cells, so that the pieces still
-sum to the latency. The interval of a difference is the exact rank interval of `results.stats.statistics` for a
-shift in milliseconds: the statistics work on ratios, and exp(x) turns a shift into a ratio.
+sum to the latency. The interval of a difference is that of the tests that compare volumes, in milliseconds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,7 +14,8 @@ from volbench.core.base.text import number, percent, quantity
 from volbench.core.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
 from volbench.results.explain.accounts.time_budget import PIECES, QUEUE
 from volbench.results.explain.run import RunExplanation, StepView, valid_views
-from volbench.results.stats.statistics import RUNS_MIN, shift_of
+from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_difference
+from volbench.results.stats.sequential import CELLS_MIN, FIXED_LEVEL, Level
 
 LATENCY = "latency_ms_mean"
 DIFFERENCE_MIN = 0.05
@@ -27,7 +26,6 @@ OVER_WHOLE = 1.005
 """Above this share of the difference in its named pieces, the sentence names what shrank, too."""
 OVERLAP_MAX = 1.15
 """Statement time over the client's latency from which other clients' statements must be in it."""
-_EXPONENT_MAX = 300.0
 
 _About = tuple[str, int | None]
 _CellBudget = Mapping[str, float]
@@ -42,7 +40,9 @@ class VolumeBudget:
     threads: int | None
     cells: tuple[_CellBudget, ...]
     valid: bool = True
-    """False: no cell is valid; these are of disturbed cells that comparisons use within their bounds."""
+    """False: no cell is valid; these are of disturbed cells, known within bounds."""
+    blocks: tuple[int | None, ...] = ()
+    """The block of each cell, None where not known; empty: of none."""
 
     @property
     def pieces(self) -> dict[str, float]:
@@ -64,11 +64,12 @@ def volume_budgets(
 ) -> tuple[VolumeBudget, ...]:
     """The budgets of all steps, by step and threads, then in the order of `volumes`.
 
-    They are of valid cells; where a volume's step has none, of disturbed ones that comparisons use.
+    They are of valid cells; where a volume's step has none, of disturbed ones, as figures are.
     """
-    disturbed = {(cell.cell_id, cell.step) for cell in cells if cell.used_within_bounds}
+    disturbed = {(cell.cell_id, cell.step) for cell in cells if cell.bounds}
+    block_of = {cell.cell_id: cell.block for cell in cells}
     latency = {(cell.cell_id, cell.step): cell.metrics[LATENCY].value for cell in cells if LATENCY in cell.metrics}
-    collected: dict[_About, dict[str, list[_CellBudget]]] = {}
+    collected: dict[_About, dict[str, list[tuple[_CellBudget, int | None]]]] = {}
     undisturbed = {key: bool(valid_views(views)) for key, views in explained.views.items()}
     for (volume, step), views in explained.views.items():
         usable = valid_views(views) or {cell: view for cell, view in views.items() if (cell, step) in disturbed}
@@ -76,13 +77,14 @@ def volume_budgets(
             budget = _with_outside(view, latency.get((cell_id, step)))
             if budget is not None:
                 by_volume = collected.setdefault((step, view.threads), {})
-                by_volume.setdefault(volume, []).append(budget)
+                by_volume.setdefault(volume, []).append((budget, block_of.get(cell_id)))
     return tuple(
         VolumeBudget(
             volume=volume,
             step=step,
             threads=threads,
-            cells=tuple(by_volume[volume]),
+            cells=tuple(budget for budget, _ in by_volume[volume]),
+            blocks=tuple(block for _, block in by_volume[volume]),
             valid=undisturbed[volume, step],
         )
         for (step, threads), by_volume in collected.items()
@@ -111,14 +113,20 @@ def time_budget_rows(budgets: Sequence[VolumeBudget]) -> tuple[TimeBudgetRow, ..
     )
 
 
-def time_difference_rows(budgets: Sequence[VolumeBudget], baseline: str) -> tuple[TimeDifferenceRow, ...]:
-    """Each other volume's pieces less the baseline's, the largest difference first."""
+def time_difference_rows(
+    budgets: Sequence[VolumeBudget], baseline: str, level: Level = FIXED_LEVEL
+) -> tuple[TimeDifferenceRow, ...]:
+    """Each other volume's pieces less the baseline's, the largest difference first.
+
+    Args:
+        level: that of the run's comparisons.
+    """
     first = {(budget.step, budget.threads): budget for budget in budgets if budget.volume == baseline}
     rows: list[TimeDifferenceRow] = []
     for budget in budgets:
         base = first.get((budget.step, budget.threads))
         if base is not None and budget.volume != baseline:
-            rows += _difference_rows(base, budget)
+            rows += _difference_rows(base, budget, level)
     return tuple(rows)
 
 
@@ -154,7 +162,7 @@ def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | Non
     return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
 
 
-def _difference_rows(base: VolumeBudget, candidate: VolumeBudget) -> list[TimeDifferenceRow]:
+def _difference_rows(base: VolumeBudget, candidate: VolumeBudget, level: Level) -> list[TimeDifferenceRow]:
     before, after = base.pieces, candidate.pieces
     difference_ms = candidate.latency_ms - base.latency_ms
     rows = [
@@ -168,9 +176,7 @@ def _difference_rows(base: VolumeBudget, candidate: VolumeBudget) -> list[TimeDi
             baseline_ms=before.get(piece, 0.0),
             candidate_ms=after.get(piece, 0.0),
             difference_ms=after.get(piece, 0.0) - before.get(piece, 0.0),
-            ci=shift_ms(
-                [cell.get(piece, 0.0) for cell in base.cells], [cell.get(piece, 0.0) for cell in candidate.cells]
-            ),
+            ci=_interval_ms(base, candidate, piece, level),
             share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / difference_ms
             if abs(difference_ms) >= DIFFERENCE_MIN * base.latency_ms
             else None,
@@ -182,15 +188,18 @@ def _difference_rows(base: VolumeBudget, candidate: VolumeBudget) -> list[TimeDi
     return sorted(rows, key=lambda row: -abs(row.difference_ms))
 
 
-def shift_ms(baseline: Sequence[float], candidate: Sequence[float]) -> tuple[float, float] | None:
-    """The exact interval of the shift candidate - baseline at 95 %; None with too few cells to bound it."""
-    if min(len(baseline), len(candidate)) < RUNS_MIN:
+def _interval_ms(
+    base: VolumeBudget, candidate: VolumeBudget, piece: str, level: Level
+) -> tuple[float, float] | None:
+    """The interval of a piece's difference, candidate - baseline; None with too few cells."""
+    sides = [[cell.get(piece, 0.0) for cell in budget.cells] for budget in (base, candidate)]
+    fewest = min(map(len, sides))
+    if fewest < CELLS_MIN:
         return None
-    scale = max(map(abs, (*baseline, *candidate))) / _EXPONENT_MAX or 1.0
-    shift = shift_of([math.exp(x / scale) for x in baseline], [math.exp(x / scale) for x in candidate])
-    if not shift.low or not shift.high:
-        return None
-    return scale * math.log(shift.low), scale * math.log(shift.high)
+    factor = 1.0 if level.sequential else TWO_TESTS
+    pairs = block_pairs(base.blocks, candidate.blocks)
+    difference = mean_difference(sides[0], sides[1], pairs, alpha=level.at(fewest), factor=factor)
+    return difference.low, difference.high
 
 
 def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | None:

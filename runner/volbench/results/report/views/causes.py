@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from statistics import median
 
 from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
+from volbench.results.compare.figures import figure_of
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.lead import CHECKS, DECIDED_BY, NONE, cause_title, certainty, is_hint
 
@@ -114,11 +114,11 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
 
 def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
     """Return volume and step -> mean latency (median of cells) as a fraction of the step's slowest volume's."""
-    samples: dict[tuple[str, str], list[float]] = {}
+    groups: dict[tuple[str, str], list[CellRow]] = {}
     for cell in cells:
-        if (cell.valid or cell.used_within_bounds) and (sample := cell.metrics.get("latency_ms_mean")) is not None:
-            samples.setdefault((cell.volume, cell.step), []).append(sample.value)
-    medians = {key: median(values) for key, values in samples.items()}
+        groups.setdefault((cell.volume, cell.step), []).append(cell)
+    figures = {key: figure_of(group, "latency_ms_mean") for key, group in groups.items()}
+    medians = {key: value for key, value in figures.items() if value is not None}
     slowest: dict[str, float] = {}
     for (_, step), latency_ms in medians.items():
         slowest[step] = max(latency_ms, slowest.get(step, 0.0))

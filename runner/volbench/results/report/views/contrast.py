@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import get_args
 
 from volbench.core.base.text import change_with_interval, number, quantity
 from volbench.core.records.report import CellRow, ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
+from volbench.results.compare.figures import figure_of
 from volbench.results.report.wording import label
 
 FILE_GROUPS = get_args(FileGroup)
@@ -139,14 +139,13 @@ def _pairs(cells: Sequence[CellRow], step: str, reads: WarmReads, volumes: tuple
     unit = ""
     for name, metric in zip(names, (reads.cold, reads.warm), strict=True):
         for volume in volumes:
-            values = [
-                cell.metrics[metric]
-                for cell in cells
-                if cell.step == name and cell.volume == volume and cell.valid and metric in cell.metrics
+            of_volume = [
+                cell for cell in cells if (cell.step, cell.volume) == (name, volume) if metric in cell.metrics
             ]
-            if not values or (middle := median(value.value for value in values)) <= 0:
+            middle = figure_of(of_volume, metric)
+            if middle is None or middle <= 0:
                 return None
-            unit = values[0].unit
+            unit = of_volume[0].metrics[metric].unit
             medians.append(middle)
     return ReadPairs(
         step=step,

@@ -9,7 +9,8 @@ from statistics import median
 
 from volbench.core.records.cell import is_beyond
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
-from volbench.core.records.report import CellRow, Report
+from volbench.core.records.report import CellRow, Report, Standing
+from volbench.results.compare.figures import population, standing_of
 from volbench.results.report.wording import label, load_text
 
 VOLUMES_MIN = 3
@@ -19,7 +20,7 @@ SHADE_FACTOR = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class RankedValue:
-    """The median of a volume's valid cells.
+    """A volume's figure, of cells of this `standing`.
 
     `factor` is how many times worse than the best of the row it is (1 for the best); `shade` is 0 for the best and
     1 from SHADE_FACTOR on, linear in the logarithm.
@@ -29,16 +30,22 @@ class RankedValue:
     factor: float
     shade: float
     cells: int
+    standing: Standing = "valid"
 
     @property
     def best(self) -> bool:
-        """Whether no volume of the row is better."""
-        return self.factor == 1.0
+        """Whether it is of valid cells, and no volume of the row with valid cells is better."""
+        return self.factor == 1.0 and self.standing == "valid"
+
+    @property
+    def mark(self) -> str:
+        """What a reader must know of it: `disturbed` or `invalid`; empty for valid cells."""
+        return "" if self.standing == "valid" else self.standing
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankedMetric:
-    """One metric of one step; `values` are in the order of the volumes, None without a valid cell."""
+    """One metric of one step; `values` are in the order of the volumes, None without a figure."""
 
     step: str
     parameters: str
@@ -57,7 +64,7 @@ def ranking(report: Report) -> tuple[RankedMetric, ...]:
     groups: dict[tuple[str, str, str], list[CellRow]] = {}
     for cell in report.cells:
         for metric in PRIMARY_METRICS.get(cell.kind, ()):
-            if cell.valid and (metric in cell.metrics or is_beyond(metric, cell.metrics, cell.notes)):
+            if metric in cell.metrics or is_beyond(metric, cell.metrics, cell.notes):
                 groups.setdefault((cell.step, load_text(cell.parameters), metric), []).append(cell)
     rows = (_row(step, parameters, metric, cells, volumes) for (step, parameters, metric), cells in groups.items())
     return tuple(row for row in rows if sum(value is not None for value in row.values) > 1)
@@ -67,16 +74,20 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
     sample = CATALOGUE[metric]
     worst = -math.inf if sample.better == "higher" else math.inf
     by_volume = {
-        volume: [
-            cell.metrics[metric].value if metric in cell.metrics else worst
+        volume: population(
+            (
+                standing_of(valid=cell.valid, bounded=metric in cell.bounds),
+                cell.metrics[metric].value if metric in cell.metrics else worst,
+            )
             for cell in cells
             if cell.volume == volume
-        ]
+        )
         for volume in volumes
     }
-    medians = {volume: median(values) for volume, values in by_volume.items() if values}
+    medians = {volume: median(values) for volume, (_, values) in by_volume.items() if values}
     medians = {volume: value for volume, value in medians.items() if math.isfinite(value)}
-    best = (max if sample.better == "higher" else min)(medians.values(), default=math.nan)
+    of_valid = [value for volume, value in medians.items() if by_volume[volume][0] == "valid"]
+    best = (max if sample.better == "higher" else min)(of_valid or medians.values(), default=math.nan)
     return RankedMetric(
         step=step,
         parameters=parameters,
@@ -85,7 +96,7 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
         unit=sample.unit,
         better=sample.better,
         values=tuple(
-            _value(medians[volume], best, len(by_volume[volume]), higher=sample.better == "higher")
+            _value(medians[volume], best, by_volume[volume], higher=sample.better == "higher")
             if volume in medians
             else None
             for volume in volumes
@@ -93,8 +104,9 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
     )
 
 
-def _value(value: float, best: float, cells: int, *, higher: bool) -> RankedValue:
-    low, high = (value, best) if higher else (best, value)
-    factor = 1.0 if low == high else high / low if low > 0 else math.inf
-    shade = min(1.0, math.log(factor) / math.log(SHADE_FACTOR)) if math.isfinite(factor) else 1.0
-    return RankedValue(value=value, factor=factor, shade=shade, cells=cells)
+def _value(value: float, best: float, of: tuple[Standing | None, Sequence[float]], *, higher: bool) -> RankedValue:
+    """The factor is below 1 where cells that are not valid measured better than the best of valid ones."""
+    worse, better = (value, best) if higher else (best, value)
+    factor = 1.0 if worse == better else better / worse if worse > 0 else math.inf
+    shade = min(1.0, math.log(max(factor, 1.0)) / math.log(SHADE_FACTOR)) if math.isfinite(factor) else 1.0
+    return RankedValue(value=value, factor=factor, shade=shade, cells=len(of[1]), standing=of[0] or "valid")

@@ -9,10 +9,13 @@ from volbench.core.base.text import percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ServerRow, VolumeRow
 from volbench.core.records.run import JournalEvent, RunRecord
 from volbench.results.compare.comparison_summary import PairSummary
+from volbench.results.compare.figures import figure_rows
 from volbench.results.compare.settings import server_differences
+from volbench.results.report.wording import figure_text
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {
@@ -28,6 +31,8 @@ _COLDNESS_NOTES = {
     "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
 }
 
+FIGURES_MAX = 4
+"""More than this many in one sentence are not read."""
 OVER_BUDGET = "The run stopped for its time budget, before it was decided."
 
 
@@ -56,6 +61,7 @@ def caveats(
         *_of_the_run(run, with_result, skipped),
         *_of_replacements(replaced),
         *_of_validity(cells),
+        *_of_figures(cells),
         *_of_durability(server),
         *_of_coldness(cells),
         *_of_full_queues(cells),
@@ -233,6 +239,21 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
         "follow, and a verdict is given only where it holds for every value within."
     )
+
+
+def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield, of each step's first primary metric, the figures that are not of all cells, with the others beside."""
+    first = {cell.step: PRIMARY_METRICS.get(cell.kind, ("",))[0] for cell in cells}
+    partial = [
+        figure_text(row)
+        for row in figure_rows(cells)
+        if row.metric == first[row.step] and (row.excluded or row.standing != "valid")
+    ]
+    if partial:
+        more = (
+            f"; {len(partial) - FIGURES_MAX} more are in the table of all metrics" if partial[FIGURES_MAX:] else ""
+        )
+        yield f"Figures, and what the other cells measured: {'; '.join(partial[:FIGURES_MAX])}{more}."
 
 
 def _of_durability(server: ServerRow | None) -> Iterator[str]:

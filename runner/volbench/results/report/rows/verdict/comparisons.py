@@ -1,95 +1,12 @@
-"""Comparisons of a run's cells: their metrics, and their rows in the report."""
+"""The rows of comparisons in the report."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from types import MappingProxyType
+from collections.abc import Iterable
+from dataclasses import fields
 
-from volbench.core.records.cell import is_beyond
-from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, ComparisonRow
-from volbench.core.records.run import ComparisonSpec
-from volbench.core.records.steps import step_kind
-from volbench.results.compare.comparison import Comparison, Row, compare
-
-
-def compared_cells(
-    cells: Iterable[CellRow],
-    volumes: Sequence[str],
-    spec: ComparisonSpec,
-    nodes: Mapping[str, str] = MappingProxyType({}),
-    *,
-    of_one_run: bool = True,
-) -> list[Comparison]:
-    """Return all comparisons with the first volume, for metrics that have a direction.
-
-    Args:
-        nodes: cell id -> the node that it ran on, where known.
-        of_one_run: cells of the same block are neighbours in time.
-    """
-    return compare(
-        (row if of_one_run else replace(row, block=None) for row in _rows(cells, spec, nodes)),
-        volumes,
-        margin=spec.margin,
-        alpha=1 - spec.confidence,
-        sequential=spec.until == "decided",
-    )
-
-
-def _rows(cells: Iterable[CellRow], spec: ComparisonSpec, nodes: Mapping[str, str]) -> Iterator[Row]:
-    for cell in cells:
-        primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
-        for name, metric in cell.metrics.items():
-            if metric.better == "none":
-                continue
-            yield Row(
-                step=cell.step,
-                parameters=cell.parameters,
-                metric=name,
-                unit=metric.unit,
-                better=metric.better,
-                volume=cell.volume,
-                cell=cell.cell_id,
-                value=metric.value,
-                valid=cell.valid,
-                primary=name in primary,
-                rank=primary.index(name) if name in primary else 0,
-                bounds=_ends(cell.bounds.get(name)),
-                node=nodes.get(cell.cell_id, ""),
-                block=cell.block,
-            )
-        for entry in step_kind(cell.kind).metrics:
-            if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):
-                yield Row(
-                    step=cell.step,
-                    parameters=cell.parameters,
-                    metric=entry.name,
-                    unit=entry.unit,
-                    better=entry.better,
-                    volume=cell.volume,
-                    cell=cell.cell_id,
-                    value=None,
-                    valid=cell.valid,
-                    primary=entry.name in primary,
-                    rank=primary.index(entry.name) if entry.name in primary else 0,
-                    node=nodes.get(cell.cell_id, ""),
-                    is_beyond=True,
-                )
-
-
-def _primary_metrics(cell: CellRow) -> tuple[str, ...]:
-    """Return the primary metrics of a step, the one that is tested first at the beginning.
-
-    At a given rate a volume that keeps up has that throughput: its latency shows the difference.
-    """
-    metrics = PRIMARY_METRICS.get(cell.kind, ())
-    return (*metrics[1:], *metrics[:1]) if cell.parameters.get("rate") and cell.kind == "oltp" else metrics
-
-
-def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | None:
-    return None if bounds is None else (bounds[0], math.inf if bounds[1] is None else bounds[1])
+from volbench.core.records.report import ComparisonRow
+from volbench.results.compare.comparison import Comparison
 
 
 def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.run import RunRecord
-from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison import CHANGED_TOGETHER, Comparison
 from volbench.results.stats.ranks.blocks import shared_nodes
 
 HOST_FACTS = (
@@ -45,12 +45,6 @@ def host_name(host: HostFacts) -> str | None:
     if host.container and _CONTAINER_ID.fullmatch(host.hostname or ""):
         return None
     return host.hostname
-
-
-def node_of_cells(results: Iterable[CellResult]) -> dict[str, str]:
-    """Return cell id -> name of the cell's node, for cells that name it."""
-    names = ((result.cell_id, host_name(result.host)) for result in results)
-    return {cell_id: name for cell_id, name in names if name}
 
 
 def hosts_by_volume(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> dict[str, list[HostFacts]]:
@@ -146,7 +140,7 @@ def _without_verdict(comparison: Comparison, hosts: Hosts) -> Comparison:
     baseline, candidate = comparison.baseline, comparison.candidate
     if not changed_together(hosts.get(baseline, ()), hosts.get(candidate, ())):
         return comparison
-    reason = f"node and volume changed together ({_nodes(baseline, hosts)}, {_nodes(candidate, hosts)})"
+    reason = f"{CHANGED_TOGETHER} ({_nodes(baseline, hosts)}, {_nodes(candidate, hosts)})"
     return replace(comparison, verdict="inconclusive", reason=reason, runs_needed=None)
 
 

@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from volbench.core.records.cell import CellResult
 from volbench.core.records.report import CellRow
 from volbench.core.records.run import RunRecord
+from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.rows.cells import cell_rows
 from volbench.results.report.rows.effects import as_declared
 from volbench.results.report.rows.verdict.caveats import unavailable_volumes
-from volbench.results.report.rows.verdict.comparisons import compared_cells
 from volbench.results.report.rows.verdict.nodes import (
     declared_placements,
     hosts_by_volume,
-    node_of_cells,
     nodes_of_all,
     without_verdict_across_nodes,
 )
@@ -41,8 +40,7 @@ def run_comparisons(
 ) -> list[Comparison]:
     """Return the comparisons of the volumes with the first one; those across nodes have no verdict."""
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
-    spec, nodes = run.suite.comparison, node_of_cells(results)
-    comparisons = compared_cells(as_declared(run, cells), volumes, spec, nodes)
+    comparisons = compared_cells(as_declared(run, cells), volumes, run.suite.comparison)
     return without_verdict_across_nodes(comparisons, hosts_by_volume(results, volume_of), declared_placements(run))
 
 

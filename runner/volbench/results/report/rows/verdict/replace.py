@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from volbench.core.records.cell import CellResult
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow
+from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison_summary import PairSummary, summarise
 from volbench.results.report.rows.cells import cell_rows, used_within_bounds
 from volbench.results.report.rows.effects import as_declared
-from volbench.results.report.rows.verdict.comparisons import compared_cells
-from volbench.results.report.rows.verdict.nodes import node_of_cells
 from volbench.results.store.run_directory import RunDirectory
 
 _UNDECIDED = ("inconclusive", "mixed")
@@ -28,7 +27,7 @@ def cells_to_replace(directory: RunDirectory) -> tuple[str, ...]:
     run, results = directory.run, directory.results()
     names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells = as_declared(run, cell_rows(run, results))
-    comparisons = compared_cells(cells, names, run.suite.comparison, node_of_cells(results))
+    comparisons = compared_cells(cells, names, run.suite.comparison)
     pairs = summarise(comparisons)
     disturbed_from_outside = {result.cell_id for result in results if _invalid_from_outside(result)}
     to_replace = {
