@@ -85,7 +85,7 @@ def test_a_clean_twin_has_no_difference_and_a_planted_one_is_named_by_its_kind(
     source, root = pair
     clean = asked(source, root, QUERIES)
     assert (clean.check, clean.decision) == ("pt_upgrade", "go"), clean.details
-    assert "skipped: 1 queries that are not deterministic" in clean.details
+    assert "skipped: 1 query that are not deterministic" in clean.details
     assert any("not begin with SELECT" in text for text in clean.details)
     execute(root, *PLANTED, schema="shop")
     try:

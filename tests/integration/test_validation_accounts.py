@@ -80,7 +80,7 @@ def test_what_holds_an_account_back_is_named(local: tuple[Account, Account], pla
         send(candidate, TAKEN_BACK, *MADE)
     assert row.decision == "no-go"
     assert said in "\n".join(row.details), row.details
-    assert row.text == "1 differ, of 2 accounts"
+    assert row.text == "1 differs, of 2 accounts"
 
 
 def test_another_password_is_seen_where_hashes_tell_and_shown_nowhere(local: tuple[Account, Account]) -> None:

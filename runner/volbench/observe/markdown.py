@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from volbench.core.base.text import escape_bars, escape_controls, quantity
+from volbench.core.base.text import counted, escape_bars, escape_controls, quantity
 from volbench.core.records.report import FindingRow
 from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text
 from volbench.observe.report import (
@@ -32,7 +32,7 @@ def _lines(report: ObservationReport) -> Iterator[str]:
     yield f"# What {observation.server_address} waited for"
     yield ""
     about = f"{observation.server.flavor} {observation.server.version}, observed from {begin} to {end} UTC"
-    yield f"{about}, {report.samples} samples."
+    yield f"{about}, {counted(report.samples, 'sample')}."
     if observation.volume is not None:
         volume = observation.volume
         backing = volume.disk or volume.nfs_server or volume.filesystem or "unknown"

@@ -146,7 +146,7 @@ class MeasuredRun(Run):
     def _not_one(self, name: str, groups: Sequence[tuple[str, str]]) -> UsageError:
         if groups:
             return UsageError(
-                f"{len(groups)} volumes and steps have {name}",
+                f"not one volume and step has {name}, but {len(groups)}",
                 where=str(self.path),
                 evidence=", ".join(f"{step} on {volume}" for volume, step in groups),
                 next_step="name one by volume= and step=",

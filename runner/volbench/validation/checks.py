@@ -42,11 +42,15 @@ def objects_check(source: Inventory, candidate: Inventory, unreadable: Sequence[
     return decide_check(
         "objects",
         compared=_objects_in_schemas(source) + _objects_in_schemas(candidate),
-        text=f"{len(faults)} differ, of {objects}" if faults else f"no difference: {objects}",
+        text=f"{_differ(len(faults))}, of {objects}" if faults else f"no difference: {objects}",
         faults=faults,
         doubts=doubts,
         nothing="neither server has an object in the schemas",
     )
+
+
+def _differ(count: int) -> str:
+    return f"{count:,} {'differs' if count == 1 else 'differ'}"
 
 
 def definers_check(source: Inventory, accounts: Collection[str] | None, unreadable: Sequence[str] = ()) -> CheckRow:
@@ -107,13 +111,22 @@ def checksums_check(
     return decide_check(
         "checksums",
         compared=rows + sum(comparison.candidate_rows for comparison in compared),
-        text=f"{counted(differing, 'table')} of {len(compared)} differ, {summary}"
+        text=f"{_different_rows(compared)} in {counted(differing, 'table')}; {summary} were compared"
         if differing
         else f"no difference: {summary}",
         faults=faults,
         doubts=doubts,
         nothing=f"no row was compared: {tables} on both sides, none with a row",
     )
+
+
+def _different_rows(compared: Sequence[TableComparison]) -> str:
+    """Return how many rows differ: at least so many where some were not counted."""
+    row_counts = [comparison.different_rows for comparison in compared if comparison.different_rows is not None]
+    different = counted(sum(row_counts), "row differs", "rows differ")
+    if all(comparison.all_counted for comparison in compared):
+        return different
+    return f"at least {different}" if sum(row_counts) else "rows differ"
 
 
 def query_checks(

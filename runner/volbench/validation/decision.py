@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from volbench.core.base.text import all_of, part_of
 from volbench.core.records.goals.gate import ConditionRow, Decision
 from volbench.core.records.goals.policy import PolicyFile
 from volbench.core.records.report import Report
@@ -66,11 +67,12 @@ def decide_all(
 
 
 def _summarise_conditions(conditions: Sequence[ConditionRow]) -> str:
-    for kind, verb in (("no-go", "fail"), ("undecided", "are open")):
+    for kind, verbs in (("no-go", ("fails", "fail")), ("undecided", ("is open", "are open"))):
         matching = [row.check for row in conditions if row.decision == kind]
         if matching:
-            return f"{len(matching)} of {len(conditions)} conditions {verb}: {'; '.join(matching)}"
-    return f"all {len(conditions)} conditions hold"
+            subject = part_of(len(matching), len(conditions), ("condition", "conditions"), verbs)
+            return f"{subject}: {'; '.join(matching)}"
+    return all_of(len(conditions), "condition holds", "conditions hold")
 
 
 def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -> tuple[Decision, str]:
@@ -82,12 +84,15 @@ def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -
             f"{', '.join(failed)} differ, but the source was written during the comparison: stop writes and repeat",
         )
     if failed:
-        return "no-go", f"{len(failed)} of {len(checks)} checks fail: {', '.join(failed)}"
+        return (
+            "no-go",
+            f"{part_of(len(failed), len(checks), ('check', 'checks'), ('fails', 'fail'))}: {', '.join(failed)}",
+        )
     if still_open:
         return "undecided", f"not decided: {', '.join(still_open)}"
     if not checks:
         return "undecided", "nothing was checked"
-    return "go", f"all {len(checks)} checks hold"
+    return "go", all_of(len(checks), "check holds", "checks hold")
 
 
 def _run_reference(scope: Scope) -> RunUsed:

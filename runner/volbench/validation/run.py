@@ -251,7 +251,9 @@ def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[Query
             sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)
         )
         share = f", {percent(skipped_s / total_s)} of the time" if total_s else ""
-        notes.append(f"{len(classes) - queries.classes} of {len(classes)} classes were skipped{share}")
+        notes.append(
+            f"{len(classes) - queries.classes} of {counted(len(classes), 'class', 'classes')} skipped{share}"
+        )
     return classes, notes
 
 

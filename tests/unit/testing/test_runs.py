@@ -34,7 +34,7 @@ def test_five_cells_have_a_median_and_no_interval() -> None:
 
 
 def test_a_metric_of_several_volumes_asks_for_one(run: MeasuredRun) -> None:
-    with pytest.raises(UsageError, match="volumes and steps have tps") as raised:
+    with pytest.raises(UsageError, match="not one volume and step has tps, but 2") as raised:
         run.metric("tps")
     assert "read-write on b" in raised.value.evidence
     tps = run.metric("tps", volume="b")
@@ -56,7 +56,7 @@ def test_a_gate_is_true_for_a_go_only_and_tells_its_reason(run: MeasuredRun) -> 
     refused = run.gate("p95 <= 1 ms")
     assert refused.decision == "no-go"
     assert not refused
-    assert repr(refused).startswith("NO-GO: 1 of 1 conditions fail: p95 <= 1 ms")
+    assert repr(refused).startswith("NO-GO: 1 of 1 condition fails: p95 <= 1 ms")
     assert refused.gate.conditions[0].groups == run.gate("latency_ms_p95 <= 1 ms").gate.conditions[0].groups
     assert not run.gate("valid cells >= 50")
     assert run.gate("valid cells >= 50").decision == "undecided"

@@ -48,10 +48,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_a_check_decides_the_condition_of_its_name() -> None:
     assert decided(plan("checksums equal"), (check("go"),)) == (
         "go",
-        "all 1 checks hold; all 1 conditions hold",
+        "the one check holds; the one condition holds",
     )
     decision, reason = decided(plan("checksums equal"), (check("no-go"),))
-    assert (decision, "conditions fail: checksums equal" in reason) == ("no-go", True)
+    assert (decision, "1 of 1 condition fails: checksums equal" in reason) == ("no-go", True)
 
 
 def test_a_check_that_was_not_made_is_named_with_those_that_were() -> None:

@@ -15,7 +15,7 @@ from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import console, options
 from volbench.cli.cluster import k8s_runner
-from volbench.core.base.text import size
+from volbench.core.base.text import counted, size
 from volbench.core.base.units import MIB
 from volbench.core.records.base import parse_duration_s
 from volbench.core.records.run import PlannedCell, RunRecord, VolumeSpec
@@ -189,7 +189,7 @@ def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
     active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
     expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
-    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}{expires}"
+    return f"{run.run_id}: since {run.created_at}, {counted(len(run.jobs), 'job')}{active}, {claims}{expires}"
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:

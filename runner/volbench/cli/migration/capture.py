@@ -10,6 +10,7 @@ import typer
 from rich.progress import Progress
 
 from volbench.cli import console, options
+from volbench.core.base.text import counted
 from volbench.core.records.base import parse_duration_s
 from volbench.errors import Refused, UsageError
 from volbench.machine.engine.attached import account_of
@@ -69,7 +70,9 @@ def capture(
         console.say(f"masked: {out}; {log}: {logged.summary()}")
         if unclear:
             hint = "" if sql_mode is not None else "; --sql-mode tells what a backslash means"
-            console.say(f"skipped {len(unclear)} statements whose literals depend on the server's settings{hint}")
+            console.say(
+                f"skipped, as literals depend on server settings: {counted(len(unclear), 'statement')}{hint}"
+            )
         return
     text = _live(server, option_file, seconds, mask=mask, privileged=allow_privileged)
     write_private(out, text)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.core.base.text import counted
 from volbench.results.recorded.after import add_recorded
 from volbench.results.store.run_directory import RunDirectory
 
@@ -31,7 +32,7 @@ def add(
         console.show_json({"kind": added.kind, "samples": added.samples, "notes": list(added.notes)})
         return
     for cell, samples in added.samples.items():
-        console.out.print(f"{cell}: {samples} samples of {added.kind}", markup=False)
+        console.out.print(f"{cell}: {counted(samples, 'sample')} of {added.kind}", markup=False)
     for note in added.notes:
         console.out.print(f"  note: {note}", markup=False)
     console.out.print(f"next: volbench explain {path}; volbench report {path}", markup=False)

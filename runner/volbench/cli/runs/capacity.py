@@ -10,6 +10,7 @@ import typer
 from volbench.cli import console, options
 from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
+from volbench.core.base.text import counted
 from volbench.core.records.goals.capacity import CapacityRow, Objective, Percentile
 from volbench.core.suite.capacity import capacity_suite
 from volbench.core.suite.load import check_suite, read_file
@@ -59,7 +60,7 @@ def capacity(
             raise UsageError(
                 "capacity takes exactly one --volume",
                 where="--volume",
-                evidence=f"{len(planned.run.volumes)} are given",
+                evidence=f"{counted(len(planned.run.volumes), 'is given', 'are given')}",
             )
         if not runs and not json:
             show_plan(planned)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from volbench.cli import console, options
 from volbench.cli.tables import aligned
+from volbench.core.base.text import counted
 from volbench.core.records.report import REPORT_SCHEMA, Report
 from volbench.errors import EnvironmentLacks, RunUnreadable
 from volbench.results.store.files import read_record
@@ -38,7 +39,7 @@ def list_runs(results: options.Results = Path("results"), json: options.Json = F
         except (RunUnreadable, EnvironmentLacks) as error:
             console.say(f"skipped: {error.where}: {error.what}")
     if len(listed) < len(directories):
-        console.say(f"{len(directories) - len(listed)} of {len(directories)} runs cannot be read")
+        console.say(f"{len(directories) - len(listed)} of {counted(len(directories), 'run')} cannot be read")
     if json:
         console.show_json([asdict(run) for run in listed])
         return

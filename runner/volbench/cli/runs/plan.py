@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from volbench.cli import console, options
-from volbench.core.base.text import duration, size
+from volbench.core.base.text import counted, duration, size
 from volbench.core.plan.cost import replacements_max
 from volbench.core.plan.describe import sweep_lines
 from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord
@@ -81,7 +81,7 @@ def show_plan(planned: Planned) -> None:
     at_most = "at most " if suite.comparison.until == "decided" else ""
     wall_s = cost.wall_s / (nodes_at_once(run) if run.target == "kubernetes" else 1)
     out.print(
-        f"{at_most}{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(wall_s))}, "
+        f"{at_most}{counted(cost.cells, 'cell')} ({suite.repeats} per {per}), about {duration(round(wall_s))}, "
         f"{duration(round(cost.measured_s))} of it measured"
     )
     if at_most and len(run.volumes) > 1:

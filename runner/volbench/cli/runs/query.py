@@ -10,6 +10,7 @@ import typer
 
 from volbench.cli import console, options
 from volbench.cli.tables import TableFormat, table_text
+from volbench.core.base.text import counted
 from volbench.results.store.query import query as run_query
 from volbench.results.store.run_directory import has_runs
 
@@ -34,7 +35,7 @@ def query(
     for warning in outcome.warnings:
         console.say(f"skipped: {warning}")
     if outcome.warnings:
-        console.say(f"{len(outcome.warnings)} parts of runs cannot be read; the answer is of the others")
+        console.say(f"unreadable: {counted(len(outcome.warnings), 'part')} of runs; the answer is of the others")
     if not has_runs(results):
         console.say(f"note: there is no run below {results}; --out names another directory of results")
     elif not outcome.rows and re.search(r"\bmetrics\b", sql):

@@ -11,7 +11,7 @@ import typer
 from volbench.cli import console, options
 from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
-from volbench.core.base.text import ignore_messages
+from volbench.core.base.text import counted, ignore_messages
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.report import Report
@@ -160,7 +160,7 @@ def resume_run(
     """Run the remaining cells of a run, or say that there are none; return its report. Raise VolbenchError."""
     changed = changed_options(directory.run, target_options)
     if is_finished(directory):
-        console.say(f"nothing to do: all {len(directory.results())} cells are done")
+        console.say(f"nothing to do: of {counted(len(directory.results()), 'cell')} none is left")
         with copied(directory, bucket, console.say):
             report, files = reports_of(directory)
             _show_report(report, files, json=json)

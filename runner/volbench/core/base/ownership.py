@@ -26,6 +26,7 @@ from volbench.core.base.marker import (
     write_marker,
 )
 from volbench.core.base.mountinfo import mounts_below, read_mounts
+from volbench.core.base.text import counted
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 
 _DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
@@ -279,7 +280,7 @@ def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) ->
         reason = f"no {MARKER}" if MARKER not in foreign else str(marker_fault(descriptor, directory, owners))
         raise _refused(
             directory,
-            f"the directory has {len(foreign)} entries and {reason}: {names}",
+            f"the directory has {counted(len(foreign), 'entry', 'entries')} and {reason}: {names}",
             "name an empty or a new directory; nothing in this one was changed",
         )
     fault = directory_fault(descriptor, directory, owners)

@@ -88,6 +88,24 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
+def all_of(count: int, singular: str, plural: str = "") -> str:
+    """Return the subject and verb of what is true of all of so many: `the one check holds`, `all 3 checks hold`.
+
+    Args:
+        singular, plural: noun and verb: `check holds`, `checks hold`.
+    """
+    return f"the one {singular}" if count == 1 else f"all {count:,} {plural or f'{singular}s'}"
+
+
+def part_of(selected: int, total: int, nouns: tuple[str, str], verbs: tuple[str, str]) -> str:
+    """Return `1 of 3 checks fails`, `2 of 3 checks fail`, `1 of 1 check fails`.
+
+    Args:
+        nouns, verbs: each in the singular and in the plural.
+    """
+    return f"{selected:,} of {counted(total, *nouns)} {verbs[0] if selected == 1 else verbs[1]}"
+
+
 def change(ratio: float | None) -> str:
     """Return candidate / baseline as a change: +38 %, -27 %, from twice and from half on x 12.3, / 12.3.
 

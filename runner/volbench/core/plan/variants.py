@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from volbench.core.base.text import counted
 from volbench.core.plan.designs import Combination, combinations_of
 from volbench.core.plan.order import Treatment
 from volbench.core.profile.resolve import resolve_volume
@@ -74,7 +75,7 @@ def expand_variants(
             treatments.append(Treatment(volume=name, label=label, parameters=combination))
     if len(specs) > VARIANTS_MAX:
         raise UsageError(
-            f"the sweep needs {len(specs)} volumes at the same time; the maximum is {VARIANTS_MAX}",
+            f"the sweep needs {counted(len(specs), 'volume')} at the same time; the maximum is {VARIANTS_MAX}",
             where="sweep",
             next_step="vary fewer options of the volume, or choose `design: one_factor`",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from volbench.core.base.text import counted
 from volbench.core.plan.variants import expand_variants, with_spec_options
 from volbench.core.profile.resolve import resolve_spec, resolve_volume
 from volbench.core.profile.spec import parse_volume, require_kind
@@ -35,7 +36,7 @@ def check_volumes(texts: Sequence[str], *, target: TargetName) -> list[VolumeSpe
         raise faults[0]
     if faults:
         raise UsageError(
-            f"the volumes have {len(faults)} faults",
+            f"the volumes have {counted(len(faults), 'fault')}",
             where="--volume",
             evidence="\n    ".join(f"{fault.where}: {_in_a_line(fault)}" for fault in faults),
             next_step="`volbench volume list` has the profiles, `volbench volume show PROFILE` the options of one",

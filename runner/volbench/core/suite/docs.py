@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from volbench.core.base.text import counted
 from volbench.core.records.base import Record
 from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.core.records.forecast import ForecastSpec, Prediction
@@ -266,7 +267,7 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
 def _plural(array: dict[str, Any]) -> str:
     """What the entries of a list are, in words."""
     if ends := array.get("prefixItems"):
-        return f"{len(ends)} numbers"
+        return f"{counted(len(ends), 'number')}"
     items = array.get("items", {})
     kind = items.get("type")
     if kind == "integer":

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from volbench.core.base.text import counted
 from volbench.core.records.cell import AttachSpec, DatasetSpec
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.machine.engine.answers import reads_answers, whole
@@ -92,7 +93,7 @@ def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
         raise Refused(
             f"the schema {schema} has tables that volbench did not make",
             where="attached server",
-            evidence=f"{len(tables)} tables, no {MARK_TABLE}: {', '.join(tables[:5])}",
+            evidence=f"{counted(len(tables), 'table')}, no {MARK_TABLE}: {', '.join(tables[:5])}",
             next_step="name a new schema: --server mysql://user@host/NEW_NAME; nothing was touched",
         )
     made = not server.query(

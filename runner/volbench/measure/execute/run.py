@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from volbench.core.base.text import ignore_messages
+from volbench.core.base.text import counted, ignore_messages
 from volbench.core.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
@@ -204,7 +204,9 @@ class Orchestrator:
             block_cells = [cell for cell in pending_cells(self._directory) if cell.block == block]
             reason = why_over_budget(self._directory.events(), block_cells, parallel=self._target.parallel)
             if reason:
-                self._skip_pending(reason, f"not decided after {block} cells of each volume", over_budget=True)
+                self._skip_pending(
+                    reason, f"not decided after {counted(block, 'cell')} of each volume", over_budget=True
+                )
                 break
             failures += self._run_cells([cell for cell in cells if cell.block == block])
             reason = "" if failures else self._decided(self._directory)
@@ -218,7 +220,7 @@ class Orchestrator:
         """Skip the cells that are left, and record why."""
         unneeded = [cell.cell_id for cell in pending_cells(self._directory)]
         self._directory.journal.append("run_decided", reason=reason, skipped=unneeded, **details)
-        self._say(f"{outcome}: {reason}; {len(unneeded)} are skipped")
+        self._say(f"{outcome}: {reason}; {counted(len(unneeded), 'is skipped', 'are skipped')}")
 
     def _is_decided(self) -> bool:
         return any(event.event == "run_decided" for event in self._directory.events())

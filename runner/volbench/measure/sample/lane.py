@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from volbench.core.base.text import counted
 from volbench.measure.sample.grid import Grid
 from volbench.measure.sample.interface import Changed, Presence, Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.raw import RawWriter
@@ -20,7 +21,7 @@ REASON_CHARACTERS = 500
 def checked(values: Values) -> Values:
     """Return the values of a reading. Raises Unavailable for what is no finite number, or far too many."""
     if len(values) > KEYS_MAX:
-        raise Unavailable(f"it gave {len(values)} values, {KEYS_MAX} are the most")
+        raise Unavailable(f"it gave {counted(len(values), 'value')}, {KEYS_MAX} are the most")
     for (name, entity), value in values.items():
         if not isinstance(value, int | float) or not abs(value) <= VALUE_MAX:
             raise Unavailable(f"it gave no number for {name[:80]}")

@@ -19,6 +19,7 @@ import pyarrow.csv as pa_csv
 
 from volbench.core.base import safe_files
 from volbench.core.base.parse import NUMBER_MAX, parse_json
+from volbench.core.base.text import counted
 from volbench.core.profile.limits import Floats
 from volbench.errors import UsageError
 from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, from_points
@@ -90,7 +91,7 @@ def read_plain_series(path: Path, assumed: Assumed) -> History:
         clock="date" if columns["t"][:1].max(initial=0.0) > _EPOCH_FROM_S else "none",
         where=str(path),
     )
-    return History(work=work, text=f"{path.name}, {len(columns['t'])} points")
+    return History(work=work, text=f"{path.name}, {counted(len(columns['t']), 'point')}")
 
 
 def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:

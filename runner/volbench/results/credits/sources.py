@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.profile.limits import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
@@ -211,7 +212,7 @@ def _cell(path: Path) -> Path:
     cells = sorted(file.parent for file in path.glob(f"cells/*/{SERIES_FILE}"))
     if len(cells) != 1:
         raise UsageError(
-            f"the run has {len(cells)} cells with samples",
+            f"the run has {counted(len(cells), 'cell')} with samples",
             where=str(path),
             evidence=", ".join(cell.name for cell in cells[:10]),
             next_step="give the directory of one, such as RUN/cells/CELL",
@@ -249,7 +250,7 @@ def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind:
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
     return History(
         work=work,
-        text=f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)",
+        text=f"{where.name} ({kind}, {entity or source}, {counted(len(t_s), 'point')})",
         warnings=(*guessed, *warnings),
         observed_bytes=()
         if balance_bytes is None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.parse import EPOCH_MAX_S
+from volbench.core.base.text import counted
 from volbench.core.profile.limits import Charge, Floats, Limit
 from volbench.errors import UsageError
 
@@ -175,7 +176,9 @@ def from_points(
     _check_times(times, where)
     has_rates = np.isfinite(reads_per_s) & np.isfinite(writes_per_s)
     if not has_rates.any():
-        raise UsageError("no point of the history has a rate", where=where, evidence=f"{len(times)} points")
+        raise UsageError(
+            "no point of the history has a rate", where=where, evidence=f"{counted(len(times), 'point')}"
+        )
     rates = [np.where(has_rates, rate, 0.0) for rate in (reads_per_s, writes_per_s)]
     for name, rate in zip(("reads", "writes"), rates, strict=True):
         _check_sign(rate, times, name, where)

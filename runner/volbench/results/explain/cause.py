@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volbench.core.base.text import part_of
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.calibration import (
     CALIBRATION,
@@ -95,7 +96,9 @@ class Cause:
 def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     """What the confidence rests on, and what it does not say."""
     passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
-    text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
+    text = part_of(passed, len(cause.checks), ("check", "checks"), ("holds", "hold")) + (
+        f", {unmade} could not be made" if unmade else ""
+    )
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
     if cause.confidence_max < 1:
         text += f"; an instance's limit beside a volume's was never counted: at most {cause.confidence_max:g}"

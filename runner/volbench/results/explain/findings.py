@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from volbench.core.base.text import counted
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.accounts.purge import purge_notes
 from volbench.results.explain.arbitration import Refuted, arbitrate
@@ -69,7 +70,9 @@ class Explanation:
 def explain_case(case: Case) -> Explanation:
     """The causes of one step, the one that explains most first; `none` when the volume is not the problem."""
     if len(case.grid) < SAMPLES_MIN:
-        return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
+        return Explanation(
+            findings=(), notes=(f"{counted(len(case.grid), 'sample is', 'samples are')} too few to name a cause",)
+        )
     notes = (*missing_evidence(case), *purge_notes(case))
     named = arbitrate(case, shares_of_latency(case, _with_episode(case, _named(case))), CAUSES)
     findings, refuted = [*named.findings], [*named.refuted]

@@ -8,6 +8,7 @@ from statistics import mean
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
@@ -143,7 +144,7 @@ def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
     if not invalid:
         return notes
     used = "left out" if valid else "so causes are of invalid cells, and costs are not given"
-    return (*notes, f"{invalid} of {len(cells)} cells invalid, {used}: {_first_reasons(cells)}")
+    return (*notes, f"{invalid} of {counted(len(cells), 'cell')} invalid, {used}: {_first_reasons(cells)}")
 
 
 def _first_reasons(cells: Mapping[str, StepView]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from volbench.core.base.text import counted, part_of
 from volbench.core.records.goals.gate import ConditionRow, Decision, GroupRow
 from volbench.core.records.goals.policy import PolicyCondition, PolicyFile
 from volbench.core.records.metrics import PRIMARY_METRICS
@@ -278,7 +279,9 @@ def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iter
         if named:
             decision: Decision = "go" if condition.present else "no-go"
             first = named[0].evidence[0].text if named[0].evidence else ""
-            text = f"{condition.cause} in {len(named[0].cell_ids)} cells" + (f": {first}" if first else "")
+            text = f"{condition.cause} in {counted(len(named[0].cell_ids), 'cell')}" + (
+                f": {first}" if first else ""
+            )
         elif doubtful:
             decision = "undecided"
             text = (
@@ -300,7 +303,8 @@ def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
         step=cells[0].step,
         parameters=cells[0].parameters,
         decision="go" if missing <= 0 else "undecided",
-        text=f"{valid} of {len(cells)} cells are valid{_why_invalid(cells) if missing > 0 else ''}",
+        text=part_of(valid, len(cells), ("cell", "cells"), ("is valid", "are valid"))
+        + (_why_invalid(cells) if missing > 0 else ""),
         cells=valid,
         more_cells=missing if missing > 0 else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from volbench.core.base.text import all_of, part_of
 from volbench.core.records.goals.gate import ConditionRow, Decision, Gate
 from volbench.core.records.goals.policy import PolicyFile
 from volbench.core.records.report import Report
@@ -12,6 +13,9 @@ from volbench.errors import EXIT_NO_GO, EXIT_OK, EXIT_UNDECIDED
 from volbench.results.gate.decide import decide, scope_of, worst
 
 EXIT_CODES: dict[Decision, int] = {"go": EXIT_OK, "no-go": EXIT_NO_GO, "undecided": EXIT_UNDECIDED}
+
+
+_CONDITIONS = ("condition", "conditions")
 
 
 def gate_report(
@@ -59,15 +63,14 @@ def _reason(decision: Decision, conditions: Sequence[ConditionRow], *, complete:
     failed = [row.check for row in conditions if row.decision == "no-go"]
     still_open = [row for row in conditions if row.decision == "undecided"]
     if decision == "no-go":
-        return f"{len(failed)} of {len(conditions)} conditions fail: {'; '.join(failed)}"
+        return f"{part_of(len(failed), len(conditions), _CONDITIONS, ('fails', 'fail'))}: {'; '.join(failed)}"
     if decision == "go":
-        return f"all {len(conditions)} conditions hold"
+        return all_of(len(conditions), "condition holds", "conditions hold")
     if not still_open:
         return "all conditions hold so far, but the run is not complete: `volbench resume RUN` it"
     more = [group.more_cells for row in still_open for group in row.groups if group.more_cells]
-    text = (
-        f"{len(still_open)} of {len(conditions)} conditions are open: {'; '.join(row.check for row in still_open)}"
-    )
+    subject = part_of(len(still_open), len(conditions), _CONDITIONS, ("is open", "are open"))
+    text = f"{subject}: {'; '.join(row.check for row in still_open)}"
     return (
         text
         + (f"; about {max(more)} more valid cells a volume would decide" if more else "")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from volbench.core.base.text import counted
 from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.core.records.metric import Metric
 from volbench.core.records.metrics import CATALOGUE
@@ -119,7 +120,7 @@ def parse_conditions(texts: Sequence[str], origins: Sequence[str]) -> list[Condi
         raise faults[0]
     if faults:
         raise UsageError(
-            f"{len(faults)} conditions cannot be read",
+            f"{counted(len(faults), 'condition')} cannot be read",
             where=faults[0].where,
             evidence="\n    ".join(
                 ": ".join(filter(None, (fault.where, fault.what, fault.evidence))) for fault in faults

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX
+from volbench.core.base.text import counted
 from volbench.results.recorded.cloudwatch_metrics import (
     AWAITS,
     COUNT,
@@ -201,7 +202,8 @@ def _gaps(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[str]:
         gap_ends = ", ".join(_moment(metric.start_s[at] + metric.period_s) for at in wide[:_GAPS_SHOWN])
         more = f" and {len(wide) - _GAPS_SHOWN} more" if len(wide) > _GAPS_SHOWN else ""
         yield (
-            f"CloudWatch has no points for {missing} periods of {metric.period_s:g} s, in {len(wide)} gaps, from "
+            f"CloudWatch has no points for {counted(missing, 'period')} of {metric.period_s:g} s, in "
+            f"{counted(len(wide), 'gap')}, from "
             f"{gap_ends}{more}"
         )
 
@@ -270,7 +272,7 @@ def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> Metri
     if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} has no lists of times and values")
     if len(stamps) != len(values):
-        raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
+        raise ValueError(f"{name} has {len(stamps)} times and {counted(len(values), 'value')}")
     start_s, value = _epochs(stamps), _numbers(name, values)
     order = np.argsort(start_s, kind="stable")
     return Metric(name=name, statistic=statistic, entity=entity, start_s=start_s[order], value=value[order])

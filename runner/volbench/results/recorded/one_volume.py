@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.errors import UsageError
 from volbench.results.recorded.clocks import HOST_SOURCES, VOLUME_SOURCES
 from volbench.results.recorded.prometheus import TIME_OF
@@ -42,11 +43,13 @@ def of_one_volume(
     on_host = any(key.source in HOST_SOURCES for key in series)
     names = ", ".join(sorted(of_vendor)[:_SHOWN]) + (" ..." if len(of_vendor) > _SHOWN else "")
     if chosen:
-        return _only(with_cpu, set(chosen)), (f"of {len(of_vendor)} volumes only {', '.join(chosen)} is used",)
+        return _only(with_cpu, set(chosen)), (
+            f"of {counted(len(of_vendor), 'volume')} only {', '.join(chosen)} is used",
+        )
     if on_host:
         return _only(with_cpu, set()), (
-            f"the vendor's figures of {len(of_vendor)} volumes are not used, since nothing tells which of them is"
-            f" the device's: {names} (--volume names it)",
+            f"the vendor's figures of {counted(len(of_vendor), 'volume')} go unused, since nothing tells which of"
+            f" them is the device's: {names} (--volume names it)",
         )
     if not take_busiest:
         return with_cpu, ()

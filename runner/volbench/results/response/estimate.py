@@ -37,6 +37,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.core.base.text import part_of
 from volbench.core.records.steps.oltp import MODULATION_SLOT_S, MODULATION_SLOTS_MIN
 from volbench.results.response.least_squares import Fit, Floats, Ints, fit
 from volbench.results.response.lock_in import locked_fit
@@ -213,8 +214,9 @@ def _by_method(cells: Sequence[CellSamples], terms: Sequence[str], method: Metho
     again = _fitted(rows.where(usual), method)
     if again is None:
         return response
-    left_out = int((~usual).sum())
-    return replace(again, notes=(*again.notes, f"{left_out} of {len(rows)} intervals lie far off and are left out"))
+    verbs = ("lies far off and is", "lie far off and are")
+    left_out = part_of(int((~usual).sum()), len(rows), ("interval", "intervals"), verbs)
+    return replace(again, notes=(*again.notes, f"{left_out} left out"))
 
 
 def _usual(rows: Rows, response: Response, method: Method) -> NDArray[np.bool_]:

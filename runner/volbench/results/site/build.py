@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from volbench.core.base import safe_files
 from volbench.core.base.ownership import refuse_planted
+from volbench.core.base.text import counted
 from volbench.errors import EnvironmentLacks, Refused, UsageError
 from volbench.results.site import pages
 from volbench.results.site.history import RECENT_RUNS, ChangeCache, History, histories
@@ -219,7 +220,9 @@ def _checked(pair: tuple[str, str], summaries: dict[str, RunSummary]) -> tuple[s
     for name in (first, second):
         if name not in summaries:
             raise UsageError(
-                f"there is no run {name!r} with a report", where="pair", evidence=f"there are {len(summaries)} runs"
+                f"there is no run {name!r} with a report",
+                where="pair",
+                evidence=f"the site has {counted(len(summaries), 'run')}",
             )
     return first, second
 

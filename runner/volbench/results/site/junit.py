@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from volbench.core.base.text import change, quantity
+from volbench.core.base.text import change, counted, quantity
 from volbench.results.report import wording
 from volbench.results.report.formats.junit import clean
 from volbench.results.site.history import RECENT_RUNS, History
@@ -33,7 +33,9 @@ def junit(histories: Sequence[History], *, recent: int = RECENT_RUNS) -> str:
             SubElement(case, "failure", type="regression", message=clean(text))
         elif len(history.points) < RUNS_NEEDED:
             skipped += 1
-            SubElement(case, "skipped", message=f"{len(history.points)} runs; {RUNS_NEEDED} can show a change")
+            SubElement(
+                case, "skipped", message=f"{counted(len(history.points), 'run')}; {RUNS_NEEDED} can show a change"
+            )
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))
     indent(root)

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volbench import __version__
 from volbench.core.base import text
+from volbench.core.base.text import counted
 from volbench.results.report import wording
 from volbench.results.report.formats.template import visible
 from volbench.results.site.change_points import ALPHA
@@ -191,7 +192,7 @@ def chart(history: History) -> Chart:
                 y(point.value),
                 y(point.low),
                 y(point.high),
-                f"{point.run}: {text.quantity(point.value, unit)}, {point.cells} cells",
+                f"{point.run}: {text.quantity(point.value, unit)}, {counted(point.cells, 'cell')}",
                 point.run,
             )
             for number, point in enumerate(points)

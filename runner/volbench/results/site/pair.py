@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from volbench.core.base.text import change, escape_controls, interval, quantity
+from volbench.core.base.text import change, counted, escape_controls, interval, quantity
 from volbench.results.report import wording
 from volbench.results.site.history import MARGIN
 from volbench.results.site.summary import MetricGroup, RunSummary
@@ -91,7 +91,11 @@ def markdown(pair: Pair) -> str:
         if row.primary:
             cells = (row.identity, row.title, row.first, row.second, row.change, row.interval, row.verdict)
             lines.append(f"| {' | '.join(map(_escaped, cells))} |")
-    lines += ["", f"<details><summary>{len(pair.settings)} settings differ</summary>", ""]
+    lines += [
+        "",
+        f"<details><summary>{counted(len(pair.settings), 'setting differs', 'settings differ')}</summary>",
+        "",
+    ]
     if pair.settings:
         lines += ["| setting | before | after |", "|---|---|---|"]
         lines += [f"| {' | '.join(map(_escaped, row))} |" for row in pair.settings]

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from volbench.core.base.parse import NUMBER_MAX
+from volbench.core.base.text import counted
 from volbench.core.records.series import SeriesRow
 from volbench.results.store.tables import (
     Columns,
@@ -148,7 +149,7 @@ def _bucket_count(window_s: tuple[float, float], width_s: float) -> int:
     count = int(np.ceil((window_s[1] - window_s[0]) / width_s - 1e-9))
     if not 0 < count <= BUCKETS_MAX:
         raise ValueError(
-            f"{count} buckets of {width_s} s in {window_s[0]} .. {window_s[1]} s: at most {BUCKETS_MAX}"
+            f"{counted(count, 'bucket')} of {width_s} s in {window_s[0]} .. {window_s[1]} s: at most {BUCKETS_MAX}"
         )
     return count
 

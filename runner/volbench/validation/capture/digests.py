@@ -11,6 +11,7 @@ from pathlib import Path
 
 from volbench.core.base import safe_files
 from volbench.core.base.parse import parse_moment
+from volbench.core.base.text import counted
 from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.validation.capture import Capture, CapturedClass
 from volbench.core.sql.fingerprint import fingerprint
@@ -199,7 +200,7 @@ def _sums(row: Sequence[object]) -> list[int]:
 
 def _of_width(row: Sequence[object], columns: int) -> Sequence[object]:
     if len(row) != columns:
-        raise ValueError(f"{len(row)} columns where {columns} were asked for")
+        raise ValueError(f"{counted(len(row), 'column')} where {columns} were asked for")
     return row
 
 

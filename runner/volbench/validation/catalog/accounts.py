@@ -114,11 +114,13 @@ def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Co
         )
     absent = sorted(set(relevant) & (source.accounts.keys() ^ candidate.accounts.keys()))
     accounts = counted(len(shared), "account")
-    passwords = f" if the passwords of {len(unverifiable)} are the same" if unverifiable else ""
+    passwords = f" if {counted(len(unverifiable), 'has', 'have')} the same password on both" if unverifiable else ""
     return decide_check(
         "accounts",
         compared=len(shared),
-        text=f"{len(faults)} differ, of {accounts}" if faults else f"{accounts} can log in{passwords}",
+        text=f"{len(faults)} {'differs' if len(faults) == 1 else 'differ'}, of {accounts}"
+        if faults
+        else f"{accounts} can log in{passwords}",
         faults=faults,
         doubts=[f"not compared, since not on both sides: {_some_names(absent)}"] if absent else [],
         notes=notes,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from volbench.core.base.text import counted
 from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole
 from volbench.validation.catalog.objects import Attributes, Inventory
 from volbench.validation.source.server import Rows, SqlReader
@@ -25,6 +26,8 @@ CHUNK_ROWS = 100_000
 ROWS_MAX = 10**13
 """Of a table: with as many, its chunks alone would take years."""
 ROWS_NAMED_MAX = 5
+CHUNKS_COUNTED_MAX = 10
+"""Chunks whose differing rows are counted one by one: with more of them, a table differs as a whole."""
 _IN_HEX = (
     "bit",
     "geometry",
@@ -81,7 +84,13 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class TableComparison:
-    """A table on two servers. `equal` is None where some columns are not comparable."""
+    """A table on two servers.
+
+    Args:
+        equal: None where some columns are not comparable.
+        different_rows: that are missing, added or changed; None where no key tells rows apart.
+        all_counted: whether there are no more of them.
+    """
 
     table: str
     equal: bool | None
@@ -89,6 +98,15 @@ class TableComparison:
     candidate_rows: int
     chunks: int
     texts: tuple[str, ...] = ()
+    different_rows: int | None = 0
+    all_counted: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Differences:
+    texts: tuple[str, ...] = ()
+    rows: int | None = 0
+    all_counted: bool = True
 
 
 def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
@@ -145,7 +163,8 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
         rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
         if source_sums != candidate_sums:
             differing.append(where)
-    texts = _describe_differences(source, candidate, table, differing, values=values) if differing else []
+    differences = _differences(source, candidate, table, differing, values=values) if differing else _Differences()
+    texts = list(differences.texts)
     if table.incomparable:
         texts.append(f"not compared: {', '.join(table.incomparable)} (JSON on one side, text on the other)")
     equal = False if differing else (None if table.incomparable else True)
@@ -156,6 +175,8 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
         candidate_rows=rows[1],
         chunks=chunks,
         texts=tuple(texts),
+        different_rows=differences.rows,
+        all_counted=differences.all_counted,
     )
 
 
@@ -185,15 +206,36 @@ def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[s
         yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"
 
 
-def _describe_differences(
+def _differences(
     source: SqlReader, candidate: SqlReader, table: Table, differing: Sequence[str], *, values: bool
-) -> list[str]:
-    """Return the first differing rows by their key; without a key only that rows differ."""
+) -> _Differences:
+    """Return the first differing rows by their key, and the number of them; without a key only that rows differ."""
     if not table.key:
-        return ["rows differ; the table has no primary key to name them"]
+        text = "rows differ; the table has no primary key to name them"
+        return _Differences(texts=(text,), rows=None, all_counted=False)
+    texts: list[str] = []
+    all_counted = len(differing) <= CHUNKS_COUNTED_MAX
+    for where in differing[:CHUNKS_COUNTED_MAX]:
+        of_chunk, whole_chunk = _different_rows(source, candidate, table, where)
+        texts += of_chunk
+        all_counted = all_counted and whole_chunk
+    count = len(texts)
+    if not values:
+        texts = [f"{counted(count, 'row that differs is', 'rows that differ are')} not named: keys are not stored"]
+    elif count > ROWS_NAMED_MAX:
+        texts[ROWS_NAMED_MAX:] = [f"and {counted(count - ROWS_NAMED_MAX, 'more row', 'more rows')}"]
+    if not all_counted:
+        texts.append(
+            f"only {CHUNKS_COUNTED_MAX} of {counted(len(differing), 'chunk')} that differ were read row by row"
+        )
+    return _Differences(texts=tuple(texts), rows=count, all_counted=all_counted)
+
+
+def _different_rows(source: SqlReader, candidate: SqlReader, table: Table, where: str) -> tuple[list[str], bool]:
+    """Return a text for each differing row of a chunk, and whether all rows of the chunk were read."""
     keys = ", ".join(_name(name) for name in table.key)
     each_row = (
-        f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {differing[0]} "
+        f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {where} "
         f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
     )
     source_rows, candidate_rows = (
@@ -206,10 +248,7 @@ def _describe_differences(
         for k in source_rows
         if k in candidate_rows and source_rows[k] != candidate_rows[k]
     ]
-    if not values:
-        return [f"{len(texts)} rows of the first chunk that differs; their keys are not stored"]
-    more = len(texts) - ROWS_NAMED_MAX
-    return texts[:ROWS_NAMED_MAX] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
+    return texts, max(len(source_rows), len(candidate_rows)) < 4 * CHUNK_ROWS
 
 
 def _columns_by_table(side: Inventory, labels: Collection[str]) -> defaultdict[str, dict[str, Attributes]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import counted, percent
 from volbench.core.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.core.records.goals.gate import Decision
 from volbench.core.records.validation.plan import ValidationPlan
@@ -49,7 +49,7 @@ def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSec
                 seconds[int(section.at_s)] += 1
     notes = (
         f"the log: {logs[0]}, {log.summary()}",
-        *(f"{count} statements {reason} are not counted" for reason, count in skipped.most_common()),
+        *(f"{counted(count, 'statement')} {reason} not counted" for reason, count in skipped.most_common()),
     )
     return BusiestSecond(statements=max(seconds.values(), default=None), notes=notes)
 
@@ -100,7 +100,8 @@ def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
     sustained = "none held" if row.sustained_per_s is None else f"{row.sustained_per_s:g} transactions/s held"
     high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
-    yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
+    cells = counted(row.cells, "cell")
+    yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {cells}{confidence}"
     if needed and row.queries_per_transaction:
         factor = row.low_per_s * row.queries_per_transaction / needed
         yield f"{row.volume}: at least {factor:.2g} times the required rate"

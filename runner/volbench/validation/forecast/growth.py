@@ -131,8 +131,8 @@ def _notes(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]
     yield (
         f"the source's data grew by {size(outlook.data_per_day)} a day "
         f"[{size(outlook.data_per_day_low)}, {size(outlook.data_per_day_high)}] over "
-        f"{duration(_started_s(captures[-1]) - _started_s(captures[0]))} in {len(captures)} captures, to "
-        f"{size(outlook.used_bytes)}"
+        f"{duration(_started_s(captures[-1]) - _started_s(captures[0]))} in "
+        f"{counted(len(captures), 'capture')}, to {size(outlook.used_bytes)}"
     )
     if outlook.binlog_bytes is not None:
         yield f"its binary logs took {size(outlook.binlog_bytes)}; the same retention will take as much"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from volbench.core.base.text import duration
+from volbench.core.base.text import counted, duration
 from volbench.core.records.cell import CellResult
 from volbench.core.records.goals.gate import Decision
 from volbench.core.records.validation.plan import MovePlan
@@ -217,7 +217,7 @@ def _details(estimate: MoveEstimate) -> Iterator[str]:
     }
     phases = ", ".join(f"{name} {duration(value)}" for name, value in phase_s.items() if value is not None)
     rehearsal = ", on an emulated volume" if estimate.emulated else ""
-    source = f"from {estimate.cells} cells{rehearsal}"
+    source = f"from {counted(estimate.cells, 'cell')}{rehearsal}"
     yield f"{estimate.tools} on {estimate.volume}: {_span(estimate)} ({phases}), {source}"
     if estimate.copy_s is None:
         yield "the time of the copy between the machines is not included: give move.copy"

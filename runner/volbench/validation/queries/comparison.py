@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
 from volbench.core.base.parse import parse_json
+from volbench.core.base.text import counted
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.errors import Refused, StepFailed
 from volbench.results.stats.corrections import holm
@@ -244,7 +245,7 @@ def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence
 
 def _first_difference(source_rows: Rows | tuple[Any, ...], candidate_rows: Rows | tuple[Any, ...]) -> str:
     if len(source_rows) != len(candidate_rows):
-        return f"{len(source_rows)} rows became {len(candidate_rows)}"
+        return f"{counted(len(source_rows), 'row')} became {len(candidate_rows)}"
     at = next(
         (number for number, pair in enumerate(zip(source_rows, candidate_rows, strict=True)) if pair[0] != pair[1]),
         0,

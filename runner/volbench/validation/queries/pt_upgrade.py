@@ -146,9 +146,12 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
             (code & 1, "pt-upgrade had errors"),
             (
                 stats["queries_read"] != len(queries),
-                f"pt-upgrade read {stats['queries_read']} of {len(queries)} queries",
+                f"pt-upgrade read {stats['queries_read']} of {counted(len(queries), 'query', 'queries')}",
             ),
-            (stats.get("not_select", 0), f"pt-upgrade skipped {stats.get('not_select')} queries"),
+            (
+                stats.get("not_select", 0),
+                f"pt-upgrade skipped {counted(stats.get('not_select', 0), 'query', 'queries')}",
+            ),
             (differing and not (faults or failing or notes), "the differences are not in the documented form"),
         )
         if occurred
@@ -240,7 +243,7 @@ def _submitted_queries(compared: Iterable[QueryComparison]) -> tuple[list[Submit
 
 
 def _skip_notes(skipped: Counter[str]) -> list[str]:
-    return [f"skipped: {count} queries that {reason}" for reason, count in skipped.items()]
+    return [f"skipped: {counted(count, 'query', 'queries')} that {reason}" for reason, count in skipped.items()]
 
 
 def _statements_sent(queries: Sequence[SubmittedQuery]) -> Counter[str]:

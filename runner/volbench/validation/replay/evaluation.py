@@ -139,12 +139,14 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
     undecided = list(_undecided_classes(outcome))
     if outcome.sent < outcome.statements:
         count = outcome.statements - outcome.sent
-        unsent = f"{count} statements were not sent: the replay fell behind, or the server is gone"
+        not_sent = counted(count, "statement was", "statements were")
+        unsent = f"{not_sent} not sent: the replay fell behind, or the server is gone"
         (undecided if _machine_was_busy(outcome) else slower).append(unsent)
     judged = sum(map(_has_median, outcome.classes))
     summary = (
         f"{outcome.sent} of {outcome.statements} statements in {outcome.duration_s:.0f} s, at most "
-        f"{outcome.peak_per_s} due in a second, {judged} of {len(outcome.classes)} classes judged"
+        f"{outcome.peak_per_s} due in a second, {judged} of "
+        f"{counted(len(outcome.classes), 'class', 'classes')} judged"
     )
     faults = [*errors, *slower] if errors or not doubts else []
     if faults:
@@ -207,8 +209,8 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
         f", the candidate's tasks took {outcome.server_stretch:.1f} times as long" if outcome.server_stretch else ""
     )
     yield (
-        f"this machine was too busy to judge {len(undecided)} classes{used}{stretch}; repeat the replay on "
-        "an idle or another machine"
+        f"this machine was too busy to judge {counted(len(undecided), 'class', 'classes')}{used}{stretch}; "
+        "repeat the replay on an idle or another machine"
     )
     for statement_class in undecided:
         yield f"undecided: {statement_class.undecided}: {statement_class.fingerprint[:160]}"

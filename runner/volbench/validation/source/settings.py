@@ -154,7 +154,8 @@ def _unknown_on_candidate(
     """Yield settings that a copied configuration would have, and with which the candidate would not start."""
     unknown = sorted(source.keys() - candidate.keys())
     if explicitly_set is None:
-        yield f"the candidate does not know {len(unknown)} variables of the source; unknown which of them were set"
+        variables = counted(len(unknown), "variable")
+        yield f"the candidate does not know {variables} of the source; unknown which of them were set"
         return
     for name in unknown:
         if name in explicitly_set:

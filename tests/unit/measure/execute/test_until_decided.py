@@ -167,7 +167,7 @@ def test_a_run_stops_for_its_budget_without_a_verdict_and_is_finished(tmp_path: 
     assert len(bench.directory.results()) == 2
     assert is_finished(bench.directory)
     [message] = bench.messages
-    assert message.startswith("not decided after 1 cells of each volume: the budget of")
+    assert message.startswith("not decided after 1 cell of each volume: the budget of")
     assert message.endswith("; 14 are skipped")
     report = build_report(bench.directory)
     assert report.summary.verdict == "inconclusive"

@@ -121,7 +121,7 @@ def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:
     found = parse_cloudwatch(json.dumps({"MetricDataResults": [answer]}))
     (series,) = found.series.values()
     assert series.value.tolist() == [1.0] * 5
-    assert any("no points for 7 periods of 60 s, in 1 gaps, from 2026-01-31T14:03:00Z" in n for n in found.notes)
+    assert any("no points for 7 periods of 60 s, in 1 gap, from 2026-01-31T14:03:00Z" in n for n in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:
     [
         ({"MetricDataResults": [], "NextToken": "x"}, "only a first page"),
         ({"MetricDataResults": [{"Label": "A", "StatusCode": "InternalError"}]}, "InternalError"),
-        ({"MetricDataResults": [{"Label": "A", "Timestamps": TIMES, "Values": [1]}]}, "3 times and 1 values"),
+        ({"MetricDataResults": [{"Label": "A", "Timestamps": TIMES, "Values": [1]}]}, "3 times and 1 value"),
         ({"MetricDataResults": [{"Label": "A", "Timestamps": ["noon"], "Values": [1]}]}, "a time cannot be read"),
     ],
 )

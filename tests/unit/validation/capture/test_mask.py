@@ -159,7 +159,7 @@ def test_the_command_says_how_many_statements_it_left_out(tmp_path: Path) -> Non
     log.write_text(lines.rstrip("\n").rpartition("\n")[0] + "\nSELECT 'a\\' AND b = 'secret';\n")
     first, second = tmp_path / "1.log", tmp_path / "2.log"
     ended = CliRunner().invoke(app, ["capture", str(first), "--from", str(log), "--mask"])
-    assert "skipped 1 statements" in ended.output
+    assert "server settings: 1 statement" in ended.output
     assert len(list(read_slow_log(first.read_text().splitlines(), name="m"))) == 4
     mode = ["--sql-mode", "NO_BACKSLASH_ESCAPES"]
     assert CliRunner().invoke(app, ["capture", str(second), "--from", str(log), "--mask", *mode]).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import pytest
 
 from volbench.errors import StepFailed
 from volbench.validation.catalog.objects import Inventory
+from volbench.validation.checks import checksums_check
 from volbench.validation.data.checksums import chunk_query, compare_tables, on_both, row_text, tables_of
 from volbench.validation.source.server import Rows
 
@@ -125,3 +127,30 @@ def test_a_row_is_hashed_once() -> None:
     """The text of a row costs more than its hash."""
     [table] = tables_of(inventory(1), inventory(1))
     assert chunk_query(table, "TRUE").count("CONCAT_WS") == 1
+
+
+class Rows434:
+    """A server with 10,000 rows in two chunks; on the candidate 434 of them have other values."""
+
+    def __init__(self, changed: int) -> None:
+        self.changed = changed
+
+    def query(self, sql: str) -> Rows:
+        if "MIN(" in sql:
+            return [(1, 200_000, 200_000)]
+        first, last = map(int, re.findall(r"[<>]= (-?\d+)", sql))
+        keys = [key for key in range(first, last + 1) if key % 20 == 0]
+        rows = [(key, "b" if key // 20 > 10_000 - self.changed else "a") for key in keys]
+        if "COUNT(*)" in sql:
+            return [(len(rows), sum(value == "b" for _, value in rows))]
+        return list(rows)
+
+
+def test_all_rows_that_differ_are_counted() -> None:
+    """In every chunk that differs, not only in the first; and the check counts rows as rows."""
+    side = inventory(1)
+    side["index"] = {"s.t0.PRIMARY.1": {"column": "c0"}}
+    check = checksums_check(Rows434(0), Rows434(434), side, side, lambda *_: None)
+    assert check.text == "434 rows differ in 1 table; 10,000 rows of 1 table were compared"
+    assert check.details[-1] == "s.t0: and 429 more rows"
+    assert checksums_check(Rows434(0), Rows434(0), side, side, lambda *_: None).decision == "go"

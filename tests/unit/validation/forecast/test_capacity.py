@@ -73,8 +73,8 @@ def test_the_peak_is_the_busiest_second_of_the_schemas(tmp_path: Path) -> None:
     assert found.notes == (f"the log: {log}, 2000 entries, 2000 of them statements",)
     none = busiest_second(plan, ["other"])
     assert none.statements is None
-    assert "2000 statements of other schemas are not counted" in none.notes
+    assert "2,000 statements of other schemas not counted" in none.notes
     assert (
-        "2000 statements of other schemas are not counted"
+        "2,000 statements of other schemas not counted"
         in capacity_check([row()], PLAN, none, confidence=0.95).details
     )

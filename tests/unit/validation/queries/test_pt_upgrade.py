@@ -119,8 +119,8 @@ def test_warnings_and_times_are_told_only_and_errors_of_both_prove_nothing() -> 
         (HEAD, 0, "without a report in the documented form"),
         (HEAD + stats(queries_read=0), 8, "the time was over"),
         (HEAD + stats(), 1, "pt-upgrade had errors"),
-        (HEAD + stats(queries_read=3), 0, "pt-upgrade read 3 of 1 queries"),
-        (HEAD + stats(not_select=1), 0, "pt-upgrade skipped 1 queries"),
+        (HEAD + stats(queries_read=3), 0, "pt-upgrade read 3 of 1 query"),
+        (HEAD + stats(not_select=1), 0, "pt-upgrade skipped 1 query"),
         (HEAD + stats(queries_with_diffs=1), 4, "not in the documented form"),
     ],
 )

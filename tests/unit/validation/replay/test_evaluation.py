@@ -139,7 +139,7 @@ def test_what_our_own_threads_waited_for_a_cpu_makes_no_class_slower() -> None:
     """A query of 10 ms takes 25 ms, of which the client waited 15 ms for a CPU: nothing is known to be slower."""
     found, check = outcome(added_s=0.015, held_s=0.015, machine=machine(foreign=1.5, here=False))
     assert (found.classes[0].slower, check.decision) == ("", "undecided")
-    assert "too busy to judge 1 classes: other work used 75 % of its CPUs" in check.text
+    assert "too busy to judge 1 class: other work used 75 % of its CPUs" in check.text
     assert outcome(added_s=0.015, held_s=0.001, machine=machine(foreign=1.5, here=False))[1].decision == "no-go"
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from volbench.core.base.text import counted
 from volbench.errors import UsageError
 from volbench.machine.engine.own_data.statements import SANDBOX_MARK, Statements, end_of
 
@@ -84,7 +85,9 @@ class LeftOut:
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each kind."""
-        notes = [f"left out of the dump: {what} ({count} statements)" for what, count in self.kinds.items()]
+        notes = [
+            f"left out of the dump: {what} ({counted(count, 'statement')})" for what, count in self.kinds.items()
+        ]
         if self.encoding:
             notes.append(
                 f"the dump is in {self.encoding}, as `>` of Windows PowerShell writes it: bytes and letters that"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from volbench.core.base import safe_files
+from volbench.core.base.text import counted
 from volbench.core.records.cell import DatasetSpec
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.machine.engine.connection import quoted_name
@@ -86,7 +87,9 @@ def disarm(server: _Queried) -> tuple[str, ...]:
     for schema, name in events:
         server.query(f"ALTER EVENT {quoted_name(schema)}.{quoted_name(name)} DISABLE")
     if events:
-        notes.append(f"{len(events)} events of the physical copy were disabled")
+        notes.append(
+            f"{counted(len(events), 'event of the physical copy was', 'events of the physical copy were')} disabled"
+        )
     replica = "REPLICA" if server.identity.number >= _SAYS_REPLICA else "SLAVE"
     if server.identity.flavor == "mysql" and server.query(f"SHOW {replica} STATUS"):
         server.query(f"RESET {replica} ALL")

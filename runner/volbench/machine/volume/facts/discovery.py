@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.core.base.mountinfo import Mount, mount_of, mount_of_open_path, read_mounts
+from volbench.core.base.text import counted
 from volbench.core.records.facts import VolumeFacts
 from volbench.errors import EnvironmentLacks
 from volbench.machine.host.host import in_container
@@ -211,7 +212,7 @@ def _add_btrfs_devices(device: BlockDevice, facts: dict[str, Any], notes: list[s
     facts["stack"] = {disk: kind for found in (device, *others) for disk, kind in found.stack.items()}
     lower = {disk for found in others for disk in found.lower or (found.disk,)}
     facts["lower_devices"] = tuple(sorted(lower))
-    notes.append(f"btrfs over {len(names)} devices; {device.name} is the one that was mounted")
+    notes.append(f"btrfs over {counted(len(names), 'device')}; {device.name} is the one that was mounted")
 
 
 def _journal_devices(device: BlockDevice, mount: Mount, notes: list[str], *, sys: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import docker.errors
 from volbench.core.base import docker_engine
 from volbench.core.base.nearest import nearest_match
 from volbench.core.base.ownership import refuse_data_directory
+from volbench.core.base.text import counted
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import EnvironmentLacks
@@ -76,7 +77,8 @@ class DockerVolume(VolumeBase):
             raise EnvironmentLacks(
                 f"the Docker engine has no volume {name!r}",
                 where=self._where,
-                evidence=f"the engine has {len(names)} volumes" + (f", among them {nearest!r}" if nearest else ""),
+                evidence=f"the engine has {counted(len(names), 'volume')}"
+                + (f", among them {nearest!r}" if nearest else ""),
                 next_step=f"`docker volume create {name}`, or add ?create=yes for a temporary volume",
                 cause="volume_gone",
             ) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from volbench.core.base import ownership
-from volbench.core.base.text import size
+from volbench.core.base.text import counted, size
 from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.own_files import dump_folder
@@ -201,8 +201,8 @@ def _start_on_copy(
 
 
 def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
-    tables = f"{len(record.tables)} tables, {record.rows:,} rows, {size(record.data_bytes)} with the server's files"
-    return f"own data ({dataset.kind}): {tables}; hash {record.sha256[:16]}"
+    tables = f"{counted(len(record.tables), 'table')}, {counted(record.rows, 'row')}, {size(record.data_bytes)}"
+    return f"own data ({dataset.kind}): {tables} with the server's files; hash {record.sha256[:16]}"
 
 
 def quiet_duration_s(interval_s: float, *, now_s: float) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from volbench.core.base.text import counted
+
 LOG_PAGE_ID = 0xD0
 LOG_PAGE_BYTES = 4096
 MAGIC = 0x3C23B510
@@ -54,7 +56,7 @@ _FIELDS = tuple(EbsStatistics.__slots__)[:11]
 def parse_log_page(page: bytes) -> EbsStatistics:
     """The statistics in a log page. Raises ValueError for another size, or without the magic number."""
     if len(page) != LOG_PAGE_BYTES:
-        raise ValueError(f"the log page has {len(page)} bytes instead of {LOG_PAGE_BYTES}")
+        raise ValueError(f"the log page has {counted(len(page), 'byte')} instead of {LOG_PAGE_BYTES}")
     (magic,) = struct.unpack_from("<I", page)
     if magic != MAGIC:
         raise ValueError(f"the log page begins with {magic:#x}: the device is not an EBS volume")

@@ -9,6 +9,7 @@ from typing import Any
 
 import mysql.connector
 
+from volbench.core.base.text import counted
 from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.bounded import ANSWER_BYTES
 from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
@@ -76,7 +77,7 @@ class ServerConnection:
         """The columns of the one row that a statement gives; NULL is the empty text. Raises Unavailable."""
         rows = self.rows(sql)
         if len(rows) != 1:
-            raise Unavailable(f"the server gave {len(rows)} rows where one was expected")
+            raise Unavailable(f"the server gave {counted(len(rows), 'row')} where one was expected")
         return ["" if column is None else bytes(column).decode("utf-8", "replace") for column in rows[0]]
 
     def _open(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from volbench.core.base.text import counted
 from volbench.core.base.units import MIB
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.restore import RestoreStep
@@ -179,7 +180,7 @@ def _proof(
     """Return whether the restored schema is proven equal, with a note. Raise StepFailed if it differs."""
     mismatches = differences(source, restored)
     if not mismatches and source:
-        return True, f"proven equal to its source: {len(source)} tables by row count and checksum"
+        return True, f"proven equal to its source: {counted(len(source), 'table')} by row count and checksum"
     if ctx.state.get(LAST_WRITE, -1.0) >= dump.begun_s and source.keys() == restored.keys():
         return False, "equality not provable: the source was written to after the dump began"
     raise StepFailed(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from volbench.core.base.text import counted
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.series import SeriesRow
 from volbench.core.records.steps.replay import ReplayStep
@@ -92,7 +93,9 @@ def _notes_on(log: GeneralLog) -> tuple[str, ...]:
     notes = ["the log is a general log: it has no durations, and does not tell what triggers and routines sent"]
     if log.of_open_connections:
         count = log.of_open_connections
-        notes.append(f"{count} statements of the log are of connections older than it: taken for {log.schema}")
+        notes.append(
+            f"of connections older than the log, and taken for {log.schema}: {counted(count, 'statement')}"
+        )
     return tuple(notes)
 
 
@@ -208,7 +211,7 @@ class _Replayed:
 
     def _notes(self, details: dict[str, Any]) -> Iterator[str]:
         for reason, count in self.planned.skipped.items():
-            yield f"the replay skipped {count} statements {reason}"
+            yield f"the replay skipped {counted(count, 'statement')} {reason}"
         yield from self.planned.notes
         if self.planned.whole_seconds:
             yield "the log has whole seconds: statements were spread evenly within each"

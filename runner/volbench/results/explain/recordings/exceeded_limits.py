@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
 from volbench.results.explain.case import Case
@@ -82,8 +83,8 @@ def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, .
     shown = ", ".join(f"{figure.instance} ({figure.text})" for figure in near[:TYPES_SHOWN])
     text = (
         f"whether the volume or the instance gives no more is not known, and neither is the instance's type:"
-        f" {amount(level, 'throughput')} is at a limit of {len(near)} types of EC2, such as {shown}; --instance"
-        " states it"
+        f" {amount(level, 'throughput')} is at a limit of {counted(len(near), 'type')} of EC2, such as {shown};"
+        " --instance states it"
     )
     (of_volume,) = limits
     candidate = of_volume.model_copy(

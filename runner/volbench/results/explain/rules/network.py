@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.time_budget import time_budget
@@ -233,7 +234,7 @@ def _stall_rows(account: NetworkAccount) -> Iterator[EvidenceRow]:
     text = (
         f"an empty statement took up to {number(longest_ms)} ms from the client to the server and back, and"
         f" {number(median(account.shortest_ms) or 0.0)} ms at least; it took {number(limit.RETRANSMISSION_MS)} ms"
-        f" and more in {int(slow.sum())} of {len(slow)} intervals"
+        f" and more in {int(slow.sum())} of {counted(len(slow), 'interval')}"
     )
     yield row("round_trip_ms_max", longest_ms, "ms", text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import counted, percent
 from volbench.core.records.goals.capacity import CapacityRow, Objective
 
 
@@ -21,4 +21,4 @@ def capacity_words(row: CapacityRow) -> str:
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     rehearsal = ", on an emulated volume" if row.emulated else ""
     rate = f"{row.sustained_per_s:g} transactions/s [{row.low_per_s:g}, {high}]"
-    return f"{rate} ({row.cells} cells{confidence}{rehearsal})"
+    return f"{rate} ({counted(row.cells, 'cell')}{confidence}{rehearsal})"

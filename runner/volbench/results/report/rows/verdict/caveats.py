@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import counted, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
 from volbench.core.records.facts import VolumeFacts
@@ -177,8 +177,8 @@ def _of_the_run(run: RunRecord, done: int, skipped: int) -> Iterator[str]:
         yield f"The run is not complete: {done} of {len(run.cells)} planned cells are done."
     elif skipped:
         yield (
-            f"The run stopped when it was decided: {done} of at most {len(run.cells)} cells. Intervals and verdicts"
-            " allow for the looks at the data."
+            f"The run stopped when it was decided: {done} of at most {counted(len(run.cells), 'cell')}. Intervals"
+            " and verdicts allow for the looks at the data."
         )
     if run.suite.scale != "full":
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volbench.core.base.text import counted
 from volbench.results.explain.accounts.purge import BEHIND
 from volbench.results.explain.run import RunExplanation
 
@@ -11,7 +12,7 @@ from volbench.results.explain.run import RunExplanation
 def purge_caveats(explained: RunExplanation) -> Iterator[str]:
     """One sentence where purge was behind in some cell, with volumes, steps and numbers of cells."""
     counts = [
-        f"{step} on {volume} ({behind} of {len(views)} cells)"
+        f"{step} on {volume} ({behind} of {counted(len(views), 'cell')})"
         for (volume, step), views in explained.views.items()
         if (behind := sum(BEHIND in view.explanation.notes for view in views.values()))
     ]
