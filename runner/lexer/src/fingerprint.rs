@@ -93,6 +93,11 @@ impl Shape<'_> {
                     self.rows_depth = Some(self.depth);
                 }
                 self.depth += 1;
+                if let (Some(list), Some((values, end))) = (&mut self.list, plain_numbers(self.text, token.end)) {
+                    list.values = values;
+                    list.expects_value = false;
+                    self.lexer.at = end;
+                }
             }
             Kind::Sign if piece == b")" => self.close_list(),
             Kind::Sign if piece == b"," => {
@@ -214,6 +219,35 @@ impl Shape<'_> {
             self.out.extend_from_slice(text.to_lowercase().as_bytes());
         } else {
             self.out.extend(piece.iter().map(u8::to_ascii_lowercase));
+        }
+    }
+}
+
+/// How many numbers of digits only, two at least, are alone in a list that begins at `at`, and where its `)` is.
+///
+/// They are lists that programs write, of hundreds of keys: no token of them is looked at.
+fn plain_numbers(text: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let byte = |at: usize| text.get(at).copied().unwrap_or(0);
+    let mut values = 0;
+    loop {
+        while byte(at) == b' ' {
+            at += 1;
+        }
+        let start = at;
+        while byte(at).is_ascii_digit() {
+            at += 1;
+        }
+        if at == start {
+            return None;
+        }
+        values += 1;
+        while byte(at) == b' ' {
+            at += 1;
+        }
+        match byte(at) {
+            b',' => at += 1,
+            b')' if values > 1 => return Some((values, at)),
+            _ => return None,
         }
     }
 }

@@ -151,6 +151,9 @@ impl<'a> Tokens<'a> {
             let bound = (token.start as u64) << 32 ^ token.end as u64 ^ u64::from(token.kind == Kind::Comment) << 63;
             self.bounds = (self.bounds ^ bound).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             self.has_double_quotes |= token.kind == Kind::Text && self.text[token.start] == b'"';
+            if self.text[token.start] == b',' {
+                self.lexer.pass_numbers(); // not after a parenthesis, with which a statement may begin
+            }
             if !matches!(token.kind, Kind::Comment | Kind::Open | Kind::Close) {
                 self.previous = self.current.replace(token);
                 return Some(token);

@@ -203,6 +203,23 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Go past numbers of digits only that are each followed by a comma: they are no more than values of a list.
+    ///
+    /// For who looks neither at values nor at commas, after an opening parenthesis or a comma.
+    pub fn pass_numbers(&mut self) {
+        loop {
+            let mut at = self.at;
+            while self.byte(at) == b' ' {
+                at += 1;
+            }
+            let end = self.digits_end(at);
+            if end == at || self.byte(end) != b',' {
+                return;
+            }
+            self.at = end + 1;
+        }
+    }
+
     fn identifier_end(&self, mut at: usize) -> usize {
         let charset = self.dialect.charset;
         if matches!(charset, Charset::Utf8) {
