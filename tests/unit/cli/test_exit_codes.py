@@ -24,5 +24,14 @@ def test_a_finished_run_says_by_its_exit_code_whether_it_decided(
     assert (run.path / "report.html").exists()
 
 
+def test_a_run_without_a_valid_cell_decided_nothing(tmp_path: Path) -> None:
+    """One volume, every cell invalid: the exit code was 0."""
+    invalid = {("a", repeat): "client CPU-bound" for repeat in (1, 2)}
+    single = two_volumes(steps=(OLTP,), repeats=2, volumes=two_volumes().volumes[:1], invalid=invalid)
+    shown = CliRunner().invoke(app, ["resume", str(build_run(tmp_path, single).path)])
+    assert shown.exit_code == EXIT_UNDECIDED
+    assert "no valid cell: exit code 6" in shown.output
+
+
 def test_undecided_work_has_the_exit_code_of_undecided_gates() -> None:
     assert Undecided("no ladder of rates brackets the objective").exit_code == EXIT_UNDECIDED

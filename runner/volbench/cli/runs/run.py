@@ -116,9 +116,14 @@ def _check_detached(target: str, settings: Mapping[str, object]) -> None:
 
 
 def _exit_if_undecided(report: Report | None) -> None:
-    """End with exit code 6 where volumes were compared without a verdict."""
-    if report is not None and report.summary.verdict == "inconclusive":
+    """End with exit code 6 where volumes were compared without a verdict, or where no cell is valid."""
+    if report is None:
+        return
+    if report.summary.verdict == "inconclusive":
         console.say("no verdict: exit code 6")
+        raise typer.Exit(EXIT_UNDECIDED)
+    if report.cells and not any(cell.valid or cell.used_within_bounds for cell in report.cells):
+        console.say("no valid cell: exit code 6")
         raise typer.Exit(EXIT_UNDECIDED)
 
 

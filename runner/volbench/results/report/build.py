@@ -50,7 +50,13 @@ from volbench.results.report.rows.time_budget import (
     time_difference_rows,
     volume_budgets,
 )
-from volbench.results.report.rows.verdict.caveats import OVER_BUDGET, caveats, server_caveats, unavailable_volumes
+from volbench.results.report.rows.verdict.caveats import (
+    OVER_BUDGET,
+    caveats,
+    doubts,
+    server_caveats,
+    unavailable_volumes,
+)
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
@@ -97,6 +103,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses)
     about = run.suite.comparison.about
     headline = headline_of(pairs, cells, names, explained.findings, effects=effects, about=about)
+    compared = [volume for volume in volumes if volume.name in names]
+    clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
@@ -104,7 +112,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         finished_at=finished_at(events),
         complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summary.model_copy(update={"headline": headline}),
+        summary=summary.model_copy(update={"headline": "; ".join(clauses), "figure": headline.figure}),
         server=server,
         data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),

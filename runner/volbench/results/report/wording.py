@@ -88,6 +88,11 @@ def recovery_text(row: DurabilityRow) -> str:
 
 def figure_text(row: FigureRow) -> str:
     """Return `disk (read-write): transactions/s 739 from 3 valid cells; 421 to 681 in 2 disturbed ones`."""
+    return f"{row.volume} ({row.step}): {label(row.metric)} {figure_clauses(row)}"
+
+
+def figure_clauses(row: FigureRow) -> str:
+    """Return `739 from 3 valid cells; 421 to 681 in 2 disturbed ones`."""
     clauses = [
         f"{_measured(row.value, row.unit)} from {row.cells} {row.standing} cell{'s' if row.cells > 1 else ''}"
     ]
@@ -95,7 +100,7 @@ def figure_text(row: FigureRow) -> str:
         to_high = f" to {_measured(side.high, row.unit)}" if side.cells > 1 else ""
         cells = f"{side.cells} {side.standing} {'ones' if side.cells > 1 else 'one'}"
         clauses.append(f"{_measured(side.low, row.unit)}{to_high} in {cells}")
-    return f"{row.volume} ({row.step}): {label(row.metric)} {'; '.join(clauses)}"
+    return "; ".join(clauses)
 
 
 def _measured(value: float, unit: str) -> str:

@@ -20,6 +20,8 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.build import build_report
 from volbench.results.report.rows.verdict.headline import headline_of, subject_of
+from volbench.results.store.files import write_record
+from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
 
 def report_of(results: Path, *speeds: float, repeats: int = 5, **changes: object) -> Report:
@@ -87,8 +89,8 @@ def test_of_twelve_volumes_it_has_the_best_and_the_worst(tmp_path: Path) -> None
     report = report_of(tmp_path, *speeds, repeats=1)
     assert report.summary.headline.startswith("l looks best of 12 volumes by transactions/s in read-write: l ")
     assert " and b " in report.summary.headline
-    assert report.summary.headline.endswith("; one cell each: repeat to decide")
-    assert len(report.summary.headline) < 220
+    assert "; one cell each: repeat to decide; a and d lie on the same " in report.summary.headline
+    assert len(report.summary.headline) < 260
 
 
 def test_one_volume_has_its_figure(tmp_path: Path) -> None:
@@ -100,7 +102,10 @@ def test_one_volume_has_its_figure(tmp_path: Path) -> None:
 def test_a_volume_without_a_valid_cell_has_no_figure(tmp_path: Path) -> None:
     invalid = {("a", repeat): "client CPU-bound" for repeat in (1, 2, 3)}
     report = report_of(tmp_path, 1.0, repeats=3, invalid=invalid)
-    assert report.summary.headline == "No valid figure of a, 3 step results and none valid: client CPU-bound"
+    assert report.summary.headline == (
+        "No valid figure of a, 3 step results and none valid: client CPU-bound;"
+        " transactions/s 416 to 423 in step read-write, all invalid"
+    )
 
 
 def test_a_sweep_names_the_factor(tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def headline_with(report: Report, *findings: FindingRow) -> str:
     pairs = summarise(cast("Iterable[Comparison]", report.comparisons))  # rows have what it reads
-    return headline_of(pairs, report.cells, ("a", "b"), findings)
+    return headline_of(pairs, report.cells, ("a", "b"), findings).text
 
 
 def test_the_cause_is_that_of_the_slower_volume(slower: Report) -> None:
@@ -184,3 +189,22 @@ def test_the_headline_is_of_the_first_row_of_the_suite_with_a_figure(tmp_path: P
     rows = report.comparisons
     assert subject_of(rows) == ("read-write", "8 threads", "tps")
     assert subject_of(rows, ("nothing", "dump", "read-write")) == ("dump", "4 threads", "dump_s")
+
+
+def test_what_takes_the_conclusion_away_is_in_the_headline(tmp_path: Path) -> None:
+    """Two directories of one disk: the difference is none of the storage."""
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="d", speed=0.2))
+    report = build_report(build_run(tmp_path, Synthetic(volumes=volumes, steps=(OLTP,))))
+    assert re.search("; a and d lie on the same (disk|device|filesystem) ", report.summary.headline)
+
+
+def test_raised_limits_are_a_caveat_of_the_verdict(tmp_path: Path) -> None:
+    """What they would have left out counts."""
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), steps=(OLTP,), repeats=2))
+    assert "limits" not in build_report(directory).summary.headline
+    suite = directory.run.suite
+    raised = suite.model_copy(update={"limits": suite.limits.model_copy(update={"foreign_cpu": 0.9})})
+    write_record(directory.path / RUN_FILE, directory.run.model_copy(update={"suite": raised}))
+    summary = build_report(RunDirectory.open(directory.path)).summary
+    assert summary.headline.endswith("; validity limits were raised")
+    assert any("foreign_cpu 0.9 instead of 0.1" in caveat for caveat in summary.caveats)

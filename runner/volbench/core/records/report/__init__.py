@@ -84,11 +84,20 @@ class DataRow(Record):
     data_to_pool_ratio: float | None = Field(default=None, description="Well above 1: reads come from the volume.")
 
 
+class HeadlineFigure(Record):
+    """What the figure of a headline is of: a row of the comparisons, or of the cells of one volume."""
+
+    step: str
+    load: str = Field(description="Threads, rate or depth in words; empty without.")
+    metric: str
+
+
 class Summary(Record):
     """The verdict in a sentence, and what it rests on."""
 
     verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
     headline: str = Field(default="", description="Size, cause and decision in one clause; empty in older reports.")
+    figure: HeadlineFigure | None = Field(default=None, description="What the headline's figure is of.")
     sentence: str
     underpowered: bool = False
     caveats: tuple[str, ...] = ()

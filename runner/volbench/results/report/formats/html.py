@@ -27,13 +27,14 @@ from volbench.results.report.views.effects_tables import effect_tables
 from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.results.report.views.panels import Panel
+from volbench.results.report.views.picture import picture
 from volbench.results.report.views.ranking import ranking
 from volbench.results.report.views.response import response_charts, response_rows
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
-STYLES = ("colours.css", "report.css", "pieces.css")
+STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
 
 
 def html(report: Report, page: PageData) -> str:
@@ -45,6 +46,9 @@ def html(report: Report, page: PageData) -> str:
     return environment.get_template("report.html.j2").render(
         report=report,
         headline=report.summary.headline or report.summary.sentence,
+        picture=(drawn := picture(report)),
+        picture_kinds={mark.kind for panel in drawn for lane in panel.lanes for mark in lane.marks},
+        picture_intervals=any(lane.interval for panel in drawn for lane in panel.lanes),
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],

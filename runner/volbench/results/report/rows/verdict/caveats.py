@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.core.base.text import counted, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
-from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, Disturbance
+from volbench.core.records.cell import (
+    COUNTED_AS_SLOWEST,
+    ENDED_BY_QUEUE,
+    UNANSWERED,
+    CellResult,
+    Disturbance,
+    ValidityLimits,
+)
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ServerRow, VolumeRow
@@ -59,6 +66,7 @@ def caveats(
         *_of_volumes(volumes),
         *_of_places(run, volumes),
         *_of_the_run(run, with_result, skipped),
+        *_of_limits(run),
         *_of_replacements(replaced),
         *_of_validity(cells),
         *_of_figures(cells),
@@ -182,6 +190,43 @@ def _of_the_run(run: RunRecord, done: int, skipped: int) -> Iterator[str]:
         )
     if run.suite.scale != "full":
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
+
+
+def _of_limits(run: RunRecord) -> Iterator[str]:
+    """Yield the validity limits that the run raised: what they would have left out is in the figures."""
+    texts = raised_limits(run)
+    if texts:
+        yield (
+            f"Validity limits were raised: {', '.join(texts)}. Cells that would be invalid at the defaults count in"
+            " every verdict."
+        )
+
+
+def doubts(run: RunRecord, volumes: Sequence[VolumeRow], *, compared: bool) -> Iterator[str]:
+    """Yield clauses that a headline ends with: what takes its conclusion away, whatever the figures are.
+
+    Args:
+        volumes: those that are compared, or the only one.
+        compared: whether there is a comparison.
+    """
+    facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
+    shared = shared_storage(facts) if compared else ()
+    if shared:
+        first, second = shared[0].volumes
+        more = f", and so do {len(shared) - 1} more pairs" if len(shared) > 1 else ""
+        yield f"{first} and {second} lie on the same {shared[0].storage}{more}"
+    if raised_limits(run):
+        yield "validity limits were raised"
+
+
+def raised_limits(run: RunRecord) -> list[str]:
+    """Return `foreign_cpu 0.9 instead of 0.1` for each limit above its default; all are upper limits."""
+    defaults = ValidityLimits()
+    return [
+        f"{name} {value:g} instead of {default:g}"
+        for name in ValidityLimits.model_fields
+        if (value := getattr(run.suite.limits, name)) > (default := getattr(defaults, name))
+    ]
 
 
 def _sizes(kind: str, disturbances: Sequence[Disturbance]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from volbench.core.base.text import change_words, counted, percent, quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow
+from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.explain.cause_info import GROUPS
@@ -53,6 +54,14 @@ def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subj
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The clause, and what its figure is of; without a figure None."""
+
+    text: str
+    figure: HeadlineFigure | None = None
+
+
 def headline_of(
     pairs: Sequence[PairSummary],
     cells: Sequence[CellRow],
@@ -61,7 +70,7 @@ def headline_of(
     *,
     effects: Sequence[EffectRow] = (),
     about: Sequence[str] = (),
-) -> str:
+) -> Headline:
     """Return size, cause and decision in one clause, without a full stop.
 
     Args:
@@ -79,18 +88,22 @@ def headline_of(
     if effects:
         return _of_sweep(effects, about)
     if len(volumes) > 1:
-        return "No verdict: no cell gave a metric that can be compared"
+        return Headline(text="No verdict: no cell gave a metric that can be compared")
     return _of_one(cells, volumes, findings)
 
 
-def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[str]) -> str:
+def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[str]) -> Headline:
     baseline, candidate = pair.baseline, pair.candidate
     decided = comparison_rows((*pair.better, *pair.worse))
     rows = decided or comparison_rows((*pair.alone, *pair.inconclusive, *pair.equivalent))
     subject = subject_of(rows, about)
     if subject is None:
-        return f"No verdict on {candidate} against {baseline}: {_why_none(rows)}"
-    row = _of_subject(rows, subject)[0]
+        return Headline(text=f"No verdict on {candidate} against {baseline}: {_why_none(rows)}")
+    return Headline(text=_pair_text(pair, _of_subject(rows, subject)[0], findings), figure=_as_record(subject))
+
+
+def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
+    baseline, candidate = pair.baseline, pair.candidate
     if pair.verdict == "mixed":
         sides = (comparison_rows(pair.better), comparison_rows(pair.worse))
         figures = [_figure(_largest(side)) for side in sides]
@@ -99,8 +112,8 @@ def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[s
         return f"{candidate} is equivalent to {baseline}: {_figure(row)}, no metric beyond {percent(row.margin)}"
     cause = _cause_text(row, findings)
     if pair.winner is not None:
-        word = "better" if pair.winner == candidate else "worse"
-        return f"{candidate} is {word} than {baseline}: {_figure(row)}{cause}"
+        verdict_text = "better" if pair.winner == candidate else "worse"
+        return f"{candidate} is {verdict_text} than {baseline}: {_figure(row)}{cause}"
     return f"{candidate} {_leaning(row)} {baseline}: {_figure(row)}{cause}; {_what_decides(pair, row)}"
 
 
@@ -109,24 +122,25 @@ def _of_many(
     volumes: Sequence[str],
     findings: Sequence[FindingRow],
     about: Sequence[str],
-) -> str:
+) -> Headline:
     baseline = pairs[0].baseline
     rows = [row for pair in pairs for row in comparison_rows(_all_of(pair))]
     subject = subject_of(rows, about)
     if subject is None:
-        return f"No verdict on {len(pairs)} volumes against {baseline}: {_why_none(rows)}"
+        return Headline(text=f"No verdict on {len(pairs)} volumes against {baseline}: {_why_none(rows)}")
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
     named = of_subject if len(of_subject) <= LISTED_MAX else [best, worst]
-    figures = _joined([f"{row.candidate} {_words(row)}" for row in named])
+    figures = _joined([f"{row.candidate} {_change_text(row)}" for row in named])
     lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in of_subject}]
     without = f", no valid figure of {', '.join(lacking)}" if lacking else ""
     slowest = worst if _goodness(worst) < 0 else best
     decision = _decision_of_many(pairs, of_subject)
-    return (
+    text = (
         f"{_best_text(best, of_subject, baseline, len(volumes))} by {_name(best)}: {figures} than"
         f" {baseline}{without}{_cause_text(slowest, findings)}; {decision}"
     )
+    return Headline(text=text, figure=_as_record(subject))
 
 
 def _best_text(best: ComparisonRow, rows: Sequence[ComparisonRow], baseline: str, volumes: int) -> str:
@@ -144,18 +158,21 @@ def _decision_of_many(pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow
     if len(undecided) == len(pairs):
         cells = {_cells(row) for row in rows}
         return f"{cells.pop() if len(cells) == 1 else 'too few cells'}: {_REPEAT}"
-    words = {
+    verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
         "equivalent": "equivalent",
         "mixed": "better in one metric and worse in another",
         "inconclusive": "not decided",
     }
-    groups = {words[verdict]: [pair.candidate for pair in pairs if pair.verdict == verdict] for verdict in words}
+    groups = {
+        verdict_texts[verdict]: [pair.candidate for pair in pairs if pair.verdict == verdict]
+        for verdict in verdict_texts
+    }
     everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
     return "; ".join(
-        f"{everyone} {word}" if len(names) == len(pairs) else f"{_joined(names)} {word}"
-        for word, names in groups.items()
+        f"{everyone} {verdict_text}" if len(names) == len(pairs) else f"{_joined(names)} {verdict_text}"
+        for verdict_text, names in groups.items()
         if names
     )
 
@@ -165,20 +182,25 @@ def _joined(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> str:
+def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> Headline:
     """Return which factor changes the leading metric most, and whether that is decided."""
     effects = [effect for effect in effects if any(_is_step(effect.step, step) for step in about)] or effects
     primary = [effect for effect in effects if effect.primary] or list(effects)
     measured = [effect for effect in primary if effect.ratio]
     if not measured:
-        return f"No factor has an effect that can be stated on {label(primary[0].metric)}"
+        return Headline(text=f"No factor has an effect that can be stated on {label(primary[0].metric)}")
     decided = [effect for effect in measured if effect.verdict in ("better", "worse")]
     largest = max(decided or measured, key=_size)
+    subject = (largest.step, load_text(largest.parameters), largest.metric)
+    return Headline(text=_effect_text(largest, decided=bool(decided)), figure=_as_record(subject))
+
+
+def _effect_text(largest: EffectRow, *, decided: bool) -> str:
     factors = " and ".join(
         f"{name.rpartition('.')[2]} from {base} to {level}"
         for name, base, level in zip(largest.factors, largest.bases, largest.levels, strict=True)
     )
-    figure = f"{label(largest.metric)} {_words(largest)}, step {largest.step} on {largest.volume}"
+    figure = f"{label(largest.metric)} {_change_text(largest)}, step {largest.step} on {largest.volume}"
     if decided:
         return f"{factors} matters most: {figure}, {largest.verdict}"
     if largest.ci is None:
@@ -187,40 +209,49 @@ def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> str:
     return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
 
 
-def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence[FindingRow]) -> str:
+def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence[FindingRow]) -> Headline:
     volume = volumes[0] if volumes else "the volume"
     valid = [cell for cell in cells if cell.valid]
+    named = next((finding for finding in findings if finding.cause != NONE), None)
+    steps = dict.fromkeys((*([named.step] if named else []), *(cell.step for cell in valid or cells)))
+    text, subject = next(
+        (found_figure for step in steps for found_figure in _figures_of(valid or cells, step)), ("", None)
+    )
+    figure = _as_record(subject) if subject else None
     if not valid:
         reasons = dict.fromkeys(reason for cell in cells for reason in cell.invalid_reasons)
-        why = f": {next(iter(reasons))}" if reasons else ""
-        return f"No valid figure of {volume}, {counted(len(cells), 'step result')} and none valid{why}"
-    named = next((finding for finding in findings if finding.cause != NONE), None)
-    step = named.step if named else valid[0].step
-    steps = dict.fromkeys((step, *(cell.step for cell in valid)))
-    figure = next((text for name in steps for text in _figures_of(valid, name)), "")
+        reason_text = f": {next(iter(reasons))}" if reasons else ""
+        results = counted(len(cells), "step result")
+        figure_text = f"; {text}, all invalid" if text else ""
+        return Headline(
+            text=f"No valid figure of {volume}, {results} and none valid{reason_text}{figure_text}", figure=figure
+        )
     if named is None:
         title = _lower(cause_title(NONE)) if findings else "no cause named"
-        return f"{volume}: {figure}; {title}" if figure else f"{volume}: {title}"
+        return Headline(text=f"{volume}: {text}; {title}" if text else f"{volume}: {title}", figure=figure)
     where = f"{volume}, step {named.step}: {_lower(cause_title(named.cause))}, {_sureness(named)}"
-    return f"{where}; {figure}" if figure else where
+    return Headline(text=f"{where}; {text}" if text else where, figure=figure)
 
 
-def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[str]:
-    """Yield the primary figures of a step: of the only cell, or the range over its cells."""
+def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subject]]:
+    """Yield the primary figures of a step, a range over its cells; at a given rate no throughput."""
     of_step = [cell for cell in cells if cell.step == step]
     for name in PRIMARY_METRICS.get(of_step[0].kind, ()) if of_step else ():
-        values = sorted(cell.metrics[name].value for cell in of_step if name in cell.metrics)
-        if values and not (name == "tps" and of_step[0].parameters.get("rate")):
-            unit = next(cell.metrics[name].unit for cell in of_step if name in cell.metrics)
-            shown = "1" if unit == "1/s" else unit
-            ends = dict.fromkeys(quantity(value, shown) for value in (values[0], values[-1]))
-            yield f"{label(name)} {' to '.join(ends)} in step {step}"
+        with_figure = [cell for cell in of_step if name in cell.metrics]
+        if with_figure and not (name == "tps" and of_step[0].parameters.get("rate")):
+            values = sorted(cell.metrics[name].value for cell in with_figure)
+            unit = with_figure[0].metrics[name].unit
+            ends = dict.fromkeys(
+                quantity(value, "1" if unit == "1/s" else unit) for value in (values[0], values[-1])
+            )
+            subject = (step, load_text(with_figure[0].parameters), name)
+            yield f"{label(name)} {' to '.join(ends)} in step {step}", subject
 
 
 def _cause_text(row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
     """Return `; likely cause on gp3: ...` of the worse volume; nothing where none is likely or both have it."""
-    loser, other = (row.candidate, row.baseline) if _goodness(row) < 0 else (row.baseline, row.candidate)
-    shared = {finding.cause for finding in findings if finding.volume == other and _is_of(finding, row)}
+    loser, winner = (row.candidate, row.baseline) if _goodness(row) < 0 else (row.baseline, row.candidate)
+    shared = {finding.cause for finding in findings if finding.volume == winner and _is_of(finding, row)}
     named = [
         finding
         for finding in findings
@@ -229,8 +260,8 @@ def _cause_text(row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
     if not named:
         return ""
     finding = min(named, key=lambda finding: (not finding.valid, _group(finding) not in _OF_VOLUMES))
-    seen = "" if finding.valid else f", {INVALID_ONLY}"
-    return f"; {likelihood(finding)} cause on {loser}: {_lower(cause_title(finding.cause))}{seen}"
+    validity_text = "" if finding.valid else f", {INVALID_ONLY}"
+    return f"; {likelihood(finding)} cause on {loser}: {_lower(cause_title(finding.cause))}{validity_text}"
 
 
 def _group(finding: FindingRow) -> str:
@@ -253,8 +284,8 @@ def _is_step(name: str, step: str) -> bool:
 
 
 def _sureness(finding: FindingRow) -> str:
-    words = likelihood(finding) or "how likely is not known"
-    return words if finding.valid else f"{words}, {INVALID_ONLY}"
+    likelihood_text = likelihood(finding) or "how likely is not known"
+    return likelihood_text if finding.valid else f"{likelihood_text}, {INVALID_ONLY}"
 
 
 def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
@@ -271,16 +302,16 @@ def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
 def _leaning(row: ComparisonRow) -> str:
     """Return how an undecided pair is put: no side is taken where the interval reaches both."""
     crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
-    if crosses or _words(row) == "unchanged":
+    if crosses or _change_text(row) == "unchanged":
         return "is not told apart from"
     return f"looks {'better' if _goodness(row) > 0 else 'worse'} than"
 
 
 def _cells(row: ComparisonRow) -> str:
-    one, other = row.runs
-    if one == other:
-        return "one cell each" if one == 1 else f"{one} cells each"
-    return f"{one} against {other} cells"
+    baseline, candidate = row.runs
+    if baseline == candidate:
+        return "one cell each" if baseline == 1 else f"{baseline} cells each"
+    return f"{baseline} against {candidate} cells"
 
 
 def _why_none(rows: Sequence[ComparisonRow]) -> str:
@@ -302,6 +333,11 @@ def _leading(rows: Sequence[ComparisonRow]) -> Iterator[ComparisonRow]:
         elif is_given:
             continue
     yield from (row for row in rows if first[row.step, load_text(row.parameters), row.candidate] == row.metric)
+
+
+def _as_record(subject: Subject) -> HeadlineFigure:
+    step, load, metric = subject
+    return HeadlineFigure(step=step, load=load, metric=metric)
 
 
 def _subject(row: ComparisonRow) -> Subject:
@@ -327,7 +363,7 @@ def _goodness(row: ComparisonRow) -> float:
 
 
 def _figure(row: ComparisonRow) -> str:
-    return f"{_name(row)} {_words(row)}"
+    return f"{_name(row)} {_change_text(row)}"
 
 
 def _name(row: ComparisonRow) -> str:
@@ -335,7 +371,7 @@ def _name(row: ComparisonRow) -> str:
     return f"{label(row.metric)} in {row.step}{load}"
 
 
-def _words(row: ComparisonRow | EffectRow) -> str:
+def _change_text(row: ComparisonRow | EffectRow) -> str:
     return change_words(row.ratio) if row.ratio else "without a ratio"
 
 

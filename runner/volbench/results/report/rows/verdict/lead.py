@@ -70,7 +70,11 @@ def certainty(finding: FindingRow) -> str:
 def likelihood(finding: FindingRow) -> str:
     """Return `very likely`, `likely`, `possible` or `a hint only`; empty without a confidence."""
     confidence = finding.confidence
-    return "" if confidence is None else next(words for least, words in _LIKELIHOODS if confidence >= least)
+    return (
+        ""
+        if confidence is None
+        else next(likelihood_text for least, likelihood_text in _LIKELIHOODS if confidence >= least)
+    )
 
 
 def cause_title(cause: str) -> str:

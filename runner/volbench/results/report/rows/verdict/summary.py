@@ -86,8 +86,8 @@ def pair_sentence(pair: PairSummary) -> str:
             f"{_listed(rows['worse'])}"
         )
     elif pair.winner is not None:
-        word = "better" if pair.winner == candidate else "worse"
-        text = f"Volume {candidate} is {word} for MySQL than {baseline}: {_listed(decided)}"
+        verdict_text = "better" if pair.winner == candidate else "worse"
+        text = f"Volume {candidate} is {verdict_text} for MySQL than {baseline}: {_listed(decided)}"
         text += _also_open(rows)
     elif pair.verdict == "equivalent":
         text = (
