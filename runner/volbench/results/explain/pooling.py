@@ -11,6 +11,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.check.cells import comes_and_goes, served_later
 from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.check.response import without_response
 from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
@@ -23,7 +24,12 @@ _QUESTION = "This is a question and no answer: measure again, or longer, before 
 
 
 def finding_rows(
-    volume: str, step: str, cells: Mapping[str, Explanation], *, left_out: int = 0
+    volume: str,
+    step: str,
+    cells: Mapping[str, Explanation],
+    *,
+    left_out: int = 0,
+    volume_share_max: float | None = None,
 ) -> tuple[FindingRow, ...]:
     """One row for each cause of a volume's step over its repeats, which are equal cells.
 
@@ -34,8 +40,13 @@ def finding_rows(
         volume, step: their names.
         cells: what each repeat showed, by cell, in the order in which they ran.
         left_out: repeats that are not among `cells`, since they are invalid.
+        volume_share_max: the part of the latency that waits of the volume take at most, by the load's response.
     """
-    by_cause = {cause: found for cause, found in _by_cause(cells).items() if against(cause, found, cells) is None}
+    by_cause = {
+        cause: found
+        for cause, found in _by_cause(cells).items()
+        if against(cause, found, cells, volume_share_max=volume_share_max) is None
+    }
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
     rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
@@ -43,13 +54,20 @@ def finding_rows(
     return tuple(ranked_by(rows, lambda finding: len(finding.cell_ids) * weight_of(finding, loss)))
 
 
-def against(cause: str, found: Mapping[str, Cause], cells: Mapping[str, Explanation]) -> Objection | None:
-    """What the other cells of a step have against a cause that some of them show; None where nothing is.
+def against(
+    cause: str,
+    found: Mapping[str, Cause],
+    cells: Mapping[str, Explanation],
+    *,
+    volume_share_max: float | None = None,
+) -> Objection | None:
+    """What all cells of a step have against a cause that some of them show; None where nothing is.
 
     Args:
         cause: its name.
         found: by cell that shows it.
         cells: what each cell showed, in the order in which they ran.
+        volume_share_max: of the latency, by the load's response; None: not known.
 
     A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only.
     """
@@ -62,7 +80,14 @@ def against(cause: str, found: Mapping[str, Cause], cells: Mapping[str, Explanat
             later = served_later(levels, [cells[cell].served.get(resource) for cell in cells], resource)
             if later is not None:
                 return later
-    return None if info.is_change or info.explains_fall else comes_and_goes([cell in found for cell in cells])
+    if info.is_change or info.explains_fall:
+        return None
+    if "at the device" in info.claims and "episode" not in info.claims:
+        shares = [one.share for one in found.values() if one.share is not None]
+        unmoved = without_response(median_of(shares) if shares else None, volume_share_max)
+        if unmoved is not None:
+            return unmoved
+    return comes_and_goes([cell in found for cell in cells])
 
 
 def _level(cause: Cause | None, resource: Resource) -> float | None:
@@ -80,18 +105,21 @@ def _by_cause(cells: Mapping[str, Explanation]) -> dict[str, dict[str, Cause]]:
     return by_cause
 
 
-def refuted_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> Iterator[RefutedRow]:
+def refuted_rows(
+    volume: str, step: str, cells: Mapping[str, Explanation], *, volume_share_max: float | None = None
+) -> Iterator[RefutedRow]:
     """Yield one row for each cause that would have been named, by cell or over all cells, and is not.
 
     Args:
         volume, step: their names.
         cells: what each repeat showed, by cell.
+        volume_share_max: as for `finding_rows`.
     """
     found = _by_cause(cells)
     refuted = {
         cause: (one, tuple(of_cause))
         for cause, of_cause in found.items()
-        if (one := against(cause, of_cause, cells)) is not None
+        if (one := against(cause, of_cause, cells, volume_share_max=volume_share_max)) is not None
     }
     for cell, explanation in cells.items():
         for single in explanation.refuted:

@@ -21,11 +21,14 @@ from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.check.response import volume_share_max
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows
 from volbench.results.explain.wording import row
+from volbench.results.response.estimate import estimate
+from volbench.results.response.model import NoResponse, Response
 from volbench.results.response.samples import CellSamples
 from volbench.results.stats.grid import Grid, align
 from volbench.results.store.loaded_run import LoadedRun
@@ -62,13 +65,17 @@ class StepView:
 
 @dataclass(frozen=True, kw_only=True)
 class RunExplanation:
-    """Findings of a run; `notes` says by volume and step what is missing, `views` by cell what it showed."""
+    """Findings of a run; `notes` says by volume and step what is missing, `views` by cell what it showed.
+
+    `responses` says by step what a millisecond of the volume costs, over all of its volumes.
+    """
 
     findings: tuple[FindingRow, ...]
     notes: dict[tuple[str, str], tuple[str, ...]]
     views: dict[tuple[str, str], dict[str, StepView]]
     refuted: tuple[RefutedRow, ...] = ()
     unreadable: tuple[str, ...] = ()
+    responses: Mapping[str, Response | NoResponse] = field(default_factory=dict)
 
 
 def explain_run(loaded: LoadedRun) -> RunExplanation:
@@ -93,11 +100,14 @@ def explain_run(loaded: LoadedRun) -> RunExplanation:
                 step_views[result.cell_id] = replace(view, waits=waits, waits_by_query=by_query)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
+    responses = _responses(views)
+    most = {key: _volume_share_max(responses.get(key[1]), cells) for key, cells in views.items()}
     return RunExplanation(
-        findings=tuple(row for (volume, step), cells in views.items() for row in _findings(volume, step, cells)),
+        findings=tuple(row for key, cells in views.items() for row in _findings(*key, cells, most[key])),
         notes={key: _notes(cells) for key, cells in views.items()},
         views=views,
-        refuted=tuple(row for (volume, step), cells in views.items() for row in _refuted(volume, step, cells)),
+        refuted=tuple(row for key, cells in views.items() for row in _refuted(*key, cells, most[key])),
+        responses=responses,
         unreadable=tuple(unreadable),
     )
 
@@ -118,11 +128,30 @@ def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> R
     return tuple(dict.fromkeys(reasons_found))
 
 
-def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[FindingRow, ...]:
+def _responses(views: Mapping[tuple[str, str], Mapping[str, StepView]]) -> dict[str, Response | NoResponse]:
+    """Return the response of each step with transactions, over all volumes; of valid cells, or all without one."""
+    responses = {}
+    for step in dict.fromkeys(name for _, name in views):
+        every = [view for (_, name), cells in views.items() if name == step for view in cells.values()]
+        waits = [view.waits for view in [view for view in every if view.valid] or every if view.waits is not None]
+        if waits:
+            responses[step] = estimate(waits)
+    return responses
+
+
+def _volume_share_max(response: Response | NoResponse | None, cells: Mapping[str, StepView]) -> float | None:
+    used = [view.waits for view in (valid_views(cells) or cells).values() if view.waits is not None]
+    return volume_share_max(response, used)
+
+
+def _findings(
+    volume: str, step: str, cells: Mapping[str, StepView], volume_share: float | None
+) -> tuple[FindingRow, ...]:
     """Findings of the valid cells; of all where none is valid."""
     valid = valid_views(cells)
     explained = {cell: view.explanation for cell, view in (valid or cells).items()}
-    rows = finding_rows(volume, step, explained, left_out=len(cells) - len(explained))
+    left_out = len(cells) - len(explained)
+    rows = finding_rows(volume, step, explained, left_out=left_out, volume_share_max=volume_share)
     if valid:
         return rows
     invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
@@ -131,10 +160,12 @@ def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[Fi
     )
 
 
-def _refuted(volume: str, step: str, cells: Mapping[str, StepView]) -> Iterator[RefutedRow]:
+def _refuted(
+    volume: str, step: str, cells: Mapping[str, StepView], volume_share: float | None
+) -> Iterator[RefutedRow]:
     """What would have been named in the valid cells, or in all where none is valid, and is not."""
     used = {cell: view.explanation for cell, view in (valid_views(cells) or cells).items()}
-    yield from refuted_rows(volume, step, used)
+    yield from refuted_rows(volume, step, used, volume_share_max=volume_share)
 
 
 def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
         is_valid = bool(views) and views[0].valid
         if not cells:
             continue
-        response = estimate(cells)
+        response = explained.responses.get(step) or estimate(cells)
         if isinstance(response, NoResponse):
             advice = response.advice.replace(f"steps.{STEP}.", f"steps.{step}.")
             undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=advice))
