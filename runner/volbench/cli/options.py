@@ -110,6 +110,18 @@ AllowPrivileged = Annotated[
     bool,
     typer.Option("--allow-privileged", help="Use an account with FILE, SUPER or SYSTEM_VARIABLES_ADMIN too."),
 ]
+
+
+class OutputFormat(StrEnum):
+    """How a command that lists something prints it."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="table, json, csv or md.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 TimeZone = Annotated[
     str,

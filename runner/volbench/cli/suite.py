@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.tables import show_rows
 from volbench.core.plan.volume_check import suite_volume_faults
 from volbench.core.suite.bundled import bundled_suites
 from volbench.core.suite.docs import suite_docs
@@ -30,17 +31,15 @@ def check(
 
 
 @app.command("list")
-def list_suites(json: options.Json = False) -> None:
+def list_suites(output: options.Output = options.OutputFormat.TABLE, json: options.Json = False) -> None:
     """List the suites that come with volbench."""
     suites = [(path, load_suite(path)[0]) for path in bundled_suites()]
-    if json:
-        console.show_json(
-            [{"path": str(path), "name": suite.name, "description": suite.description} for path, suite in suites]
-        )
-        return
-    width = max(len(str(path)) for path, _ in suites)
-    for path, suite in suites:
-        console.out.print(f"{str(path).ljust(width)}  {' '.join(suite.description.split())}", markup=False)
+    show_rows(
+        ("suite", "description"),
+        [(str(path), " ".join(suite.description.split())) for path, suite in suites],
+        options.OutputFormat.JSON if json else output,
+        data=[{"path": str(path), "name": suite.name, "description": suite.description} for path, suite in suites],
+    )
 
 
 @app.command("schema")

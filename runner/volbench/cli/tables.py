@@ -5,15 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from volbench.cli import console
+from volbench.cli.options import OutputFormat
 from volbench.core.base.text import escape_controls
 from volbench.results.report.formats.csv import without_formula
 
 TableFormat = Literal["table", "vertical", "csv", "md"]
+FORMATS: Mapping[OutputFormat, TableFormat] = {
+    OutputFormat.TABLE: "table",
+    OutputFormat.CSV: "csv",
+    OutputFormat.MD: "md",
+}
+"""Of the values of `--output`, those that are rows of text."""
 _GAP = "  "
 _MARKDOWN = str.maketrans({"\\": "\\\\", "|": "\\|", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def show_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], output: OutputFormat, *, data: object
+) -> None:
+    """Print rows on stdout in the format of `--output`; `data` is what JSON has."""
+    if output == OutputFormat.JSON:
+        console.show_json(data)
+        return
+    width = console.out.width if console.out.is_terminal else None
+    console.show_text(table_text(columns, rows, FORMATS[output], width=width))
 
 
 def table_text(

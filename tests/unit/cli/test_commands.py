@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -322,8 +324,10 @@ def test_a_report_names_the_files_that_it_wrote(run: RunDirectory) -> None:
     assert all(path.is_file() for path in written)
 
 
-def test_compare_says_verdicts_in_lines_and_in_json(run: RunDirectory) -> None:
-    assert re.search(r"read-write tps: b against a: .*: better", volbench("compare", str(run.path)).stdout)
+def test_compare_says_verdicts_in_a_table_and_in_json(run: RunDirectory) -> None:
+    heading, *rows = volbench("compare", str(run.path)).stdout.splitlines()
+    assert heading.split()[:4] == ["step", "metric", "against", "volume"]
+    assert re.match(r"read-write +tps +a +b .* better$", rows[0])
     found = json.loads(volbench("compare", str(run.path), "--json", "--metric", "tps").stdout)
     assert found["groups"] == ["a", "b"]
     assert [(row["metric"], row["verdict"]) for row in found["comparisons"]] == [("tps", "better")]
@@ -391,3 +395,16 @@ def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
 
 def test_the_version_is_shown() -> None:
     assert re.fullmatch(r"volbench \d+\.\d+\.\d+\n", volbench_process("--version").stdout)
+
+
+@pytest.mark.parametrize(
+    "command", [["list", "--out"], ["compare"], ["query", "FROM runs", "--out"], ["suite", "list"]]
+)
+def test_what_lists_prints_the_same_rows_in_each_format(command: list[str], run: RunDirectory) -> None:
+    place = [] if command[0] == "suite" else [str(run.path if command[0] == "compare" else run.path.parent)]
+    shown = {name: volbench(*command, *place, "-o", name).stdout for name in ("table", "json", "csv", "md")}
+    assert json.loads(shown["json"]) == json.loads(volbench(*command, *place, "--json").stdout)
+    rows = len(list(csv.reader(io.StringIO(shown["csv"]))))
+    assert rows > 1
+    assert len(shown["md"].splitlines()) == rows + 1
+    assert shown["md"].splitlines()[1].startswith("|---")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from volbench.cli import console, options
-from volbench.cli.tables import aligned
+from volbench.cli.tables import show_rows
 from volbench.core.base.text import counted
 from volbench.core.records.report import REPORT_SCHEMA, Report
 from volbench.errors import EnvironmentLacks, RunUnreadable
@@ -14,6 +14,7 @@ from volbench.results.store.files import read_record
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
 REPORT_FILE = "report.json"
+COLUMNS = ("run", "suite", "target", "volumes", "cells", "verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,11 @@ class ListedRun:
     verdict: str | None
 
 
-def list_runs(results: options.Results = Path("results"), json: options.Json = False) -> None:
+def list_runs(
+    results: options.Results = Path("results"),
+    output: options.Output = options.OutputFormat.TABLE,
+    json: options.Json = False,
+) -> None:
     """List the runs below results/, oldest first: suite, target, volumes, cells, verdict."""
     listed = []
     directories = find_runs(results)
@@ -40,10 +45,8 @@ def list_runs(results: options.Results = Path("results"), json: options.Json = F
             console.say(f"skipped: {error.where}: {error.what}")
     if len(listed) < len(directories):
         console.say(f"{len(directories) - len(listed)} of {counted(len(directories), 'run')} cannot be read")
-    if json:
-        console.show_json([asdict(run) for run in listed])
-        return
-    if not listed:
+    output = options.OutputFormat.JSON if json else output
+    if not listed and output == options.OutputFormat.TABLE:
         console.say(f"no runs below {results}")
         return
     rows = [
@@ -57,8 +60,7 @@ def list_runs(results: options.Results = Path("results"), json: options.Json = F
         )
         for run in listed
     ]
-    for line in aligned(("run", "suite", "target", "volumes", "cells", "verdict"), rows):
-        console.out.print(line, markup=False)
+    show_rows(COLUMNS, rows, output, data=[asdict(run) for run in listed])
 
 
 def _listed(directory: RunDirectory) -> ListedRun:

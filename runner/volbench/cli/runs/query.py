@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
-from volbench.cli.tables import TableFormat, table_text
+from volbench.cli.tables import FORMATS, TableFormat, table_text
 from volbench.core.base.text import counted
 from volbench.results.store.query import query as run_query
 from volbench.results.store.run_directory import has_runs
@@ -28,6 +28,7 @@ def query(
         TableFormat,
         typer.Option("--format", help="table (vertical where the terminal is too narrow), vertical, csv or md."),
     ] = "table",
+    output: options.Output = options.OutputFormat.TABLE,
     json: options.Json = False,
 ) -> None:
     """Run SQL (DuckDB) over all runs below results/; read-only."""
@@ -42,8 +43,10 @@ def query(
         console.say(
             "note: no row; `metrics` has valid steps only, `all_metrics` also the invalid ones with reasons"
         )
-    if json:
+    if json or output == options.OutputFormat.JSON:
         console.show_json([dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows])
         return
+    if output != options.OutputFormat.TABLE:
+        format = FORMATS[output]  # noqa: A001
     width = console.out.width if console.out.is_terminal else None
     console.show_text(table_text(outcome.columns, outcome.rows, format, width=width))

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.tables import show_rows
 from volbench.results.explain.accounts.what_if import other_volume
 from volbench.results.report.build import build_report
 from volbench.results.report.cross_run import compare_runs
-from volbench.results.report.formats.terminal import comparison_line
+from volbench.results.report.formats.terminal import COMPARISON_COLUMNS, comparison_cells
 from volbench.results.report.render import render, write_reports
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.store.run_directory import RunDirectory
@@ -41,24 +42,34 @@ def report(
 def compare(
     paths: options.RunPaths,
     by: Annotated[str, typer.Option("--by", help="volume, run, or a fact such as engine.version.")] = "volume",
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against",
+            metavar="GROUP",
+            help="The baseline: a volume, RUN/VOLUME with --by run, or a value of the fact. Default: by run each "
+            "volume of the first run for itself, else the first group.",
+        ),
+    ] = "",
     metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],  # noqa: B006
+    output: options.Output = options.OutputFormat.TABLE,
     json: options.Json = False,
 ) -> None:
     """Compare volumes within a run or across runs; refuse runs that are not comparable."""
-    comparison = compare_runs([RunDirectory.open(path) for path in paths], by=by, metrics=metric)
+    comparison = compare_runs([RunDirectory.open(path) for path in paths], by=by, metrics=metric, against=against)
     rows = comparison_rows(comparison.comparisons)
-    if json:
-        console.show_json(
-            {
-                "groups": comparison.groups,
-                "comparisons": [row.model_dump(mode="json") for row in rows],
-                "noted": comparison.context,
-            }
-        )
+    listed = [row for row in rows if row.primary or metric]
+    data = {
+        "groups": comparison.groups,
+        "comparisons": [row.model_dump(mode="json") for row in rows],
+        "noted": comparison.context,
+    }
+    output = options.OutputFormat.JSON if json else output
+    show_rows(COMPARISON_COLUMNS, [comparison_cells(row) for row in listed], output, data=data)
+    if output == options.OutputFormat.JSON:
         return
-    for row in rows:
-        if row.primary or metric:
-            console.out.print(comparison_line(row), markup=False)
+    if not listed:
+        console.say("no primary metric is compared: --metric names others")
     for name, values in comparison.context.items():
         values_text = ", ".join(f"{run}: {value}" for run, value in values.items())
-        console.out.print(f"  note: {name} differs: {values_text}", markup=False)
+        console.say(f"note: {name} differs: {values_text}")

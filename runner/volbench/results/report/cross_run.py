@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from volbench.core.base.nearest import suggestion
 from volbench.core.base.parse import optional_whole
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import HostFacts
@@ -89,16 +90,18 @@ _CONTEXT_FACTS: dict[str, _Fact] = {
 
 
 def compare_runs(
-    directories: Sequence[RunDirectory], *, by: str = "volume", metrics: Sequence[str] = ()
+    directories: Sequence[RunDirectory], *, by: str = "volume", metrics: Sequence[str] = (), against: str = ""
 ) -> CrossRunComparison:
     """Compare cells of several runs, grouped by volume or by a fact in which the runs may then differ.
 
     Args:
-        directories: at least one run; the first group of the first run is the baseline.
+        directories: at least one run.
         by: `volume`, `run`, or one of the facts that must otherwise be equal, such as `engine.version`.
         metrics: names of metrics to compare; empty: all.
+        against: the group that all others are compared with. Empty: by run, each volume with itself in the first
+            run that has it, where a later one has it too; else the first group of the first run.
 
-    Raises MustNotCompare naming the facts that differ, UsageError for an unknown `by`.
+    Raises MustNotCompare naming the facts that differ, UsageError for an unknown `by`, metric or group.
     """
     if by not in {"volume", "run", *_COMPARABILITY_FACTS}:
         raise UsageError(
@@ -117,10 +120,12 @@ def compare_runs(
             next_step="compare by another fact, for example --by run",
         )
     if metrics:
+        _refuse_unknown_metrics(cells, metrics)
         cells = [_with_metrics(cell, metrics) for cell in cells]
+    families = _families(groups, by, against)
     return CrossRunComparison(
         groups=groups,
-        comparisons=tuple(_compared(runs, cells, groups)),
+        comparisons=tuple(row for family in families for row in _compared(runs, cells, family)),
         context=_differing(runs, _CONTEXT_FACTS),
     )
 
@@ -146,9 +151,46 @@ def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[s
 
 def _ordered_groups(runs: Sequence[_Run], cells: Sequence[CellRow], by: str) -> tuple[str, ...]:
     """Return the groups that have cells; volumes in the order of the runs' volumes, not of their cells."""
-    volume_names = [volume.name for run in runs for volume in run.record.volumes] if by == "volume" else []
+    declared = [(run.record.run_id, volume.name) for run in runs for volume in run.record.volumes]
+    names = {"volume": [name for _, name in declared], "run": [_run_group(*pair) for pair in declared]}
     present = dict.fromkeys(cell.volume for cell in cells)
-    return tuple(dict.fromkeys([*(name for name in volume_names if name in present), *present]))
+    return tuple(dict.fromkeys([*(name for name in names.get(by, ()) if name in present), *present]))
+
+
+def _run_group(run_id: str, volume: str) -> str:
+    return f"{run_id}/{volume}"
+
+
+def _families(groups: Sequence[str], by: str, against: str) -> list[tuple[str, ...]]:
+    """Return the groups that are compared with one another, the baseline of each family first. Raise UsageError."""
+    if against:
+        if against not in groups:
+            raise UsageError(
+                f"there is no group {against!r}",
+                where="--against",
+                evidence=f"the groups are {', '.join(groups)}",
+                next_step=suggestion(against, groups),
+            )
+        return [(against, *(group for group in groups if group != against))]
+    by_volume: dict[str, list[str]] = {}
+    for group in groups:
+        by_volume.setdefault(group.rpartition("/")[2], []).append(group)
+    families = [tuple(of_volume) for of_volume in by_volume.values() if len(of_volume) > 1]
+    if by != "run" or not families:
+        return [tuple(groups)]
+    alone = [group for of_volume in by_volume.values() if len(of_volume) == 1 for group in of_volume]
+    return [*families, *((groups[0], group) for group in alone if group != groups[0])]
+
+
+def _refuse_unknown_metrics(cells: Sequence[CellRow], metrics: Sequence[str]) -> None:
+    measured = dict.fromkeys(name for cell in cells for name in cell.metrics)
+    for name in metrics:
+        if name not in measured:
+            raise UsageError(
+                f"no cell of these runs has a metric {name!r}",
+                where="--metric",
+                next_step=suggestion(name, measured),
+            )
 
 
 def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
@@ -210,7 +252,7 @@ def _regrouped(cell: CellRow, run: _Run, by: str, *, several: bool) -> CellRow:
     if by == "volume":
         group = cell.volume
     elif by == "run":
-        group = f"{run.record.run_id}/{cell.volume}"
+        group = _run_group(run.record.run_id, cell.volume)
     else:
         group = str(_COMPARABILITY_FACTS[by](run))[:VALUE_CHARACTERS_MAX]
     cell_id = f"{run.record.run_id}/{cell.cell_id}" if several else cell.cell_id

@@ -194,3 +194,22 @@ def test_a_single_run_is_compared_within_itself(pair: RunDirectory) -> None:
     found = compare_runs([pair])
     assert found.groups == ("a", "b")
     assert found.context == {}
+
+
+def test_by_run_each_volume_is_held_against_itself_in_the_first_run(tmp_path: Path) -> None:
+    """Twelve groups have a base that somebody would choose, and not the first of the alphabet."""
+    steps = (OLTP.model_copy(update={"duration_s": 12.0}),)
+    runs = [build_run(tmp_path, two_volumes(steps=steps), run_id=run_id) for run_id in (FIRST, SECOND)]
+    pairs = {(row.baseline, row.candidate) for row in compare_runs(runs, by="run").comparisons}
+    assert pairs == {(f"{FIRST}/{name}", f"{SECOND}/{name}") for name in "ab"}
+    stated = compare_runs(runs, by="run", against=f"{SECOND}/b")
+    assert {row.baseline for row in stated.comparisons} == {f"{SECOND}/b"}
+    assert {row.candidate for row in stated.comparisons} == {f"{FIRST}/a", f"{FIRST}/b", f"{SECOND}/a"}
+
+
+def test_an_unknown_metric_and_an_unknown_group_are_named_with_the_nearest(make: Making) -> None:
+    runs = [make("a", FIRST), make("b", SECOND)]
+    with pytest.raises(UsageError, match=r"metric 'tsp'(.|\n)*perhaps you meant 'tps'"):
+        compare_runs(runs, metrics=["tsp"])
+    with pytest.raises(UsageError, match=r"no group 'c'(.|\n)*the groups are a, b"):
+        compare_runs(runs, against="c")

@@ -82,6 +82,27 @@ def comparison_lines(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     yield from (f"  {count} comparisons without a test: {text}" for text, count in reasons.items() if count > 1)
 
 
+COMPARISON_COLUMNS = ("step", "metric", "against", "volume", "before", "now", "change", "p", "cells", "verdict")
+
+
+def comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
+    """Return one comparison as the cells of a table with `COMPARISON_COLUMNS`."""
+    p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
+    is_tested = row.ratio is not None and row.ci is not None
+    return (
+        row.step,
+        row.metric,
+        row.baseline,
+        row.candidate,
+        "" if row.baseline_value is None else number(row.baseline_value),
+        "" if row.candidate_value is None else quantity(row.candidate_value, row.unit),
+        change_with_interval(row.ratio, row.ci) if is_tested else row.reason,
+        "" if p_value is None else f"{p_value:.3g}",
+        f"{row.runs[0]} and {row.runs[1]}",
+        row.verdict,
+    )
+
+
 def comparison_line(row: ComparisonRow) -> str:
     """Return one comparison in a line: values, change with interval, p, verdict."""
     head = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
