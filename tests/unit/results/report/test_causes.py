@@ -140,9 +140,37 @@ def test_what_only_some_volumes_have_comes_before_what_all_have() -> None:
     )
     assert [(group.strongest.cause, group.location) for group in groups] == [
         (backup, "gp2 (night)"),
-        (burst, "gp2 (morning), also gp2 (night)"),
-        (pool, "gp2-1000 (shop), also gp3 (shop), gp2 (shop), gp2-1000 (night) and 1 more"),
+        (burst, "gp2 (morning)"),
+        (pool, "gp2-1000 (shop)"),
     ]
+    assert groups[1].sentences[-1] == "Also, with figures of its own, on gp2 (night), 70 % of the latency."
+    assert groups[2].sentences[-1].endswith("; gp2-1000 (night), 25 % of the latency; 1 more.")
+
+
+def test_findings_of_different_strength_are_not_joined_under_the_strongest() -> None:
+    """Disk's own finding had 0.19, and was listed under the 85 % of gp3."""
+    sure = [finding(volume="gp3", step=step, confidence=0.85, share=0.5) for step in ("point-select", "read-write")]
+    hint = finding(volume="disk", step="read-write", confidence=0.19, share=0.5)
+    unseen = finding(volume="disk", step="dump", confidence=0.85, share=0.5, valid=False)
+    groups = cause_groups([*sure, hint, unseen])
+    assert sorted((group.location, len(group.further)) for group in groups) == [
+        ("disk (dump)", 0),
+        ("disk (read-write)", 0),
+        ("gp3 (point-select)", 1),
+    ]
+    texts = {group.location: " ".join(group.sentences) for group in groups}
+    assert "confidence 85 %" in texts["gp3 (point-select)"]
+    assert "disk" not in texts["gp3 (point-select)"]
+    assert "A hint only, confidence 19 %" in texts["disk (read-write)"]
+    assert "seen in invalid cells only" in texts["disk (dump)"]
+
+
+def test_a_sentence_about_a_cause_has_no_nested_brackets() -> None:
+    evidence = (EvidenceRow(metric="iops", value=2963, unit="1/s", text="the volume gives 2,963 IOPS (46 MiB/s)"),)
+    (group,) = cause_groups([finding(volume=name, evidence=evidence, confidence=0.9) for name in ("a", "b")])
+    for text in (group.location, *group.sentences):
+        assert not re.search(r"\([^)]*\(", text)
+        assert text.count("(") == text.count(")")
 
 
 def test_acquittals_come_last_and_the_first_cause_of_a_step_before_its_second() -> None:

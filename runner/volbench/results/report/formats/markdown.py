@@ -31,7 +31,7 @@ from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import mark_text, subject, value_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
-from volbench.results.report.rows.verdict.lead import cause_title, certainty
+from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import cause_groups
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
@@ -98,11 +98,8 @@ def _head(report: Report) -> Iterator[str]:
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
     for group in cause_groups(report.findings, report.cells)[:LISTED_MAX]:
-        finding = group.strongest
-        evidence = finding.evidence[0].text if finding.evidence else ""
-        certainty_text = f", {certainty(finding)}" if certainty(finding) else ""
-        title = f"**{_escaped(cause_title(finding.cause))}** on {_escaped(group.location)}"
-        yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"
+        title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
+        yield f"- {title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
     for row in report.refuted[:LISTED_MAX]:
         where = f"on {_escaped(row.volume)} {_escaped(row.step)}"
         yield f"- {_code(row.cause)} {where} would have been named, but {_escaped(row.text)}"

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from volbench.core.base import text
 from volbench.results.report import wording
 from volbench.results.report.rows import prediction, response, storage_classes
+from volbench.results.report.views.causes import sentence
 from volbench.results.report.views.cost_tables import signed
 
 
@@ -51,11 +52,6 @@ def keep_units_together(phrase: str) -> str:
 def breakable(step: str) -> Markup:
     """Return a step's name that may be broken after a slash, and nowhere within a word."""
     return Markup("<wbr>").join(Markup.escape(visible(piece)) for piece in re.split(r"(?<=/)", step))
-
-
-def sentence(text: str) -> str:
-    """Return the text with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def fact(value: Any, name: str) -> str:

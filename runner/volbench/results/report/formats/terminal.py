@@ -12,7 +12,7 @@ from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import class_lines
-from volbench.results.report.rows.verdict.lead import cause_title, certainty
+from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import cause_groups
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
@@ -62,13 +62,11 @@ def summary_lines(report: Report) -> list[str]:
 
 
 def cause_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each of the first causes: volumes and steps, the cause in words, its first evidence."""
+    """Yield a line for each of the first causes: where, the cause, its size and sureness, and where else."""
     groups = cause_groups(report.findings, report.cells)
     for group in groups[:CAUSES_MAX]:
-        finding = group.strongest
-        certainty_text = f" ({certainty(finding)})" if certainty(finding) else ""
-        evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
-        yield f"{group.location}: {cause_title(finding.cause)}{certainty_text}{evidence}"
+        title = cause_title(group.strongest.cause)
+        yield " ".join((f"{group.location}: {title}.", *group.sentences))
     if len(groups) > CAUSES_MAX:
         yield f"{len(groups) - CAUSES_MAX} more causes are in the report"
 

@@ -253,11 +253,14 @@ def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
-    if sum(sign * row.difference_ms for row in named) > OVER_WHOLE * extra:  # other pieces shrank
-        pieces += "".join(f"; {number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk)
+    over = sum(sign * row.difference_ms for row in named) - extra
+    if over > (OVER_WHOLE - 1) * extra:  # other pieces shrank
+        less = [f"{number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk]
+        pieces += "".join(f"; {text}" for text in less or [f"{number(over)} ms less in other pieces"])
     return f"{quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
 
 
 def _piece_text(ms: float, extra: float, title: str) -> str:
-    """`8.4 ms (75 %) reads of data files`; a piece may exceed the whole where another one shrank."""
-    return f"{number(ms)} ms ({percent(ms / extra)}) {title}"
+    """`8.4 ms (75 %) reads of data files`; no share where it exceeds the whole, because another piece shrank."""
+    share = f" ({percent(ms / extra)})" if ms <= extra else ""
+    return f"{number(ms)} ms{share} {title}"

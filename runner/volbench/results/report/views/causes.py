@@ -7,10 +7,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from volbench.core.base.text import percent
 from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
 from volbench.results.compare.figures import figure_of
 from volbench.results.explain.causes import CAUSES
-from volbench.results.report.rows.verdict.lead import CHECKS, DECIDED_BY, NONE, cause_title, certainty, is_hint
+from volbench.results.report.rows.verdict.lead import (
+    CHECKS,
+    DECIDED_BY,
+    NONE,
+    cause_title,
+    certainty,
+    is_hint,
+    likelihood,
+)
 
 LOCATIONS_MAX = 3
 """Further volumes and steps that one line about a cause names."""
@@ -60,11 +69,11 @@ def _facts(finding: FindingRow) -> tuple[EvidenceRow, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class CauseGroup:
-    """Findings of one cause on several volumes or in several steps.
+    """Findings of one cause that are equally sure, on several volumes or in several steps.
 
     Args:
         strongest: the finding that stands for the group: the first of them in the order of a summary.
-        further: the rest of the findings of the cause, in the same order.
+        further: the rest of its findings, in the same order.
     """
 
     strongest: FindingRow
@@ -72,16 +81,37 @@ class CauseGroup:
 
     @property
     def location(self) -> str:
-        """Return `gp2 (morning), also gp2 (night)`: where the cause was observed, the strongest first."""
-        first, *further = (f"{finding.volume} ({finding.step})" for finding in (self.strongest, *self.further))
-        if not further:
-            return first
-        hidden = len(further) - LOCATIONS_MAX
-        return f"{first}, also {', '.join(further[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
+        """Return `gp2 (morning)`: where the strongest was observed."""
+        return _location(self.strongest)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Return the strongest finding's size and sureness, and where else the cause is: a sentence each."""
+        finding = self.strongest
+        evidence = finding.evidence[0].text if finding.evidence else ""
+        hidden = len(self.further) - LOCATIONS_MAX
+        elsewhere = [*map(_elsewhere, self.further[:LOCATIONS_MAX]), *([f"{hidden} more"] if hidden > 0 else [])]
+        further = "; ".join(elsewhere)
+        texts = (evidence, certainty(finding), f"also, with figures of its own, on {further}" if further else "")
+        return tuple(sentence(text) for text in texts if text)
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _location(finding: FindingRow) -> str:
+    return f"{finding.volume} ({finding.step})"
+
+
+def _elsewhere(finding: FindingRow) -> str:
+    share = "" if finding.share is None else f", {percent(finding.share)} of the latency"
+    return f"{_location(finding)}{share}"
 
 
 def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) -> tuple[CauseGroup, ...]:
-    """Return the findings by cause, in the order of a summary.
+    """Return the findings by cause and how sure they are, in the order of a summary.
 
     First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
     volume has follow, then those that are hints only, then acquittals. Within each kind a cause that is the first
@@ -94,17 +124,20 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
     """
     slowness = _slowness(cells)
     volumes = {finding.volume for finding in findings}
-    by_cause: dict[str, list[tuple[int, float, FindingRow]]] = {}
+    by_strength: dict[tuple[str, str, bool], list[tuple[int, float, FindingRow]]] = {}
+    of_cause: dict[str, set[str]] = {}
     ranks: Counter[tuple[str, str]] = Counter()
     for finding in findings:
         rank = ranks[finding.volume, finding.step]
         ranks[finding.volume, finding.step] += 1
         explained = (finding.share or 0.0) * slowness.get((finding.volume, finding.step), 1.0)
-        by_cause.setdefault(finding.cause, []).append((rank, -explained, finding))
-    groups = [sorted(same, key=itemgetter(0, 1)) for same in by_cause.values()]
+        strength = (finding.cause, likelihood(finding), finding.valid)
+        by_strength.setdefault(strength, []).append((rank, -explained, finding))
+        of_cause.setdefault(finding.cause, set()).add(finding.volume)
+    groups = [sorted(same, key=itemgetter(0, 1)) for same in by_strength.values()]
     groups.sort(key=lambda same: same[0][:2])
     if len(volumes) > 1:
-        groups.sort(key=lambda same: {finding.volume for _, _, finding in same} == volumes)
+        groups.sort(key=lambda same: of_cause[same[0][2].cause] == volumes)
     groups.sort(key=lambda same: all(is_hint(finding) for _, _, finding in same))
     groups.sort(key=lambda same: same[0][2].cause == NONE)
     return tuple(
