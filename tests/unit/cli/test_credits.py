@@ -240,3 +240,9 @@ def test_a_larger_volume_does_not_help_where_the_instance_holds_the_load_back() 
     assert "never throttles" not in shown
     assert "the limits of m5.large do, on any volume" in " ".join(shown.split())
     assert "that never throttles this load" in " ".join(credits_of(*GP2, "--iops", "5000").split())
+
+
+def test_a_cap_says_which_operations_it_counts() -> None:
+    """A volume that merges sequential requests serves more of them than `at most 500 IOPS`."""
+    shown = credits_of("--profile", "ebs-st1", "--size", "500GiB", "--iops", "1250", "--sequential")
+    assert "at most 500 IOPS of up to 1 MiB each (sequential ones count by their bytes)" in shown

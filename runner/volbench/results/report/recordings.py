@@ -12,6 +12,7 @@ import numpy as np
 from volbench import __version__
 from volbench.results.explain.recordings.directory import RecordedExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
+from volbench.results.explain.wording import clock
 from volbench.results.recorded.table import FileRow
 from volbench.results.recorded.window import clock_text
 from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart, chart_assets
@@ -42,7 +43,7 @@ def span_text(window_s: tuple[float, float] | None, *, clocked: bool) -> str:
         return ""
     if clocked:
         return f"{clock_text(window_s[0])} to {clock_text(window_s[1])}"
-    return f"{window_s[0]:g} s to {window_s[1]:g} s"
+    return f"{clock(window_s[0])} to {clock(window_s[1])}"
 
 
 def write_html(path: Path, explanation: RecordedExplanation, sentences: Sequence[Sequence[str]]) -> None:

@@ -19,6 +19,7 @@ from volbench.results.explain.recordings.clients import client_count, queue_of_c
 from volbench.results.explain.recordings.exceeded_limits import with_instance, without_refuted
 from volbench.results.explain.recordings.remarks import remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
+from volbench.results.explain.wording import clock
 from volbench.results.recorded.clocks import VOLUME_SOURCES
 from volbench.results.recorded.one_volume import of_one_volume
 from volbench.results.recorded.parsed import Recorded
@@ -87,6 +88,7 @@ def explain_timeline(
     case = replace(case, instance=instance)
     span = None if window is None else window.within(*case.window_s)
     explained_case, explained, episode = _explained(case, span)
+    episode = _with_one_begin(episode, explained, case.grid.width_s)
     notes = [note for recording in recordings for note in recording.notes]
     if any(not recording.interval_known for recording in recordings):
         notes.append(
@@ -129,6 +131,18 @@ def explain_timeline(
     )
 
 
+def _with_one_begin(episode: Episode | None, explained: Explanation, width_s: float) -> Episode | None:
+    """Return the episode with begin and end of a finding that has them within an interval: one time, one label."""
+    if episode is None:
+        return None
+    for finding in explained.findings:
+        (t0_s, t1_s), slack_s = finding.window_s, 1.5 * width_s
+        if abs(t0_s - episode.t0_s) <= slack_s and t0_s < episode.t1_s:
+            end_s = t1_s if abs(t1_s - episode.t1_s) <= slack_s else episode.t1_s
+            return replace(episode, t0_s=t0_s, t1_s=end_s)
+    return episode
+
+
 def devices(timeline: Timeline) -> set[str]:
     """Names of the devices and volumes that a timeline has operations of."""
     return {
@@ -145,7 +159,7 @@ def _without_lengths(row: FindingRow) -> FindingRow:
 
 
 def _text_of(clocked: bool) -> Callable[[float], str]:
-    return clock_text if clocked else lambda t_s: f"{t_s:g} s"
+    return clock_text if clocked else clock
 
 
 def _of_device(case: Case, device: str) -> Case:

@@ -46,7 +46,7 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
 
 def _volume(answer: Answer) -> str:
     name = f"{answer.volume.profile} of {size(answer.volume.size_bytes)}"
-    caps = ", ".join(_rate_text(cap, cap.rate_per_s) for cap in answer.limits.caps if cap.scope != "instance")
+    caps = ", ".join(_cap_text(cap) for cap in answer.limits.caps if cap.scope != "instance")
     clauses = [f"{name}: at most {caps}"]
     clauses += [
         f"{bucket.name} has a capacity of {_credits(bucket)} and earns {_rate_text(bucket, bucket.rate_per_s)} "
@@ -298,6 +298,15 @@ def _price(cost: Cost | None, prices: Prices) -> str:
     if cost is None:
         return "no price known"
     return f"{'~' if cost.assumed else ''}{cost.month:,.2f} {prices.currency} a month"
+
+
+def _cap_text(cap: Limit) -> str:
+    """Return a cap with the size of the operations that it counts, where it merges smaller ones."""
+    text, charge = _rate_text(cap, cap.rate_per_s), cap.charge
+    if charge.unit != "io" or charge.max_io_bytes is None or charge.merge_from_bytes is None:
+        return text
+    least = f" from {size(charge.merge_from_bytes)} on" if charge.merge_from_bytes >= 1024 else ""
+    return f"{text} of up to {size(charge.max_io_bytes)} each (sequential ones{least} count by their bytes)"
 
 
 def _rate_text(limit: Limit, per_s: float) -> str:

@@ -15,7 +15,9 @@ from volbench.errors import UsageError
 from volbench.results.credits.history import Assumed
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
+from volbench.results.explain.wording import clock
 from volbench.results.recorded.timelines import Choice
+from volbench.results.report.recordings import span_text
 
 EVIDENCE = Path(__file__).parents[4] / "fixtures" / "evidence"
 STORAGE = ("storage.", "instance.")
@@ -89,7 +91,7 @@ def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
     """04: transactions fell and p95 rose."""
     found = notes(explain_recorded(evidence("04")))
     assert "the volume was slower" not in found
-    assert "the clients were slower from 745 s to 1200 s" in found
+    assert "the clients were slower from second 745 to second 1200" in found
     assert "transactions 3,208 and 2,050 1/s then" in found
 
 
@@ -217,7 +219,7 @@ def test_a_queue_from_begin_to_end_is_not_silent() -> None:
 def test_an_outage_of_the_client_is_said() -> None:
     """24: it has no latency."""
     found = notes(explain_recorded(evidence("24")))
-    assert "no transaction ended from 695 s to 1245 s although 256 clients waited" in found
+    assert "no transaction ended from second 695 to second 1245 although 256 clients waited" in found
 
 
 def test_prometheus_tells_what_node_exporter_counted() -> None:
@@ -346,3 +348,13 @@ def test_the_page_has_the_table_and_the_curves(tmp_path: Path) -> None:
     assert "db-replica, nvme1n1: operations/s" in text
     wrong = CliRunner().invoke(app, ["explain", "--from", str(evidence("06")), "--html", "page.txt"])
     assert isinstance(wrong.exception, UsageError)
+
+
+def test_one_begin_has_one_label() -> None:
+    """The note on the episode begins where the finding begins, and both say it in the same words."""
+    timeline = explain_recorded(evidence("09")).timelines[0]
+    assert timeline.window_s is not None
+    begin = clock(timeline.window_s[0])
+    assert span_text(timeline.window_s, clocked=timeline.clocked).startswith(begin)
+    assert any(f"at {begin} the volume fell" in row.text for row in timeline.findings[0].evidence)
+    assert any(f"slower from {begin} to" in note for note in timeline.notes)

@@ -198,15 +198,17 @@ def _degraded(case: Case) -> Iterator[Cause]:
     before = median(waits[~slow & np.isfinite(waits)])
     first = int(np.flatnonzero(few)[0])
     at, low, high = float(case.grid.t_s[first]), quantile(device.iops[few], 0), quantile(device.iops[few], 1)
+    usual = median(waits[few]) or 0.0
+    rose = before is not None and before * limit.DEGRADED_RISE <= usual
+    # A range whose lower end is faster than before is no rise: the median is told, and that all is slow.
+    text = (
+        f"from {clock(at - case.grid.width_s, case.clock_zero_s)} an operation takes {number(usual)} ms at the"
+        f" median ({number(quantile(waits[few], 0) or 0)} to {number(quantile(waits[few], 1) or 0)} ms)"
+    )
+    if before is not None:
+        text += f", before {number(before)} ms" if rose else f"; the rest is no faster by much: {number(before)} ms"
     rows = [
-        row(
-            "await_ms",
-            median(waits[few]),
-            "ms",
-            f"from {clock(at - case.grid.width_s, case.clock_zero_s)} an operation takes"
-            f" {number(quantile(waits[few], 0) or 0)} to {number(quantile(waits[few], 1) or 0)} ms"
-            + (f", before {number(before)} ms" if before is not None else ""),
-        ),
+        row("await_ms", usual, "ms", text),
         row(
             "iops",
             median(device.iops[few]),
@@ -225,10 +227,10 @@ def _degraded(case: Case) -> Iterator[Cause]:
                 f"busy {percent(low_u)} to {percent(high_u)} of the time",
             )
         )
-    checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
+    checks = [True, rose]
     yield Cause(
         cause="storage.degraded",
-        decided_by="before and after" if before is not None else "level",
+        decided_by="before and after" if rose else "level",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
         share=case.storage_share,
         checks=tuple(checks),
