@@ -13,6 +13,7 @@ from volbench.core.plan.describe import sweep_lines
 from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord
 from volbench.core.suite.model import FULL_SCALE
 from volbench.measure.session.caveats import caveats_of, node_lines, too_few_repeats
+from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.planner import Planned, TargetRequest, make_plan, until_settings
 from volbench.measure.session.price import nodes_at_once, price_line, price_run
 from volbench.measure.session.space import free_space_text
@@ -24,6 +25,7 @@ def plan(
     volume: options.Volumes = [],  # noqa: B006 - typer copies it
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
+    modulate: options.Modulate = None,
     until: options.Until = None,
     server: options.Servers = [],  # noqa: B006
     target_option: options.TargetOptions = [],  # noqa: B006
@@ -31,7 +33,7 @@ def plan(
 ) -> None:
     """Show the cells of a run in order, with the time and space they need; changes nothing."""
     request = TargetRequest(target=target, servers=server, options=target_option)
-    settings = until_settings(until, settings)
+    settings = until_settings(until, modulate_settings(suite, modulate, settings, say=console.say))
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     if json:
         caveats = caveats_of(planned.run, planned.cost.volume_bytes)

@@ -20,6 +20,7 @@ from volbench.machine.placement.attach import attach_of
 from volbench.measure.execute.completion import is_finished
 from volbench.measure.session.caveats import storage_caveats, volumes_share_storage
 from volbench.measure.session.copies import copied
+from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.own_data import restore_dataset
 from volbench.measure.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
 from volbench.measure.session.price import check_cost, price_run
@@ -36,6 +37,7 @@ def run(
     volume: options.Volumes = [],  # noqa: B006 - typer copies it
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
+    modulate: options.Modulate = None,
     until: options.Until = None,
     budget: options.Budget = "",
     out: options.Results = Path("results"),
@@ -50,6 +52,7 @@ def run(
     detach: options.Detach = False,
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
+    settings = modulate_settings(suite, modulate, settings, say=console.say)
     if detach:
         from volbench.cli.cluster.k8s_runner import submit  # noqa: PLC0415 - it runs what this module has
 

@@ -30,6 +30,7 @@ from volbench.machine.placement.kubernetes.options import (
     read_options,
 )
 from volbench.measure.session import own_data
+from volbench.measure.session.modulated import check_modulated
 from volbench.measure.session.targets import choose_target, with_flavor
 from volbench.results.store.journal import utc_now
 from volbench.results.store.run_directory import new_run_id
@@ -117,6 +118,7 @@ def plan_suite(
         raise UsageError(
             "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
         )
+    check_modulated(suite_file.steps, [] if attached else specs)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
     spreads, treatments = expand_variants(specs, suite.sweep)

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import part_of
-from volbench.core.records.steps.oltp import MODULATION_SLOT_S, MODULATION_SLOTS_MIN
+from volbench.core.records.steps.oltp import MODULATION_S_MIN
 from volbench.results.response.least_squares import Fit, Floats, Ints, fit
 from volbench.results.response.lock_in import locked_fit
 from volbench.results.response.model import Method, NoResponse, Response, Slope
@@ -66,12 +66,9 @@ LOG_TERMS = ("redo_sync", "binlog_sync")
 LOG_SYNC = "log_sync"
 
 
-STEP = "NAME"
-"""Stands for the step in an advice."""
-_MODULATED_S = MODULATION_SLOTS_MIN * MODULATION_SLOT_S
 _MODULATE = (
-    f"modulate an emulated volume, which takes a load without `rate` of {_MODULATED_S:g} s or more"
-    f" (--set steps.{STEP}.modulate=4 --set steps.{STEP}.duration={_MODULATED_S:g}s)"
+    "modulate an emulated volume (`volbench run SUITE --modulate 4`), which takes a load without `rate` of"
+    f" {MODULATION_S_MIN:g} s or more"
 )
 TOO_SHORT = NoResponse(
     reason=f"no cell has {SAMPLES_MIN} intervals in which both latency and a waiting time are known",

@@ -30,7 +30,9 @@ def view(seed: int, *, counted: float | None = None, valid: bool = True, queries
 
 
 def explained(*views):
-    return SimpleNamespace(views={("v", "read-only"): {f"0{n}-v": one for n, one in enumerate(views)}})
+    return SimpleNamespace(
+        views={("v", "read-only"): {f"0{n}-v": one for n, one in enumerate(views)}}, responses={}
+    )
 
 
 def test_a_load_has_a_row_with_its_count_and_a_sentence() -> None:

@@ -59,6 +59,7 @@ MODULATION_SLOT_S = 4.0
 """How long a modulated volume stays as it is: two seconds of it lie a whole second off both its changes."""
 MODULATION_SLOTS_MIN = 12
 """Slots of a step: three of each state, so that one that something else disturbs does not decide."""
+MODULATION_S_MIN = MODULATION_SLOTS_MIN * MODULATION_SLOT_S
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -118,9 +119,9 @@ class OltpStep(StepBase):
             raise ValueError(
                 "`modulate` needs a load without `concurrent` steps, whose effect it cannot tell apart"
             )
-        if self.duration_s < MODULATION_SLOTS_MIN * MODULATION_SLOT_S:
+        if self.duration_s < MODULATION_S_MIN:
             raise ValueError(
-                f"`modulate` needs a duration of {MODULATION_SLOTS_MIN * MODULATION_SLOT_S:g} s or more:"
+                f"`modulate` needs a duration of {MODULATION_S_MIN:g} s or more:"
                 f" {MODULATION_SLOTS_MIN} slots of {MODULATION_SLOT_S:g} s"
             )
         return self

@@ -11,7 +11,7 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView
-from volbench.results.response.estimate import LOG_SYNC, STEP, estimate, with_one_log
+from volbench.results.response.estimate import LOG_SYNC, estimate, with_one_log
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 
@@ -70,8 +70,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             continue
         response = explained.responses.get(step) or estimate(cells)
         if isinstance(response, NoResponse):
-            advice = response.advice.replace(f"steps.{STEP}.", f"steps.{step}.")
-            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=advice))
+            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice))
             continue
         of_step = list(_rows(response, step))
         for level, statistic in _LEVELS.items():
