@@ -7,21 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import live_run
 import pytest
-from cluster_run import LAB, STORAGE_CLASS, kubectl
+from cluster_run import BOUND_S, LAB, NAMESPACE, STORAGE_CLASS, has_namespace, kubectl, until
 
 from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
 ROOT = Path(__file__).parents[2]
-NAMESPACE = "volbench"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
-BOUND_S = 600.0
 pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.timeout(1500),
@@ -67,26 +64,6 @@ def settings(duration: str = "8s") -> list[str]:
     assert server is not None
     small = (*live_run.SMALL, f"engine.image={server.name}", f"steps.0.duration={duration}")
     return [f"--set={one}" for one in small]
-
-
-def has_namespace() -> bool:
-    return f"namespace/{NAMESPACE}" in kubectl("get", "namespaces", "-o", "name").split()
-
-
-def until(asked: Callable[[], bool], what: str) -> None:
-    """Wait for a moment; the runner's last words when it does not come."""
-    until_s = time.monotonic() + BOUND_S
-    while not asked():
-        if time.monotonic() > until_s:
-            seen = subprocess.run(
-                ["kubectl", "-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=runner", "--tail=30"],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=30,
-            )
-            pytest.fail(f"not in {BOUND_S:.0f} s: {what}\n{seen.stdout}{seen.stderr}")
-        time.sleep(0.5)
 
 
 def of_job(name: str, path: str) -> str:

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from live_run import SMALL, SUITE, Bench, Ended
 
 from volbench.machine.placement import capabilities
@@ -24,6 +26,9 @@ LAB_STATE = Path(os.environ.get("VOLBENCH_LAB_STATE") or "/var/lib/volbench/lab-
 LAB_KUBECONFIG = LAB_STATE / "admin.kubeconfig"
 LAB_PROGRAMS = Path.home() / ".cache" / "volbench" / "kubernetes" / "bin"
 STORAGE_CLASS = "local-path"
+NAMESPACE = "volbench"
+"""Of k8s/base."""
+BOUND_S = 600.0
 _KINDS = "jobs,pods,configmaps,persistentvolumeclaims"
 
 
@@ -58,6 +63,27 @@ def kubectl(*words: str, stdin: str | None = None) -> str:
     )
     assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
     return done.stdout
+
+
+def has_namespace() -> bool:
+    """Whether the cluster has the namespace of k8s/base."""
+    return f"namespace/{NAMESPACE}" in kubectl("get", "namespaces", "-o", "name").split()
+
+
+def until(asked: Callable[[], bool], what: str) -> None:
+    """Wait for a moment; the runner's last words when it does not come."""
+    until_s = time.monotonic() + BOUND_S
+    while not asked():
+        if time.monotonic() > until_s:
+            seen = subprocess.run(
+                ["kubectl", "-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=runner", "--tail=30"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=30,
+            )
+            pytest.fail(f"not in {BOUND_S:.0f} s: {what}\n{seen.stdout}{seen.stderr}")
+        time.sleep(0.5)
 
 
 @dataclass(kw_only=True)

@@ -15,6 +15,7 @@ from volbench.machine.cluster.client import Cluster, cluster_errors
 
 Object = dict[str, Any]
 NAMESPACE = "bench"
+NAMESPACES = "/api/v1/namespaces"
 NODES, VOLUMES, CLASSES = "/api/v1/nodes", "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/storageclasses"
 
 
@@ -92,6 +93,8 @@ class FakeCluster(Cluster):
             removed = self.objects.pop(path, None) or _refuse(404)
             self._record("DELETED", path, removed)
             return removed
+        if path == f"{NAMESPACES}/{NAMESPACE}":
+            return {"metadata": {"name": NAMESPACE}}
         if path in self.objects:
             return self.objects[path]
         return self._listed(path, query) if not path.startswith((NODES, VOLUMES, CLASSES)) else _refuse(404)

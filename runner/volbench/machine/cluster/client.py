@@ -24,7 +24,18 @@ from kubernetes.config.config_exception import ConfigException
 from websocket import WebSocketBadStatusException, WebSocketException
 
 from volbench.core.base.parse import parse_json
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import EnvironmentLacks
+from volbench.machine.cluster.refusals import (
+    BUSY,
+    EVIDENCE_CHARACTERS,
+    NotFound,
+    namespace_ending,
+    namespace_missing,
+    never_answered,
+    not_logged_in,
+    refusal,
+    unreachable,
+)
 
 _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30
@@ -34,20 +45,9 @@ UNREACHABLE_S_MAX = 180.0
 FIRST_ANSWER_S_MAX = 5.0
 """How long one that has never answered may be away: nothing runs yet, so a wrong address is more likely."""
 _UNREACHABLE_POLL_S = 1.0
-_BUSY = {
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.BAD_GATEWAY,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    HTTPStatus.GATEWAY_TIMEOUT,
-}
-_POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|denied the request")
-"""In the message of an admission that refuses an object; the authorizer's is `cannot VERB resource`."""
 _PLUGIN_ENDED = re.compile(r"^exec: process returned -?\d+\. ?")
-_ANONYMOUS = "system:anonymous"
-_EVIDENCE_CHARACTERS = 300
 _answered: set[str] = set()
 """Addresses of API servers that have answered this process."""
-RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
 
 
 class LoginFailures(logging.Filter):
@@ -64,16 +64,12 @@ class LoginFailures(logging.Filter):
         lines = [line.strip() for line in record.getMessage().splitlines() if line.strip()]
         said = _PLUGIN_ENDED.sub("", lines[-1]) if lines else ""
         # On a terminal the plugin writes there itself, and the client fails on the text that it has not.
-        self.last = "its own words are above" if "'NoneType' object" in said else said[:_EVIDENCE_CHARACTERS]
+        self.last = "its own words are above" if "'NoneType' object" in said else said[:EVIDENCE_CHARACTERS]
         return False
 
 
 _logins = LoginFailures()
 """Of this process: several clusters are one login."""
-
-
-class NotFound(StepFailed):
-    """The object does not exist."""
 
 
 class Cluster:
@@ -95,7 +91,7 @@ class Cluster:
             _load(self._configuration, context)
         self._configuration.retries = False  # `with_retries` decides on retries
         if _logins.last:
-            raise _not_logged_in("logging in", _logins.last)
+            raise not_logged_in("logging in", _logins.last)
         self.api = client.ApiClient(self._configuration)
         self._gave_up_error: EnvironmentLacks | None = None
 
@@ -170,6 +166,23 @@ class Cluster:
         finally:
             answer.release_conn()
 
+    def check_namespace(self) -> None:
+        """Check that the namespace is there to make objects in. Raise EnvironmentLacks.
+
+        A user without the right to read it is not told: the first object that is made there tells.
+        """
+        doing = f"looking for namespace {self.namespace}"
+        try:
+            found = self.ask("GET", f"/api/v1/namespaces/{self.namespace}", doing=doing)
+        except NotFound as missing:
+            raise namespace_missing(doing, missing.evidence) from missing
+        except EnvironmentLacks as error:
+            if error.cause != "no_permission":
+                raise
+            return
+        if "deletionTimestamp" in found["metadata"]:
+            raise namespace_ending(doing, f"since {found['metadata']['deletionTimestamp']}")
+
     def server_time(self, *, doing: str) -> datetime:
         """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""
         answer = self.with_retries(lambda: self._send("GET", "/version", None, {}), doing=doing)
@@ -189,12 +202,12 @@ class Cluster:
                     return self._answer_to(request)
             except EnvironmentLacks as error:
                 if error.cause == "not_logged_in" and _logins.last:
-                    raise _not_logged_in(doing, _logins.last) from error
+                    raise not_logged_in(doing, _logins.last) from error
                 if error.cause != "api_server_away":
                     raise
                 _log.info("%s: the API server is unreachable, retrying: %s", doing, error.evidence)
                 if time.monotonic() > until_s:
-                    self._gave_up_error = error if self._has_answered else _never_answered(error)
+                    self._gave_up_error = error if self._has_answered else never_answered(error)
             time.sleep(_UNREACHABLE_POLL_S)
         raise self._gave_up_error
 
@@ -207,7 +220,7 @@ class Cluster:
         try:
             answer = request()
         except ApiException as error:
-            if error.status and error.status not in _BUSY:
+            if error.status and error.status not in BUSY:
                 _answered.add(str(self._configuration.host))
             raise
         _answered.add(str(self._configuration.host))
@@ -263,9 +276,9 @@ def cluster_errors(doing: str) -> Iterator[None]:
     except ApiException as error:
         if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
             raise error.__context__ from None  # the client catches what interrupts the handshake of an exec
-        raise _refusal(_answer_to_exec(error), doing) from error
+        raise refusal(_answer_to_exec(error), doing) from error
     except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
-        raise _unreachable(doing, f"{type(error).__name__}: {error}") from error
+        raise unreachable(doing, f"{type(error).__name__}: {error}") from error
 
 
 def _answer_to_exec(error: ApiException) -> ApiException:
@@ -284,98 +297,6 @@ def _answer_to_exec(error: ApiException) -> ApiException:
     answer = ApiException(status=status, reason=error.reason)
     answer.body = body
     return answer
-
-
-def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
-    message = _message(error)
-    if error.status in _BUSY or not error.status:
-        return _unreachable(doing, f"{error.status}: {message}")
-    if error.status == HTTPStatus.NOT_FOUND:
-        return NotFound("the cluster does not have this object", where=doing, evidence=message)
-    if error.status == HTTPStatus.UNAUTHORIZED or (error.status == HTTPStatus.FORBIDDEN and _ANONYMOUS in message):
-        return _not_logged_in(doing, message)
-    if _POLICY.search(message):
-        return _policy(doing, message)
-    if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in message:
-        return quota_exceeded(doing, message) if "exceeded quota" in message else _forbidden(doing, message)
-    return StepFailed(
-        "the cluster refused the request",
-        where=doing,
-        evidence=f"{error.status}: {message}",
-        cause="cluster_refused",
-    )
-
-
-def _policy(doing: str, message: str) -> EnvironmentLacks:
-    return EnvironmentLacks(
-        "a policy of the cluster refused the object",
-        where=doing,
-        evidence=message[:_EVIDENCE_CHARACTERS],
-        cause="policy",
-        next_step="give the objects what the policy wants, for labels by `--target-option labels=KEY=VALUE`, or "
-        "ask who wrote it for an exception",
-    )
-
-
-def _forbidden(doing: str, message: str) -> EnvironmentLacks:
-    return EnvironmentLacks(
-        "the cluster denied the request (RBAC)",
-        where=doing,
-        evidence=message,
-        next_step=RULES,
-        cause="no_permission",
-    )
-
-
-def _not_logged_in(doing: str, evidence: str) -> EnvironmentLacks:
-    return EnvironmentLacks(
-        "the login to the cluster failed, or has expired",
-        where=doing,
-        evidence=evidence,
-        cause="not_logged_in",
-        next_step="renew the login, for EKS with `aws sso login` or `aws eks update-kubeconfig --name CLUSTER`; "
-        "`volbench resume RUN` continues a run that has begun",
-    )
-
-
-def _never_answered(error: EnvironmentLacks) -> EnvironmentLacks:
-    return EnvironmentLacks(
-        "the cluster's API server has never answered",
-        where=error.where,
-        evidence=error.evidence,
-        cause="api_server_away",
-        next_step="look at the context with `kubectl cluster-info`: its address, the network or VPN on the way; "
-        "`volbench resume RUN` continues a run that has begun",
-    )
-
-
-def quota_exceeded(doing: str, message: str) -> EnvironmentLacks:
-    """Return the failure for a namespace whose quota is used up."""
-    return EnvironmentLacks(
-        "the namespace's quota is used up",
-        where=doing,
-        evidence=message,
-        cause="quota",
-        next_step="see `kubectl describe resourcequota`; raise the quota, or request less with --target-option",
-    )
-
-
-def _unreachable(doing: str, evidence: str) -> EnvironmentLacks:
-    return EnvironmentLacks(
-        "the cluster's API server does not answer",
-        where=doing,
-        evidence=evidence[:_EVIDENCE_CHARACTERS],
-        cause="api_server_away",
-        next_step="agents keep running; when the server is back, `volbench resume RUN` collects their results",
-    )
-
-
-def _message(error: ApiException) -> str:
-    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
-    try:
-        return str(parse_json(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return body[:_EVIDENCE_CHARACTERS] or str(error.reason)
 
 
 def _load(configuration: client.Configuration, context: str) -> str:

@@ -17,7 +17,8 @@ from volbench.core.profile.spec import parse_volume
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.machine.cluster import client as cluster
-from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.collect import run_in_pod
 from volbench.machine.volume.factory import make_volume
 
@@ -66,6 +67,7 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
 class Refusing(BaseHTTPRequestHandler):
     """Answers as an API server does that will not."""
 
+    namespace: ClassVar[tuple[int, object]] = (200, {"metadata": {}})
     answers: ClassVar = {
         "/missing": (404, "x not found"),
         "/quota": (403, "exceeded quota: q"),
@@ -77,6 +79,17 @@ class Refusing(BaseHTTPRequestHandler):
             'admission webhook "validate.kyverno.svc-fail" denied the request: label team is required',
         ),
         "/expression": (422, "ValidatingAdmissionPolicy 'labels' with binding 'b' denied request: no label"),
+        "/silent-webhook": (
+            500,
+            'Internal error occurred: failed calling webhook "v.k.svc": no endpoints available',
+        ),
+        "/pods-too-weak": (403, 'pods "p" is forbidden: violates PodSecurity "restricted:latest": privileged'),
+        "/no-class": (403, 'pods "p" is forbidden: no PriorityClass with name high was found'),
+        "/no-namespace": (404, 'namespaces "vb" not found'),
+        "/ending-namespace": (
+            403,
+            'jobs "j" is forbidden: unable to create new content in namespace v because it is being terminated',
+        ),
         "/wrong": (422, "spec.x: Invalid"),
     }
 
@@ -92,6 +105,9 @@ class Refusing(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if "/exec" in self.path:
             code, body = self.execs[self.path.split("/")[-2]]
+        elif self.path == "/api/v1/namespaces/other":
+            code, found = self.namespace
+            body = json.dumps(found).encode()
         else:
             code, message = self.answers[self.path]
             body = json.dumps({"kind": "Status", "message": message}).encode()
@@ -125,6 +141,11 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
         ("/nobody", EnvironmentLacks, "not_logged_in", "system:anonymous"),
         ("/webhook", EnvironmentLacks, "policy", "label team is required"),
         ("/expression", EnvironmentLacks, "policy", "no label"),
+        ("/silent-webhook", EnvironmentLacks, "policy_away", "no endpoints available"),
+        ("/pods-too-weak", EnvironmentLacks, "policy", "Pod Security standard refuses the pod"),
+        ("/no-class", EnvironmentLacks, "cluster_refused", "no such priority class"),
+        ("/no-namespace", EnvironmentLacks, "namespace_missing", "kubectl apply -k k8s/base"),
+        ("/ending-namespace", EnvironmentLacks, "namespace_missing", "is being deleted"),
         ("/wrong", StepFailed, "cluster_refused", "spec.x: Invalid"),
     ],
 )
@@ -135,6 +156,28 @@ def test_refusals_are_told_by_kind(
         refusing.ask("GET", path, doing="trying")
     assert getattr(told.value, "cause", "") == cause
     assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((404, {"message": 'namespaces "other" not found'}), "the namespace does not exist"),
+        ((200, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "is being deleted"),
+        ((200, {"metadata": {}}), ""),
+        ((403, {"message": 'namespaces "other" is forbidden: User "u" cannot get resource "namespaces"'}), ""),
+    ],
+)
+def test_a_namespace_to_make_objects_in_is_looked_for_first(
+    refusing: Cluster, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, object], said: str
+) -> None:
+    """A user who may not read it is not told here: the first object that is made there tells."""
+    monkeypatch.setattr(Refusing, "namespace", answer)
+    if not said:
+        refusing.check_namespace()
+        return
+    with pytest.raises(EnvironmentLacks, match=said) as told:
+        refusing.check_namespace()
+    assert told.value.next_step
 
 
 @pytest.mark.usefixtures("impatient")

@@ -13,7 +13,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.cell import CellResult
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.machine.cluster.client import NotFound
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.options import (
     check_volume_names,
     parse_options,

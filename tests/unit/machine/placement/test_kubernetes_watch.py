@@ -12,7 +12,8 @@ from fake_api_server import JOBS, PODS, FakeApiServer, serving
 from waiting import wait_for
 
 from volbench.errors import StepFailed
-from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes import run_watch
 from volbench.machine.placement.kubernetes.manifests import LABEL_ATTEMPT
 from volbench.machine.placement.kubernetes.run_watch import RunWatch

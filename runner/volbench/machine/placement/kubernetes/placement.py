@@ -11,9 +11,11 @@ from typing import Any
 
 from volbench.core.base.parse import parse_json
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
-from volbench.machine.cluster.client import Cluster, NotFound, quota_exceeded
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.collect import RESULT, collect, run_in_pod
+from volbench.machine.placement.kubernetes.creation import creation_refusal, creation_trouble
 from volbench.machine.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.pods import (
@@ -26,7 +28,6 @@ from volbench.machine.placement.kubernetes.pods import (
     mount_trouble,
     waiting_trouble,
 )
-from volbench.machine.placement.kubernetes.requests import limits_refused
 from volbench.machine.placement.kubernetes.result import enrich_from_cluster, needs_cause
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
 from volbench.machine.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
@@ -207,17 +208,10 @@ class KubernetesPlacement:
             return self._without_job()
         if job["spec"].get("suspend"):
             return self._suspended(job)
-        for event in self._events():
-            message = str(event.get("message"))
-            if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
-                raise quota_exceeded(self._where, message)
-            if event.get("reason") == "FailedCreate" and (refusal := limits_refused(self._where, message)):
-                raise refusal
-            if event.get("reason") == "FailedCreate" and "forbidden" in message:
-                raise EnvironmentLacks(
-                    "the cluster refuses the pod", where=self._where, evidence=message, cause="no_permission"
-                )
-        self._check_waiting(None)
+        events = self._events()
+        if refusal := creation_refusal(self._where, events):
+            raise refusal
+        self._check_waiting(creation_trouble(events))
         return True
 
     def _without_job(self) -> bool:

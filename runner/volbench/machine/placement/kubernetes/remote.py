@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, EnvironmentLacks, StepFailed
-from volbench.machine.cluster.client import RULES, Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import RULES, NotFound
 from volbench.machine.placement.kubernetes.collect import RUN_BYTES_MAX, collect
 from volbench.machine.placement.kubernetes.manifests import KEEPER
 from volbench.machine.placement.kubernetes.pods import describe_pod, is_over, is_running, status_of, waiting_trouble
@@ -51,6 +52,7 @@ def submit(cluster: Cluster, submission: Submission) -> str:
     Raises EnvironmentLacks where the runner's service account is missing, StepFailed for a refused object.
     """
     doing = f"submitting job {submission.name}"
+    cluster.check_namespace()
     try:
         cluster.ask("GET", f"serviceaccounts/{NAME}", doing=doing)
     except NotFound as error:
@@ -106,6 +108,7 @@ def follow(cluster: Cluster, name: str, *, write: Callable[[str], object], say: 
 
 def fetch(cluster: Cluster, name: str, out: Path) -> list[Path]:
     """Copy the runs of a Job to `out`; return their directories. Raise EnvironmentLacks, StepFailed."""
+    cluster.check_namespace()
     job = cluster.ask("GET", cluster.jobs(name), doing=f"looking for job {name}")
     image = job["spec"]["template"]["spec"]["containers"][0]["image"]
     secrets_of_job = job["spec"]["template"]["spec"].get("imagePullSecrets", [{}])

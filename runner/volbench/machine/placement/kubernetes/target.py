@@ -17,7 +17,8 @@ from volbench.core.records.cell import CellPlaces, ServerSpec
 from volbench.core.records.own_files import snapshot_steps
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.machine.cluster.client import RULES, Cluster
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import RULES
 from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
 from volbench.machine.placement.interface import Job, Placement
@@ -104,6 +105,7 @@ class KubernetesTarget:
     def check(self) -> None:
         """Check that the cluster answers and grants the permissions that a run needs."""
         self._cluster.ask("GET", "/version", doing="reading the cluster's version")
+        self._cluster.check_namespace()
         missing = missing_rights(self._cluster)
         if missing:
             raise EnvironmentLacks(

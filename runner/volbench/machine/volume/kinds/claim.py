@@ -13,7 +13,8 @@ from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import EnvironmentLacks, Refused, VolumeUnavailable
-from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.machine.volume.kinds.claim_facts import changed_volume, identity, persistent_volume
 

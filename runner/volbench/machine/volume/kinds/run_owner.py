@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.volume.kinds.claim import LABEL_RUN, MANAGED_BY, object_name
 
 Object = dict[str, Any]

@@ -12,7 +12,8 @@ from typing import Any
 from volbench.core.base.parse import parse_json
 from volbench.core.records.snapshots import RestoreTimes, SnapshotTimes
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
-from volbench.machine.cluster.client import Cluster, NotFound
+from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.pods import (
     describe_pod,
     is_over,
