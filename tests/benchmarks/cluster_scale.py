@@ -128,10 +128,13 @@ class Kubelets:
         )
 
     def _node(self, affinity: dict[str, Any]) -> str:
-        """Return the node that the pod must have, else the next one that nobody has."""
-        required = affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
-        fields = [field for term in required.get("nodeSelectorTerms", []) for field in term.get("matchFields", [])]
-        named = next((field["values"][0] for field in fields if field["operator"] == "In"), "")
+        """Return the node of the holder that the pod follows, else the next one that nobody has."""
+        follows = affinity.get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+        wanted = [term["labelSelector"]["matchLabels"].items() for term in follows]
+        templates = [one["spec"]["template"] for path, one in list(self._state.objects.items()) if "/jobs/" in path]
+        holders = [one for one in templates if "nodeName" in one["spec"]]
+        found = (one for one in holders for labels in wanted if labels <= one["metadata"]["labels"].items())
+        named = next((one["spec"]["nodeName"] for one in found), "")
         return str(named or f"n{next(self._free)}")
 
 

@@ -62,6 +62,7 @@ def test_two_nodes_measure_at_once_on_volumes_of_their_own(cluster: ClusterBench
     """The class's volumes are directories of a node, which nothing could follow. One report comes out of both."""
     process = cluster.start("repeats=2", "steps.0.duration=8s", options=["nodes=2", "parallel=2"])
     cluster.until(lambda: len(running_nodes(cluster)) == 2, process)
+    cluster.until(lambda: holders(cluster) == running_nodes(cluster), process)
     claims = cluster.objects("persistentvolumeclaims")
     assert sorted(one["metadata"]["labels"]["volbench.org/lane"] for one in claims) == [
         "node1",
@@ -84,6 +85,12 @@ def test_two_nodes_measure_at_once_on_volumes_of_their_own(cluster: ClusterBench
 def running_nodes(cluster: ClusterBench) -> set[str]:
     """The nodes on which cells of the run are under way now."""
     pods = cluster.objects("pods", "app.kubernetes.io/component=cell")
+    return {pod["spec"]["nodeName"] for pod in pods if pod["status"].get("phase") == "Running"}
+
+
+def holders(cluster: ClusterBench) -> set[str]:
+    """The nodes that the run keeps."""
+    pods = cluster.objects("pods", "app.kubernetes.io/component=holder")
     return {pod["spec"]["nodeName"] for pod in pods if pod["status"].get("phase") == "Running"}
 
 

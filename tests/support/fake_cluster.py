@@ -117,6 +117,9 @@ class FakeCluster(Cluster):
         if path in self.objects:
             _refuse(409)
         parts = {key: value for key, value in body.items() if key != "metadata"}
+        pod = body.get("spec", {}).get("template", {}).get("spec", {})
+        if pod.get("nodeName"):  # a pod that needs no scheduler runs at once
+            parts["status"] = {"active": 1}
         return self.put(path, metadata=body["metadata"], **parts)
 
     def _listed(self, path: str, query: dict[str, Any]) -> Object:

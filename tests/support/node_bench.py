@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from fake_cluster import CLASSES, NODES, FakeCluster
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
 from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT
 from volbench.machine.placement.kubernetes.options import read_options, volumes_of
 from volbench.machine.placement.kubernetes.target import KubernetesTarget
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.interface import OpenVolume
+from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.run_owner import RunOwner
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
@@ -31,6 +34,20 @@ ZONE = {
         ]
     }
 }
+
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """Nodes, by their holders: of those that a pod must or should follow, and of those that it avoids."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
 
 
 class Bench:
@@ -79,7 +96,7 @@ class Bench:
         """Launch a cell on volume a; its pod gets node2."""
         job = self.job("01-a", "a")
         self.target.launch(job)
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
+        made = self.launched("01-a")
         self.cluster.put(
             "pods/first",
             metadata={"labels": made["metadata"]["labels"]},
@@ -88,19 +105,52 @@ class Bench:
         )
         assert self.target.find(job).running()
 
-    def affinity_of(self, cell_id: str, volume: str) -> dict[str, Any]:
-        """Launch a cell and return its pod's node affinity."""
+    def launched(self, cell_id: str) -> dict[str, Any]:
+        """Return the Job of a launched cell."""
+        jobs = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
+        (made,) = [one for one in jobs if one["metadata"]["labels"][COMPONENT] == CELL]
+        return made
+
+    def affinity_of(self, cell_id: str, volume: str) -> Followed:
+        """Launch a cell and return which nodes its pod follows and avoids."""
         self.target.launch(self.job(cell_id, volume))
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
-        affinity: dict[str, Any] = made["spec"]["template"]["spec"]["affinity"].get("nodeAffinity", {})
-        return affinity
+        return self.followed(self.launched(cell_id))
+
+    def followed(self, job: dict[str, Any]) -> Followed:
+        """Return which nodes the pod of a Job follows and avoids, by the holders on them."""
+        pod = job["spec"]["template"]["spec"]
+        assert "nodeAffinity" not in pod["affinity"], "Karpenter refuses names of nodes"
+        follows, avoids = (pod["affinity"].get(kind, {}) for kind in ("podAffinity", "podAntiAffinity"))
+        required = follows.get(_REQUIRED, [])
+        preferred = [one["podAffinityTerm"] for one in follows.get(_PREFERRED, [])]
+        of_run = [one for one in avoids[_REQUIRED] if LABEL_RUN in one["labelSelector"]["matchLabels"]]
+        return Followed(
+            required=self._nodes_of(required),
+            preferred=self._nodes_of(preferred),
+            avoided=self._nodes_of([one for one in of_run if not _is_of_cells(one)]),
+        )
+
+    def _nodes_of(self, terms: list[dict[str, Any]]) -> tuple[str, ...]:
+        """Return the nodes of the holders that the terms select."""
+        templates = [one["spec"]["template"] for path, one in self.cluster.objects.items() if "/jobs/" in path]
+        return tuple(
+            template["spec"]["nodeName"]
+            for term in terms
+            for template in templates
+            if "nodeName" in template["spec"]
+            and term["labelSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        )
 
 
-def required(affinity: dict[str, Any]) -> str:
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    return str(terms[0]["matchFields"][0]["values"][0]) if terms else ""
+def _is_of_cells(term: dict[str, Any]) -> bool:
+    return bool(term["labelSelector"]["matchLabels"][COMPONENT] == CELL)
 
 
-def preferred(affinity: dict[str, Any]) -> str:
-    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
-    return str(terms[0]["preference"]["matchFields"][0]["values"][0]) if terms else ""
+def required(followed: Followed) -> str:
+    """Return the node that the pod must be on."""
+    return next(iter(followed.required), "")
+
+
+def preferred(followed: Followed) -> str:
+    """Return the node that the pod had better be on."""
+    return next(iter(followed.preferred), "")

@@ -95,8 +95,9 @@ def test_pods_request_what_the_suite_needs_and_are_not_for_autoscalers_to_end() 
     """Without requests a pod is the first to be evicted; without limits it may use the node."""
     job = rendered("labels=team=dba,volbench.org/run=x", "annotations=owner=anna")[3]
     template = job["spec"]["template"]
-    assert template["metadata"]["annotations"] == {
-        "owner": "anna",
+    assert template["metadata"]["annotations"] == {"owner": "anna"}, "the holder keeps autoscalers off the node"
+    alone = rendered("node=n1")[3]["spec"]["template"]["metadata"]["annotations"]
+    assert alone == {
         "karpenter.sh/do-not-disrupt": "true",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     }
@@ -126,8 +127,9 @@ def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:
 
     def apart(*options: str) -> bool:
         affinity = rendered(*options)[3]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
-        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
-        return "matchExpressions" not in term["labelSelector"]
+        other_runs, *own = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert other_runs["labelSelector"]["matchExpressions"][1]["operator"] == "NotIn"
+        return [one["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in own] == ["cell"]
 
     assert apart("parallel=3")
     assert not apart("parallel=3", "share_nodes=true")

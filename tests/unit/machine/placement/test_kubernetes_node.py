@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_cluster import CLASSES, NODES, VOLUMES
-from node_bench import LOCAL, RUN_ID, ZONE, Bench, preferred, required
+from node_bench import LOCAL, RUN_ID, ZONE, Bench, Followed, preferred, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.core.records.cell import CellResult
+from volbench.core.records.cell import CellResult, CellSpec
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.machine.cluster.refusals import NotFound
+from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.options import (
     check_volume_names,
     parse_options,
@@ -103,14 +106,15 @@ def test_cells_of_two_runs_are_never_on_one_node(tmp_path: Path) -> None:
     """The scheduler keeps them apart, in whichever namespaces they are; a cell waits for another run's cell."""
     bench = Bench(tmp_path)
     bench.target.launch(bench.job("01-a", "a"))
-    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
+    made = bench.launched("01-a")
     (term,) = made["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
     assert term["namespaceSelector"] == {}
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert term["labelSelector"]["matchExpressions"] == [
-        {"key": "volbench.org/run", "operator": "NotIn", "values": [RUN_ID]}
+        {"key": "app.kubernetes.io/component", "operator": "In", "values": ["cell", "holder"]},
+        {"key": "volbench.org/run", "operator": "NotIn", "values": [RUN_ID]},
     ]
 
 
@@ -125,7 +129,7 @@ def test_cells_of_two_runs_are_never_on_one_node(tmp_path: Path) -> None:
 )
 def test_a_cell_that_waits_for_another_runs_cell_is_queued(message: str) -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": message}
-    trouble = waiting_trouble({"spec": {}, "status": {"conditions": [condition]}})
+    trouble = waiting_trouble({"metadata": {}, "spec": {}, "status": {"conditions": [condition]}})
     assert trouble is not None
     assert trouble.cause == "queued"
 
@@ -184,7 +188,7 @@ def test_a_pod_that_goes_while_its_results_are_collected_has_not_ended_before_th
     pod = bench.cluster.objects[bench.cluster.object_path("pods/first")]
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert placement.running()
-    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
+    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and path.endswith("01-a-1")]
     bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
     bench.cluster.ask("DELETE", "pods/first", doing="evicting")
     run_to_end(placement)
@@ -219,7 +223,7 @@ def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path, is_r
         spec=pod["spec"],
         status={"phase": "Failed", "conditions": [condition]},
     )
-    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and "owner" not in path]
+    (job,) = [path for path in bench.cluster.objects if "/jobs/" in path and path.endswith("01-a-1")]
     bench.cluster.objects[job]["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
     bench.cluster.ask("DELETE", "pods/first", doing="collecting pods without a node")
     run_to_end(placement)
@@ -230,36 +234,91 @@ def test_a_spot_node_that_is_removed_under_its_pod_is_named(tmp_path: Path, is_r
     assert "node no longer exists" in cause.evidence
 
 
+def pinned_pod(message: str) -> dict[str, Any]:
+    """A pod that follows the holder on node2 and has no node."""
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    affinity: dict[str, Any] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
+    return {
+        "metadata": {"annotations": {"volbench.org/node": "node2"}},
+        "spec": {"affinity": affinity},
+        "status": {"conditions": [condition]},
+    }
+
+
 def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:
-    condition = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes: 1 Insufficient cpu"}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node2"]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    trouble = waiting_trouble({"spec": {"affinity": affinity}, "status": {"conditions": [condition]}})
+    trouble = waiting_trouble(
+        pinned_pod("0/2 nodes: 1 Insufficient cpu, 1 node(s) didn't match pod affinity rules.")
+    )
     assert trouble is not None
     assert "node node2, on which this run measures" in trouble.what
+    assert trouble.what.endswith(": nodes lack free capacity"), "other nodes never have the run's holder"
 
 
-@pytest.mark.parametrize(
-    ("message", "is_gone"),
-    [
-        (
-            "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to"
-            " deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
-            True,
-        ),
-        ("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].", False),
-    ],
-    ids=["recorded", "others"],
-)
-def test_a_pinned_node_that_is_gone_is_told_from_one_that_is_full(message: str, is_gone: bool) -> None:
-    condition = {"type": "PodScheduled", "status": "False", "message": message}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node2"]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    trouble = waiting_trouble({"spec": {"affinity": affinity}, "status": {"conditions": [condition]}})
+def test_a_pinned_node_whose_holder_is_gone_is_told_as_that() -> None:
+    trouble = waiting_trouble(pinned_pod("0/1 nodes are available: 1 node(s) didn't match pod affinity rules."))
     assert trouble is not None
     assert trouble.what.startswith("node node2, on which this run measures, cannot run the pod: ")
-    assert ("no such node any more" in trouble.what) == is_gone
-    assert ("add a node" in trouble.next_step) == is_gone
+    assert "is gone or cordoned" in trouble.what
+    assert "volbench resume" in trouble.next_step
+
+
+@pytest.mark.parametrize("pin_node", [True, False])
+@pytest.mark.parametrize("change", ["removed", "cordoned"])
+def test_a_node_that_goes_in_mid_run_ends_the_run_at_its_next_cell(
+    tmp_path: Path, change: str, pin_node: bool
+) -> None:
+    """Within seconds, and not when a pod has not started in time; a node that is only preferred is given up."""
+    bench = Bench(tmp_path, pin_node=pin_node)
+    bench.start_first()
+    (holder,) = [path for path in bench.cluster.objects if path.endswith("holder-node1")]
+    bench.cluster.objects[holder]["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    if change == "removed":
+        del bench.cluster.objects[f"{NODES}/node2"]
+    else:
+        bench.cluster.put(f"{NODES}/node2", spec={"unschedulable": True})
+    if not pin_node:
+        assert bench.affinity_of("02-b", "b") == Followed()
+        return
+    with pytest.raises(
+        EnvironmentLacks, match="node node2, on which this run measures, cannot run the pod"
+    ) as told:
+        bench.affinity_of("02-b", "b")
+    assert "volbench resume" in told.value.next_step
+
+
+def test_a_holder_that_was_evicted_is_made_again_where_its_node_stays(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.start_first()
+    (holder,) = [path for path in bench.cluster.objects if path.endswith("holder-node1")]
+    bench.cluster.objects[holder]["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    assert required(bench.affinity_of("02-b", "b")) == "node2"
+    assert bench.cluster.objects[holder]["status"] == {"active": 1}
+
+
+def test_a_holder_keeps_autoscalers_off_the_node_and_its_cells_need_not(tmp_path: Path) -> None:
+    """It is the run's, lives as long as somebody follows the run, and asks Karpenter for no node by its name."""
+    bench = Bench(tmp_path, labels="team=db", annotations="note=x")
+    bench.start_first()
+    (path,) = [path for path in bench.cluster.objects if path.endswith("holder-node1")]
+    holder = bench.cluster.objects[path]
+    template = holder["spec"]["template"]
+    assert holder["metadata"]["ownerReferences"][0]["name"].endswith("owner")
+    assert template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+    assert template["metadata"]["labels"]["team"] == "db"
+    assert "nodeSelector" not in template["spec"]
+    assert "nodeAffinity" not in template["spec"]["affinity"]
+    bench.target.launch(bench.job("02-b", "b"))
+    annotations = bench.launched("02-b")["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"note": "x", "volbench.org/node": "node2"}
+    first_s = holder["spec"]["activeDeadlineSeconds"]
+    bench.cluster.now += timedelta(hours=2)
+    bench.target.launch(replace(bench.job("03-a", "a"), cell=long_cell(bench.job("03-a", "a"))))
+    assert holder["spec"]["activeDeadlineSeconds"] >= first_s + 7200 + 3600
+
+
+def long_cell(job: Job) -> CellSpec:
+    """The cell of a job, of an hour more."""
+    return job.cell.model_copy(update={"deadline_s": job.cell.deadline_s + 3600})
 
 
 def test_a_volume_that_the_node_cannot_mount_is_named() -> None:
@@ -307,8 +366,8 @@ def test_volumes_that_are_placed_apart_have_a_node_for_each_place(tmp_path: Path
     """The second volume's cells are not drawn to the first one's node, and those of one place stay together."""
     bench = Bench(tmp_path, **{"b.selector": "kind=fargate", "b.tolerations": "only=b:NoSchedule"})
     bench.start_first()
-    assert bench.affinity_of("02-b", "b") == {}
-    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path and "02-b" in path]
+    assert bench.affinity_of("02-b", "b") == Followed()
+    made = bench.launched("02-b")
     pod = made["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"kind": "fargate"}
     assert pod["tolerations"][0] == {"key": "only", "operator": "Equal", "value": "b", "effect": "NoSchedule"}
@@ -317,7 +376,7 @@ def test_volumes_that_are_placed_apart_have_a_node_for_each_place(tmp_path: Path
 
 def test_a_resumed_run_stays_on_the_node_of_each_place(tmp_path: Path) -> None:
     bench = Bench(tmp_path, measured_node="node3", **{"b.selector": "kind=fargate"})
-    assert bench.affinity_of("01-b", "b") == {}, "node3 is that of volume a"
+    assert bench.affinity_of("01-b", "b") == Followed(), "node3 is that of volume a"
     assert required(bench.affinity_of("02-a", "a")) == "node3"
 
 

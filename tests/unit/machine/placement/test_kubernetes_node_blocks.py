@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from fake_cluster import NODES
-from node_bench import LOCAL, RUN_ID, ZONE, Bench, required
+from node_bench import LOCAL, RUN_ID, ZONE, Bench, Followed, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.node_blocks import (
     blocks_by_node,
     check_blocks,
@@ -65,16 +66,13 @@ class Blocks(Bench):
             volume=opened,
         )
 
-    def launch(self, block: int, volume: str, claim: str = "") -> dict[str, Any]:
-        """Launch a cell and return its pod's node affinity."""
+    def launch(self, block: int, volume: str, claim: str = "") -> Followed:
+        """Launch a cell and return which nodes its pod follows."""
         job = self.cell(block, volume, claim)
         self.target.launch(job)
-        (made,) = [
-            one for path, one in self.cluster.objects.items() if "/jobs/" in path and job.cell.cell_id in path
-        ]
+        made = self.launched(job.cell.cell_id)
         self.template = made["spec"]["template"]
-        affinity: dict[str, Any] = self.template["spec"]["affinity"].get("nodeAffinity", {})
-        return affinity
+        return self.followed(made)
 
     def runs_on(self, block: int, volume: str, node: str) -> None:
         """The launched cell's pod gets this node."""
@@ -91,11 +89,6 @@ def on_node(name: str) -> dict[str, Any]:
     """The node affinity of a volume that one node alone can use."""
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-
-
-def avoided(affinity: dict[str, Any]) -> list[str]:
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    return [one["values"][0] for term in terms for one in term["matchFields"] if one["operator"] == "NotIn"]
 
 
 @pytest.mark.parametrize(
@@ -135,11 +128,11 @@ def test_the_smallest_p_of_a_plan() -> None:
 def test_all_volumes_of_a_block_are_on_its_node_and_the_next_blocks_on_another(tmp_path: Path) -> None:
     bench = Blocks(tmp_path)
     first = bench.launch(0, "a")
-    assert first == {}, "the scheduler chooses the first node"
+    assert first == Followed(), "the scheduler chooses the first node"
     bench.runs_on(0, "a", "node2")
     for block, volume in ((0, "b"), (1, "b"), (1, "a")):
         assert required(bench.launch(block, volume)) == "node2"
-    assert avoided(bench.launch(2, "a")) == ["node2"]
+    assert bench.launch(2, "a").avoided == ("node2",)
     bench.runs_on(2, "a", "node3")
     for block, volume in ((2, "b"), (3, "b"), (3, "a")):
         assert required(bench.launch(block, volume)) == "node3"
@@ -150,7 +143,7 @@ def test_a_resumed_run_continues_each_block_on_its_node(tmp_path: Path) -> None:
     assert required(bench.launch(3, "b")) == "node3"
     assert required(bench.launch(0, "b")) == "node2", "an invalid cell is repeated where its block is"
     bench = Blocks(tmp_path, measured={0: "node2", 1: "node2"})
-    assert avoided(bench.launch(2, "a")) == ["node2"]
+    assert bench.launch(2, "a").avoided == ("node2",)
 
 
 def test_a_volume_of_one_node_is_refused_before_it_is_measured(tmp_path: Path) -> None:
@@ -177,10 +170,10 @@ def test_a_cluster_without_a_further_node_says_so(tmp_path: Path) -> None:
     bench = Blocks(tmp_path)
     bench.launch(0, "a")
     bench.runs_on(0, "a", "node2")
-    affinity = bench.launch(2, "a")
-    message = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    bench.launch(2, "a")
+    message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
     condition = {"type": "PodScheduled", "status": "False", "message": message}
-    pod = {"spec": {"affinity": {"nodeAffinity": affinity}}, "status": {"conditions": [condition]}}
+    pod = {**bench.template, "status": {"conditions": [condition]}}
     trouble = waiting_trouble(pod)
     assert trouble is not None
     assert trouble.what.startswith("no further node can run the pod")
@@ -231,12 +224,14 @@ def test_nodes_that_measure_at_once_begin_on_nodes_of_their_own(tmp_path: Path) 
     """No pod of theirs is there yet that could be avoided by name: the scheduler keeps them apart."""
     bench = Blocks(tmp_path, parallel="2")
     affinities = [bench.launch(block, "a") for block in (0, 2)]
-    assert affinities == [{}, {}]
+    assert affinities == [Followed(), Followed()]
     for path, made in bench.cluster.objects.items():
         if "/jobs/" in path and "owner" not in path:
             affinity = made["spec"]["template"]["spec"]["affinity"]
-            (apart,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-            assert "matchExpressions" not in apart["labelSelector"], "cells of the same run count too"
+            terms = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            labels = [term["labelSelector"]["matchLabels"] for term in terms]
+            components = [one[COMPONENT] for one in labels if one.get("volbench.org/run") == RUN_ID]
+            assert components == [CELL, HOLDER], "cells of the same run count too"
     bench.runs_on(2, "a", "node3")
     assert required(bench.launch(3, "a")) == "node3"
 

@@ -195,10 +195,11 @@ def test_a_reader_whose_job_failed_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_the_reader_is_put_on_the_cells_node_and_reads_the_servers_files() -> None:
-    plan = replace(PLAN, near="node-7", directory="volbench-x/data")
+    plan = replace(PLAN, near_cell=True, directory="volbench-x/data")
     pod = reader_job(plan)["spec"]["template"]
-    (preferred,) = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert preferred["preference"]["matchFields"][0]["values"] == ["node-7"]
+    (preferred,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    labels = preferred["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert (labels["volbench.org/run"], labels["app.kubernetes.io/component"]) == (PLAN.run_id, "cell")
     assert pod["spec"]["containers"][0]["command"][-1] == "/volbench/volume/volbench-x/data"
     assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from volbench.errors import Refused, UsageError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.placement.kubernetes.affinity import COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.pods import is_over
 from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.run_owner import OWNER, expires_at, owner_name
@@ -100,7 +101,9 @@ def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
         created_at=min(created),
         jobs=tuple(one["metadata"]["name"] for one in items["jobs"] if not _is_owner(one)),
         config_maps=tuple(one["metadata"]["name"] for one in items["configmaps"]),
-        active_pods=tuple(one["metadata"]["name"] for one in items["pods"] if not is_over(one)),
+        active_pods=tuple(
+            one["metadata"]["name"] for one in items["pods"] if not is_over(one) and not _is_holder(one)
+        ),
         claims=tuple(
             (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
         ),
@@ -108,5 +111,9 @@ def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
     )
 
 
+def _is_holder(pod: Object) -> bool:
+    return bool(pod["metadata"]["labels"].get(COMPONENT) == HOLDER)
+
+
 def _is_owner(job: Object) -> bool:
-    return bool(job["metadata"]["labels"].get("app.kubernetes.io/component") == OWNER)
+    return bool(job["metadata"]["labels"].get(COMPONENT) == OWNER)

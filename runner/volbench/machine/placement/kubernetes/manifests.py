@@ -10,7 +10,8 @@ from typing import Any
 from volbench import __version__
 from volbench.core.records.cell import CellPlaces
 from volbench.machine.placement.interface import JobKind
-from volbench.machine.placement.kubernetes.options import KubernetesOptions, labels_of, tolerations_of
+from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF_RUN, affinity_of
+from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder, labels_of, tolerations_of
 from volbench.machine.placement.kubernetes.requests import AGENT_REQUESTS
 from volbench.machine.volume import node_helper
 from volbench.machine.volume.facts import ebs_csi
@@ -53,9 +54,10 @@ class CellObjects:
     """The data for the manifests of one cell's attempt.
 
     Args:
-        near: name of the run's node, on which its cells are compared.
+        near: key of the holder on the node where the run's cells are compared; empty: any node.
+        node: name of that node, for messages.
         pinned: the cell must run on that node; else the node is preferred.
-        avoided: names of nodes that measure other blocks of the run.
+        further: the node must be none that a holder keeps for other blocks of the run.
         apart: concurrent pods of this run must not share a node.
         server_requests: what the server's container requests where no option says so.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
@@ -75,7 +77,8 @@ class CellObjects:
     options: KubernetesOptions
     near: str = ""
     pinned: bool = False
-    avoided: tuple[str, ...] = ()
+    node: str = ""
+    further: bool = False
     apart: bool = False
     emulator_claim: str = ""
     server_requests: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +149,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "template": {
                 "metadata": {
                     "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell.options)},
-                    "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
+                    "annotations": _annotations(cell),
                 },
                 "spec": pod(cell),
             },
@@ -154,12 +157,20 @@ def job(cell: CellObjects) -> dict[str, Any]:
     }
 
 
+def _annotations(cell: CellObjects) -> dict[str, str]:
+    """Return the pod's annotations: where no holder keeps autoscalers off the node, the pod does."""
+    kept = {} if has_holder(cell.options) else NO_DISRUPTION
+    node = {NODE_OF_RUN: cell.node} if cell.near else {}
+    further = {FURTHER_NODE: "true"} if cell.further else {}
+    return {**labels_of(cell.options.annotations), **kept, **node, **further}
+
+
 def pod(cell: CellObjects) -> dict[str, Any]:
     """Return the pod, which meets the `restricted` Pod Security standard."""
     return {
         **pod_basics(cell.options),
         "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
-        "affinity": _affinity(cell),
+        "affinity": affinity_of(cell),
         "initContainers": [_server(cell)],
         "containers": [_agent(cell), _keeper(cell)],
         "volumes": [
@@ -247,36 +258,6 @@ def _unreachable_tolerations() -> list[dict[str, Any]]:
         }
         for taint in ("not-ready", "unreachable")
     ]
-
-
-def _affinity(cell: CellObjects) -> dict[str, Any]:
-    affinity: dict[str, Any] = {}
-    if cell.near and not cell.options.node:
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [cell.near]}]}
-        affinity["nodeAffinity"] = (
-            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-            if cell.pinned
-            else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
-        )
-    elif cell.avoided:
-        others = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in cell.avoided]
-        affinity["nodeAffinity"] = {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": others}]}
-        }
-    affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(cell)]}
-    return affinity
-
-
-def _apart(cell: CellObjects) -> dict[str, Any]:
-    """Return the term that keeps other cells off the node: those of other runs, or all in a parallel run.
-
-    The scheduler keeps it, so that a run whose orchestrator is away is not disturbed either.
-    """
-    labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
-    selector: dict[str, Any] = {"matchLabels": labels}
-    if not cell.apart:
-        selector["matchExpressions"] = [{"key": LABEL_RUN, "operator": "NotIn", "values": [cell.run_id]}]
-    return {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
 def _server(cell: CellObjects) -> dict[str, Any]:

@@ -196,6 +196,12 @@ def read_options(options: Mapping[str, Scalar], volume: str = "") -> KubernetesO
         ) from error
 
 
+def has_holder(options: KubernetesOptions) -> bool:
+    """Return whether cells follow a holder of their node: not if each is on a node of its own, or one is named."""
+    is_spread = options.parallel > 1 and options.nodes == 1 and not options.share_nodes
+    return not (options.node or is_spread)
+
+
 def labels_of(text: str) -> dict[str, str]:
     """Parse `key=value,key=value` as a node selector. Raise UsageError."""
     labels = {}

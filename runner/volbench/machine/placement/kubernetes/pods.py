@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF_RUN
 from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, SERVER
-from volbench.machine.placement.kubernetes.scheduling import OTHER, QUEUED, unscheduled_reasons
+from volbench.machine.placement.kubernetes.scheduling import OTHER, QUEUED, Reason, unscheduled_reasons
 
 Object = dict[str, Any]
 _AT_ONCE = {
@@ -62,22 +63,21 @@ def is_over(pod: Object) -> bool:
 
 def pinned_node(pod: Object) -> str:
     """Return the node that the pod must run on as its run's other cells do; empty if there is none."""
-    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    fields = [field for term in terms for field in term.get("matchFields", []) if field["operator"] == "In"]
-    return next((str(field["values"][0]) for field in fields), "")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    follows = pod["spec"].get("affinity", {}).get("podAffinity", {}).get(required)
+    return str(pod["metadata"].get("annotations", {}).get(NODE_OF_RUN, "")) if follows else ""
 
 
 def _further(pod: Object) -> str:
     """Return `further ` for a pod that must avoid the nodes that its run has measured on already."""
-    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    fields = [field for term in terms for field in term.get("matchFields", [])]
-    return "further " if any(field["operator"] == "NotIn" for field in fields) else ""
+    return "further " if FURTHER_NODE in pod["metadata"].get("annotations", {}) else ""
 
 
 def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> Trouble:
     reasons = unscheduled_reasons(message, claim_events)
+    further = _further(pod)
+    if further and reasons and reasons[0].cause == QUEUED:  # this run's own holders are among those in the way
+        reasons = [Reason(OTHER, "all nodes have a holder of this run, or cells of another", "add a node")]
     cause = reasons[0].cause if reasons else OTHER
     whats = "; ".join(dict.fromkeys(reason.what for reason in reasons))
     node = pinned_node(pod)
@@ -87,7 +87,7 @@ def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> T
         what = f"node {node}, on which this run measures, cannot run the pod"
         what += f": {whats}" if whats else ""
     else:
-        what = f"no {_further(pod)}node can run the pod: {whats}" if whats else "no node can run the pod"
+        what = f"no {further}node can run the pod: {whats}" if whats else "no node can run the pod"
     next_step = next((reason.next_step for reason in reasons if reason.next_step), "")
     return Trouble(cause=cause, what=what, evidence=message, final=False, next_step=next_step)
 

@@ -77,6 +77,10 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     (r"didn't match Pod's node affinity/selector", Reason(OTHER, "nodes lack the labels of `selector` or `node`")),
     (r"were unschedulable", Reason(OTHER, "nodes are cordoned")),
 )
+_AWAY_FROM_HOLDER = Reason(
+    OTHER, "the node that the run measures on is gone or cordoned", "`volbench resume` takes another"
+)
+"""Every node but the holder's says so; without another reason there is no holder any more."""
 _BY_CLAIM: tuple[tuple[str, Reason], ...] = (
     (
         r"no storage class is set",
@@ -112,6 +116,8 @@ def unscheduled_reasons(message: str, claim_events: Sequence[Object] = ()) -> li
         reasons = [
             of_claim[0] if of_claim and one.what == "no volume is bound to the claim" else one for one in reasons
         ]
+    if not reasons and "didn't match pod affinity rules" in message:
+        return [_AWAY_FROM_HOLDER]
     return reasons or ([Reason(STORAGE, "no volume is bound to the claim")] if "olume" in message else [])
 
 

@@ -23,16 +23,16 @@ from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
 from volbench.machine.placement.interface import Job, Placement
 from volbench.machine.placement.kubernetes import manifests
+from volbench.machine.placement.kubernetes.holders import Holders
 from volbench.machine.placement.kubernetes.node_blocks import (
     lane_of_block,
-    measured_by_number,
-    node_of_block,
     refuse_bound_volume,
 )
-from volbench.machine.placement.kubernetes.options import KubernetesOptions
+from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder
 from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
 from volbench.machine.placement.kubernetes.requests import server_requests
 from volbench.machine.placement.kubernetes.rights import missing_rights
+from volbench.machine.placement.kubernetes.run_nodes import RunNodes, holder_key
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
 from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
 from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
@@ -41,20 +41,12 @@ from volbench.machine.placement.kubernetes.snapshots.requests import RequestedSn
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.interface import OpenVolume
-from volbench.machine.volume.kinds.claim import LABEL_LANE, LABEL_RUN
-from volbench.machine.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
+from volbench.machine.volume.kinds.claim import LABEL_RUN
+from volbench.machine.volume.kinds.claim_facts import fits_node, persistent_volume
 from volbench.machine.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
-_FARGATE = "fargate-scheduler"
-"""Scheduler of pods that each get a node of their own: a second pod cannot run there."""
 _COMPONENT = "app.kubernetes.io/component"
 _POLL_S = 0.5
-_Pool = tuple[str, str, str, int]
-"""The options that decide which nodes cells may run on, and the number of the run's node."""
-
-
-def _pool(options: KubernetesOptions, number: int = 0) -> _Pool:
-    return options.selector, options.tolerations, options.runtime_class, number
 
 
 class KubernetesTarget:
@@ -95,11 +87,18 @@ class KubernetesTarget:
         self.parallel = options.parallel
         self._watch = RunWatch(cluster, workspace.run_id)
         self._tools = tools or image_names.tools_image()
-        self._measured_nodes = dict(measured_nodes or {})
-        self._volume_options = dict(volume_options or {})
         self._blocks = blocks
-        self._measured_numbers = measured_by_number(measured_blocks or {}, blocks=blocks, nodes=options.nodes)
-        self._node_names: dict[_Pool, str] = {}
+        self._holders = Holders(cluster, workspace.run_id, owner=owner, image=self._tools)
+        self._run_nodes = RunNodes(
+            cluster,
+            workspace.run_id,
+            options=options,
+            holders=self._holders,
+            measured_nodes=measured_nodes,
+            volume_options=volume_options,
+            blocks=blocks,
+            measured_blocks=measured_blocks,
+        )
         self._nodes: dict[str, dict[str, Any] | None] = {}
 
     def check(self) -> None:
@@ -131,15 +130,22 @@ class KubernetesTarget:
 
     def launch(self, job: Job) -> Placement:
         """Create the attempt's config map and job, unless they exist."""
-        options = self._options_of(job.volume)
+        options = self._run_nodes.options_of(job.volume)
         apart = options.parallel > 1 and not options.share_nodes
-        near = "" if apart and options.nodes == 1 else self._node_of_pool(job)
+        near = self._run_nodes.node_of(job) if has_holder(options) else ""
         if options.nodes > 1:
             self._refuse_bound(job, near)
-        pinned = bool(near) and options.pin_node and self._fits(job, near)
+        self._holders.extend(job.cell.deadline_s)
+        held = bool(near) and self._run_nodes.hold(job, near)
+        further = options.nodes > 1 and not held
+        if further:
+            self._run_nodes.hold_measured(job)
         cell = replace(
-            objects_of(job, options=options, tools=self._tools, near=near, pinned=pinned, apart=apart),
-            avoided=self._other_nodes(self._pool_of(job)) if options.nodes > 1 and not near else (),
+            objects_of(job, options=options, tools=self._tools, apart=apart),
+            near=holder_key(self._run_nodes.pool_of(job)) if held else "",
+            node=near,
+            pinned=held and options.pin_node and self._fits(job, near),
+            further=further,
         )
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
         self._owner.extend()
@@ -150,19 +156,23 @@ class KubernetesTarget:
 
     def find(self, job: Job) -> Placement:
         """Return the attempt's job and pod."""
-        options = self._options_of(job.volume)
-        note = partial(self._note_node, self._pool_of(job))
+        options = self._run_nodes.options_of(job.volume)
+        note = partial(self._run_nodes.note, self._run_nodes.pool_of(job), options)
         snapshots = self._requested_snapshots(job, options)
         return KubernetesPlacement(
             self._cluster,
             job,
             options,
             on_node=note,
-            on_poll=self._owner.extend,
+            on_poll=self._extend,
             watch=self._watch,
             on_request=snapshots.follow,
             on_end=snapshots.end,
         )
+
+    def _extend(self) -> None:
+        self._owner.extend()
+        self._holders.extend()
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -212,53 +222,6 @@ class KubernetesTarget:
         count = len(snapshot_steps(cell.steps)) if job.kind == "run" else 0
         return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
 
-    def _options_of(self, volume: OpenVolume | None) -> KubernetesOptions:
-        """Return the options of the volume's cells; a variant of a volume has that volume's."""
-        if volume is None:
-            return self._options
-        return self._volume_options.get(volume.spec.variant_of or volume.name, self._options)
-
-    def _node_of_pool(self, job: Job) -> str:
-        """Return the node on which the run measures the volumes that may use the same nodes.
-
-        That of earlier cells, of the first pod, or of the first claim. A node of earlier cells that is gone or
-        cordoned is given up: the report says that nodes differ.
-        """
-        options = self._options_of(job.volume)
-        pool = self._pool_of(job)
-        if options.node:
-            return ""
-        if options.nodes > 1:
-            return self._node_of_number(pool, job)
-        for volume, node_name in list(self._measured_nodes.items()):
-            if _pool(self._volume_options.get(volume, self._options)) == pool:
-                del self._measured_nodes[volume]
-                if pool not in self._node_names and self._is_usable(node_name):
-                    self._node_names[pool] = node_name
-        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
-            self._node_names[pool] = node_name
-        return self._node_names.get(pool, "")
-
-    def _pool_of(self, job: Job) -> _Pool:
-        options = self._options_of(job.volume)
-        number = node_of_block(job.cell.block, blocks=self._blocks, nodes=options.nodes)
-        return _pool(options, number)
-
-    def _node_of_number(self, pool: _Pool, job: Job) -> str:
-        """Return the name of the node of that number, of a run on several; empty: the scheduler chooses it now."""
-        measured = self._measured_numbers.pop(pool[-1], "")
-        if measured and pool not in self._node_names and self._is_usable(measured):
-            self._node_names[pool] = measured
-        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
-            self._node_names[pool] = node_name
-        return self._node_names.get(pool, "")
-
-    def _other_nodes(self, pool: _Pool) -> tuple[str, ...]:
-        """Return the nodes of the run's other numbers, those of earlier cells included."""
-        node_names, measured = self._node_names.copy(), self._measured_numbers.copy()  # other lanes add to them
-        names = [name for other, name in node_names.items() if other != pool]
-        return tuple(dict.fromkeys([*names, *measured.values()]))
-
     def _refuse_bound(self, job: Job, node_name: str) -> None:
         """Raise EnvironmentLacks for the user's claim that cannot be on several nodes, or not on this block's."""
         if job.volume is None or job.volume.claim is None or job.volume.spec.kind != "pvc":
@@ -273,31 +236,6 @@ class KubernetesTarget:
         if self._nodes.get(name) is None:
             self._nodes[name] = self._cluster.ask_if_allowed(f"/api/v1/nodes/{name}", doing=doing)
         return self._nodes[name]
-
-    def _is_usable(self, node_name: str) -> bool:
-        node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
-        return node is not None and not node["spec"].get("unschedulable")
-
-    def _node_of_claims(self, job: Job) -> str:
-        """Return the node that a claim of the run was bound for; only of those that must share the cell's node."""
-        selector = f"{LABEL_RUN}={self._workspace.run_id}"
-        selector += f",{_COMPONENT}!={SNAPSHOT}"  # a restored claim is where its reader was
-        claims = self._cluster.ask(
-            "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
-        )["items"]
-        if self._volume_options:
-            own = job.volume.claim if job.volume else None
-            claims = [claim for claim in claims if claim["metadata"]["name"] == own]
-        if self._options.nodes > 1:
-            lane = lane_of_block(job.cell.block, blocks=self._blocks, nodes=self._options.nodes)
-            claims = [claim for claim in claims if claim["metadata"]["labels"].get(LABEL_LANE) == lane]
-        nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
-        return next(filter(None, nodes), "")
-
-    def _note_node(self, pool: _Pool, pod: dict[str, Any]) -> None:
-        """Make the first pod's node that of its pool, unless a node runs one pod only."""
-        if pod["spec"].get("schedulerName") != _FARGATE:
-            self._node_names.setdefault(pool, pod["spec"]["nodeName"])
 
     def _fits(self, job: Job, node_name: str) -> bool:
         """Return whether the claim's own topology certainly allows the node."""
@@ -321,7 +259,7 @@ class KubernetesTarget:
             claim=claim,
             tools_image=self._tools,
             directories=(paths.volume_dir, paths.template_dir),
-            options=self._options_of(volume),
+            options=self._run_nodes.options_of(volume),
         )
         name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
         self._cluster.apply_once(self._cluster.jobs(), owned(eraser, self._owner.references()), doing=doing)
@@ -354,9 +292,7 @@ def pod_paths(folder: str) -> CellPlaces:
     )
 
 
-def objects_of(
-    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", pinned: bool = False, apart: bool = False
-) -> manifests.CellObjects:
+def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool = False) -> manifests.CellObjects:
     """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
     if job.volume is None or job.volume.claim is None or job.cell.places is None:
         raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
@@ -373,8 +309,6 @@ def objects_of(
         paths=job.cell.places,
         deadline_s=job.cell.deadline_s,
         options=options,
-        near=near,
-        pinned=pinned,
         apart=apart,
         emulator_claim=job.volume.emulator_claim or "",
         server_requests=server_requests(job.cell),

@@ -108,15 +108,19 @@ class RunOwner:
 
     def _set_deadline(self) -> None:
         job = self._ensure()
-        created = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
-        elapsed_s = (self._cluster.server_time(doing=self._doing) - created).total_seconds()
-        deadline_s = math.ceil(max(0.0, elapsed_s) + self._ttl_s)
-        change = {"spec": {"activeDeadlineSeconds": deadline_s}}
+        change = deadline_from_now(self._cluster, job, self._ttl_s, doing=self._doing)
         try:
             self._job = self._cluster.ask("PATCH", self._path, change, doing=self._doing)
         except NotFound:  # somebody deleted it, and what it owned: objects from now on have a new one
             self._job = None
             self._ensure()
+
+
+def deadline_from_now(cluster: Cluster, job: Object, seconds: float, *, doing: str) -> Object:
+    """Return the change of a Job by which its deadline is so far from now, by the API server's clock."""
+    created = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+    elapsed_s = (cluster.server_time(doing=doing) - created).total_seconds()
+    return {"spec": {"activeDeadlineSeconds": math.ceil(max(0.0, elapsed_s) + seconds)}}
 
 
 def owner_name(run_id: str) -> str:

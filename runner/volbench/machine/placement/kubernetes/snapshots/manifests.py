@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volbench.core.records.base import parse_size_bytes
+from volbench.machine.placement.kubernetes.affinity import near_cells_of
 from volbench.machine.placement.kubernetes.manifests import (
     AGENT,
     NO_DISRUPTION,
@@ -39,7 +40,7 @@ class SnapshotPlan:
         options: where the reader runs, and as which user.
         request: the name of snapshot, restored claim and Job, one for each request; empty: a run's only one.
         directory: on the volume, of the files that are read; relative.
-        near: the node for the reader, if it has room; empty: any.
+        near_cell: the reader is on the node of the run's cell, if that has room.
     """
 
     run_id: str
@@ -50,7 +51,7 @@ class SnapshotPlan:
     options: KubernetesOptions
     request: str = ""
     directory: str = ""
-    near: str = ""
+    near_cell: bool = False
 
     @property
     def name(self) -> str:
@@ -122,11 +123,9 @@ def reader_job(plan: SnapshotPlan) -> Object:
         ],
     }
     metadata = _metadata(plan)
-    near = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [plan.near]}]}
-    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": near}]}
     spec = {
         **pod_basics(plan.options),
-        **({"affinity": {"nodeAffinity": preferred}} if plan.near and not plan.options.node else {}),
+        **({"affinity": near_cells_of(plan.run_id)} if plan.near_cell and not plan.options.node else {}),
         "containers": [container],
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": plan.name}},

@@ -132,7 +132,10 @@ class RequestedSnapshots:
     def _take(self, work: _Work, ended: Callable[[], object]) -> SnapshotTimes:
         request, plan = work.request, self._plan_of(work.request.number)
         plan = replace(
-            plan, snapshot_class=request.snapshot_class, storage_class=request.storage_class, near=work.node
+            plan,
+            snapshot_class=request.snapshot_class,
+            storage_class=request.storage_class,
+            near_cell=bool(work.node),
         )
         if remove_snapshot(self._cluster, plan):
             raise StepFailed(
