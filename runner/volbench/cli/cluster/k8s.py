@@ -187,7 +187,7 @@ def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
 
 def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
-    active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
+    active = f", {counted(len(run.active_pods), 'active pod')}" if run.active_pods else ""
     expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
     return f"{run.run_id}: since {run.created_at}, {counted(len(run.jobs), 'job')}{active}, {claims}{expires}"
 

@@ -80,8 +80,8 @@ def test_the_commands_say_what_they_list_and_delete(cluster: FakeCluster, monkey
     monkeypatch.setattr("volbench.machine.cluster.client.Cluster", lambda **_: cluster)
     listed = CliRunner().invoke(app, ["k8s", "list", "--namespace", "bench"], catch_exceptions=False)
     text = " ".join(listed.stdout.split())
-    assert f"{OLD}: since 2026-01-01T00:00:00Z, 1 jobs, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
-    assert f"{NEW}: since 2026-02-01T00:00:00Z, 1 jobs, 1 active pods, new-a (20Gi)" in listed.stdout
+    assert f"{OLD}: since 2026-01-01T00:00:00Z, 1 job, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
+    assert f"{NEW}: since 2026-02-01T00:00:00Z, 1 job, 1 active pod, new-a (20Gi)" in listed.stdout
     cleaned = CliRunner().invoke(app, ["k8s", "clean", OLD], catch_exceptions=False)
     assert cleaned.exit_code == 0
     assert not {"old-a", "old-b"} & names(cluster)

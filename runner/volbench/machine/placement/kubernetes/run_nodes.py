@@ -81,7 +81,7 @@ class RunNodes:
                 f"node {node}, on which this run measures, cannot run the pod: {reason}",
                 where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
                 evidence="the node's object in the cluster",
-                next_step="`volbench resume` measures the rest on another node, and the report says so",
+                next_step="`volbench resume RUN` measures the rest on another node, and the report says so",
                 cause="unschedulable",
             )
         if reason:

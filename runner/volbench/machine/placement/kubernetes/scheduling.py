@@ -78,7 +78,7 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     (r"were unschedulable", Reason(OTHER, "nodes are cordoned")),
 )
 _AWAY_FROM_HOLDER = Reason(
-    OTHER, "the node that the run measures on is gone or cordoned", "`volbench resume` takes another"
+    OTHER, "the node that the run measures on is gone or cordoned", "`volbench resume RUN` takes another"
 )
 """Every node but the holder's says so; without another reason there is no holder any more."""
 _BY_CLAIM: tuple[tuple[str, Reason], ...] = (
