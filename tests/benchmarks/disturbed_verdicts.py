@@ -23,7 +23,8 @@ from functools import cache
 
 import numpy as np
 
-from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison import compare
+from volbench.results.compare.row import Row
 from volbench.results.stats.statistics import RUNS_MIN
 
 ALPHA = 0.05

@@ -26,8 +26,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison import compare
 from volbench.results.compare.comparison_summary import summarise
+from volbench.results.compare.row import Row
 from volbench.results.stats.ranks.null import block_weights, null_tails
 from volbench.results.stats.sequential import CELLS_MIN, look_level
 

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison import compare
 from volbench.results.compare.comparison_summary import PairSummary, summarise
+from volbench.results.compare.row import Row
 from volbench.results.stats.sequential import CELLS_MAX, CELLS_MIN
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]

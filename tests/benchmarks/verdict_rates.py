@@ -25,8 +25,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.comparison_summary import summarise
+from volbench.results.compare.row import Row
 from volbench.results.stats.ranks.sample_size import runs_needed
 from volbench.results.stats.statistics import Better
 

@@ -56,7 +56,7 @@ def drawn(
 
 
 @cache
-def _critical(level: float) -> list[float]:
+def critical_values(level: float) -> list[float]:
     return [t_quantile(1 - level / 2, freedom) for freedom in FREEDOM]
 
 
@@ -82,7 +82,7 @@ def told_apart(
     paired = np.abs(change) / ((b - a).std(axis=1, ddof=1) / math.sqrt(n))
     beyond = np.zeros(len(a), dtype=np.bool_)
     for factor, rows in ((1, ~unequal), (WELCH_FACTOR, unequal)):
-        critical = np.interp(freedom, FREEDOM, _critical(level / factor))
+        critical = np.interp(freedom, FREEDOM, critical_values(level / factor))
         beyond |= rows & ((welch > critical) | (paired > t_quantile(1 - level / factor / 2, n - 1)))
     decided: NDArray[np.bool_] = beyond & (np.abs(change) > math.log1p(margin))
     return decided

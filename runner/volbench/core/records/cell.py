@@ -334,6 +334,9 @@ class StepResult(Record):
         default=1.0,
         description="Of the clients' time, what was not spent on reads of the volume: at most this was held back.",
     )
+    covariates: dict[str, float] = Field(
+        default_factory=dict, description="Shares that other work took: of the CPUs, of the device's operations."
+    )
     details: dict[str, Plain] = Field(
         default_factory=dict, description="Evidence: coldness by file, checksums, ..."
     )

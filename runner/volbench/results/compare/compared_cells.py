@@ -11,7 +11,11 @@ from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow
 from volbench.core.records.run import ComparisonSpec
 from volbench.core.records.steps import step_kind
-from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.comparison import Comparison, compare
+from volbench.results.compare.row import Row
+
+ADJUSTED_FOR = ("foreign_cpu", "cpu_steal", "foreign_io")
+"""Disturbances whose shares are covariates."""
 
 
 def compared_cells(
@@ -56,6 +60,8 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 bounds=_ends(cell.bounds.get(name)),
                 node=cell.node,
                 block=cell.block,
+                shares=cell.covariates,
+                adjustable=all(record.kind in ADJUSTED_FOR for record in cell.disturbances if record.beyond),
             )
         for entry in step_kind(cell.kind).metrics:
             if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):

@@ -25,59 +25,27 @@ out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from volbench.core.records.report import Standing
 from volbench.errors import MustNotCompare, RunUnreadable
-from volbench.results.compare.figures import population, standing_of
+from volbench.results.compare.prepared import Prepared, prepare
+from volbench.results.compare.row import Row, Scalar
 from volbench.results.stats.corrections import fallback, holm
-from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift
-from volbench.results.stats.ranks.blocks import shared_nodes
+from volbench.results.stats.covariates import Adjustment
+from volbench.results.stats.means import block_pairs
 from volbench.results.stats.ranks.sample_size import runs_needed
 from volbench.results.stats.sequential import CELLS_MIN, Level
 from volbench.results.stats.statistics import (
     Better,
-    Names,
     Shift,
     Verdict,
-    bounded_shift_of,
     judge,
-    shift_of,
 )
 
-Scalar = bool | int | float | str
 CHANGED_TOGETHER = "node and volume changed together"
 """The beginning of the reason of a comparison that has no verdict, since a difference may be that of the nodes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None.
-
-    `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
-    primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
-    `is_beyond`: the value is missing because it is worse than was measured. `block`: cells of one block are
-    neighbours in time; None: not known.
-    """
-
-    step: str
-    parameters: Mapping[str, Scalar]
-    metric: str
-    unit: str
-    better: Better
-    volume: str
-    cell: str
-    value: float | None
-    valid: bool = True
-    primary: bool = True
-    rank: int = 0
-    bounds: tuple[float, float] | None = None
-    node: str = ""
-    is_beyond: bool = False
-    block: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +57,7 @@ class Comparison:
     `excluded_runs` counts rows on either side that are invalid or without a value. `within_bounds` counts disturbed
     rows that were used on either side: `ci` and `p_value` are then of the worst choice inside their bounds.
     `p_value` is uncorrected, `p_adjusted` corrected over the family. `nodes`: within how many the cells were
-    compared.
+    compared. `adjustments`: for which other work; `not_adjusted`: why for none, where it varied.
     """
 
     step: str
@@ -116,38 +84,8 @@ class Comparison:
     standings: tuple[Standing | None, Standing | None]
     primary: bool
     nodes: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Side:
-    """One volume's values of one metric, and how many rows gave none."""
-
-    values: tuple[float, ...]
-    excluded_runs: int
-    bounds: tuple[tuple[float, float], ...] = ()
-    disturbed: int = 0
-    nodes: tuple[str, ...] = ()
-    blocks: tuple[int | None, ...] = ()
-    standing: Standing | None = None
-    figure: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Prepared:
-    """A comparison before the correction over its family; `shift` is None when values have no ratio."""
-
-    row: Row
-    candidate: str
-    sides: tuple[_Side, _Side]
-    shift: Shift | None
-    why_no_shift: str = ""
-    names: Names | None = None
-    """The node of each value of both sides, where nodes are blocks."""
-
-    @property
-    def nodes(self) -> int:
-        """Within how many the cells are compared."""
-        return len(set(self.names[0])) if self.names is not None else 1
+    adjustments: tuple[Adjustment, ...] = ()
+    not_adjusted: str = ""
 
 
 GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
@@ -197,7 +135,7 @@ def _judge_group(
     disturbed: bool,
 ) -> list[Comparison]:
     """All metrics of a group, in its order; with the disturbed rows or without them."""
-    pairs = [_prepare(sides, baseline, candidate, level, disturbed=disturbed) for sides in group.values()]
+    pairs = [prepare(sides, baseline, candidate, level, disturbed=disturbed) for sides in group.values()]
     primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
     judged = [
         *_judge_family(sorted(primary, key=lambda p: p.row.rank), baseline, margin, level),
@@ -266,77 +204,9 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
     return table
 
 
-def _prepare(
-    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: Level, *, disturbed: bool
-) -> _Prepared:
-    first = next(rows[0] for rows in by_volume.values())
-    rows = by_volume.get(baseline, []), by_volume.get(candidate, [])
-    used = [_used(side, disturbed=disturbed) for side in rows]
-    shared = shared_nodes(*([row.node for row in side] for side in used))
-    sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
-    why_no_shift = ""
-    for name, side, side_rows in zip((baseline, candidate), sides, rows, strict=True):
-        if beyond := sum(row.valid and row.is_beyond for row in side_rows):
-            why_no_shift = why_no_shift or f"{beyond} cells of {name} have no value: worse than was measured"
-        elif not side.values:
-            why_no_shift = why_no_shift or f"no valid value of {name}"
-        elif min(side.values) <= 0:
-            why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
-    names = (sides[0].nodes, sides[1].nodes) if shared else None
-    alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
-    shift = None if why_no_shift else _shift(*sides, alpha, names, sequential=level.sequential)
-    return _Prepared(
-        row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift, names=names
-    )
-
-
-def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None, *, sequential: bool) -> Shift:
-    is_known = not (baseline.disturbed or candidate.disturbed)
-    if nodes is None and is_known and min(len(side.values) for side in (baseline, candidate)) > 1:
-        factor = 1.0 if sequential else TWO_TESTS
-        pairs = block_pairs(baseline.blocks, candidate.blocks)
-        return mean_shift(baseline.values, candidate.values, pairs, alpha=alpha, factor=factor)
-    if is_known:
-        return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
-    triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
-    return bounded_shift_of(*triples, alpha=alpha, nodes=nodes)
-
-
-def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
-    """Return the rows whose values are compared."""
-    return [
-        row
-        for row in rows
-        if row.value is not None
-        and math.isfinite(row.value)
-        and (row.valid or (disturbed and row.bounds is not None))
-    ]
-
-
-def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _Side:
-    """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
-    kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
-    kept.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
-    standing, figure = population(
-        (standing_of(valid=row.valid, bounded=row.bounds is not None), row.value)
-        for row in rows
-        if row.value is not None and math.isfinite(row.value)
-    )
-    return _Side(
-        values=tuple(value for value, _ in kept),
-        excluded_runs=len(rows) - len(kept),
-        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
-        disturbed=sum(not row.valid for _, row in kept),
-        nodes=tuple(row.node for _, row in kept),
-        blocks=tuple(row.block for _, row in kept),
-        standing=standing,
-        figure=median(figure) if figure else None,
-    )
-
-
-def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
+def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
     """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
-    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= CELLS_MIN]
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= CELLS_MIN and not p.open_reason]
     p_values = [p.shift.p_value for p in tested if p.shift is not None]
     weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
     corrected = holm(p_values) if weights is None else fallback(p_values, weights)
@@ -350,11 +220,13 @@ def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, lev
             part = parts.get(prepared.row.metric) or 1.0
             needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
+        if prepared.open_reason:
+            comparison = replace(comparison, verdict="inconclusive", reason=prepared.open_reason)
         comparisons.append(comparison)
     return comparisons
 
 
-def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) -> Comparison:
+def _undecided(prepared: Prepared, baseline: str, margin: float, level: Level) -> Comparison:
     row, (n, m) = prepared.row, prepared.sides
     alpha = level.at(min(len(n.values), len(m.values)), nodes=prepared.nodes)
     return Comparison(
@@ -382,6 +254,8 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
         standings=(n.standing, m.standing),
         primary=row.primary,
         nodes=prepared.nodes,
+        adjustments=prepared.adjustments,
+        not_adjusted=prepared.not_adjusted,
     )
 
 
@@ -404,7 +278,7 @@ def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> C
     )
 
 
-def _still_needed(comparison: Comparison, prepared: _Prepared, *, weight: float) -> int | None:
+def _still_needed(comparison: Comparison, prepared: Prepared, *, weight: float) -> int | None:
     """Runs a side for a verdict: more than there are, or None when decided or when more would not help."""
     if comparison.verdict != "inconclusive" or comparison.better == "none":
         return None

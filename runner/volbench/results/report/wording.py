@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from volbench.core.base.text import change_with_interval, duration, number, percent, quantity, size
+from volbench.core.base.text import change, change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
+from volbench.results.compare.comparison import Comparison
+from volbench.results.stats.covariates import LABELS, Adjustment
 
 MEDIANS_DIFFER_MIN = 0.1
 """A change that differs by more than this from that of the two medians gets a note."""
@@ -84,6 +86,20 @@ def recovery_text(row: DurabilityRow) -> str:
         return took
     failed = f"failed after {row.failed_recoveries} of {row.cuts} cuts"
     return failed if row.recovery_s is None else f"{failed}, else {took}"
+
+
+def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
+    """Return what a comparison is adjusted for, and what that work did to each volume."""
+    effects = " and ".join(
+        f"by {change(0.9**slope)} on {name}" if slope is not None else f"hardly varied on {name}"
+        for name, slope in zip((row.baseline, row.candidate), adjustment.slopes, strict=True)
+    )
+    differ = "; the two volumes differ in that" if adjustment.differ else ""
+    return (
+        f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
+        f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less of what it leaves changes"
+        f" {label(row.metric)} {effects}{differ}."
+    )
 
 
 def figure_text(row: FigureRow) -> str:

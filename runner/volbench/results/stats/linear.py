@@ -53,6 +53,11 @@ class LinearModel:
         self._variance = float(residuals @ residuals) / self.freedom if self.freedom > 0 else math.nan
         self._inverse = self._basis.T @ np.diag(singular[independent] ** -2.0) @ self._basis
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the residuals; NaN without degrees of freedom."""
+        return math.sqrt(self._variance)
+
     def estimate(self, contrast: _Matrix) -> Estimate | None:
         """The contrast of coefficients, shape (p,); None when the data say nothing of it or of its error."""
         inside = self._basis.T @ (self._basis @ contrast)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from volbench.core.records.report import ComparisonRow
 from volbench.errors import MustNotCompare, RunUnreadable
-from volbench.results.compare.comparison import Row, compare
+from volbench.results.compare.comparison import compare
 from volbench.results.compare.comparison_summary import overall, summarise
+from volbench.results.compare.row import Row
 from volbench.results.stats.means import mean_shift
 
 STEADY = [99.0, 100.0, 100.5, 101.0, 102.0]

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from volbench.core.records.cell import ValidityLimits
 from volbench.core.records.metrics import MetricValue, metric
-from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.disturbance import CpuUse, bounds, delayable_share, disturbances, held_share
+from volbench.results.compare.row import Row
 from volbench.results.stats.means import mean_shift
 from volbench.results.stats.statistics import bounded_shift_of, shift_of
 
@@ -234,3 +235,53 @@ def test_without_disturbed_rows_nothing_changes() -> None:
     found = compared(FAST, SLOW, held=0.5, disturbed=0)
     assert (found.verdict, found.within_bounds) == ("worse", (0, 0))
     assert found.p_value == mean_shift(FAST, SLOW, [], alpha=0.05).p_value
+
+
+def taken(a: list[float], b: list[float], shares: list[list[float]], *, disturbed_from: float = 0.1) -> Comparison:
+    """tps of two volumes whose cells other work slowed down, disturbed from such a share on."""
+    rows = [
+        Row(
+            step="s",
+            parameters={},
+            metric="tps",
+            unit="1/s",
+            better="higher",
+            volume=volume,
+            cell=f"{volume}{n}",
+            value=value,
+            valid=share < disturbed_from,
+            bounds=(value, value / (1 - min(0.9, 2 * share))) if share >= disturbed_from else None,
+            shares={"cpu_taken": share},
+            adjustable=True,
+            block=n,
+        )
+        for volume, values, of in (("a", a, shares[0]), ("b", b, shares[1]))
+        for n, (value, share) in enumerate(zip(values, of, strict=True))
+    ]
+    return compare(rows, ["a", "b"])[0]
+
+
+SHARES = [0.01, 0.01, 0.05, 0.07, 0.36]
+
+
+def test_cells_that_other_work_slowed_down_are_adjusted_and_compared() -> None:
+    """A difference of 15 % that neither the valid cells alone nor the worst within the bounds show."""
+    left = [1 - share for share in SHARES]
+    a = [1000 * part * own for part, own in zip(left, [1.0, 1.02, 0.99, 1.01, 1.0], strict=True)]
+    b = [850 * part * own for part, own in zip(reversed(left), [1.01, 0.99, 1.0, 1.0, 1.02], strict=True)]
+    comparison = taken(a, b, [SHARES, SHARES[::-1]])
+    assert (comparison.verdict, comparison.runs, comparison.within_bounds) == ("worse", (5, 5), (1, 1))
+    assert comparison.ratio == pytest.approx(0.85, abs=0.02)
+    assert [adjustment.covariate for adjustment in comparison.adjustments] == ["cpu_taken"]
+    assert not comparison.adjustments[0].differ
+
+
+def test_with_too_few_cells_what_other_work_could_explain_is_open() -> None:
+    """Three cells: 15 % may be the work beside one volume, a factor of eight is not."""
+    shares = [[0.0, 0.01, 0.0], [0.06, 0.07, 0.09]]
+    small = taken([1000.0, 1001, 1002], [850.0, 851, 852], shares)
+    assert (small.verdict, small.p_adjusted) == ("inconclusive", None)
+    assert "too few to tell what other work did" in small.reason
+    assert small.not_adjusted
+    large = taken([1000.0, 1001, 1002], [125.0, 126, 127], shares)
+    assert large.verdict == "worse"

@@ -9,7 +9,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from volbench.results.compare.comparison import Comparison, Row, compare
+from volbench.results.compare.comparison import Comparison, compare
+from volbench.results.compare.row import Row
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.ranks.null import block_weights, tails
 from volbench.results.stats.ranks.sample_size import runs_for_level, runs_needed

@@ -57,6 +57,9 @@ class CellRow(Record):
         description="Of a step that is invalid for disturbances alone: metric -> where it lies without them. "
         "null: no upper end is known.",
     )
+    covariates: dict[str, float] = Field(
+        default_factory=dict, description="Shares that other work took: of the CPUs, of the device's operations."
+    )
     node: str = Field(default="", description="The node that the cell ran on; empty: not known.")
     used_within_bounds: tuple[str, ...] = Field(
         default=(), description="Metrics whose comparison uses this step although it is invalid, within its bounds."

@@ -13,6 +13,18 @@ from volbench.core.records.sweep import Design, Factor
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
 
 
+class AdjustmentRow(Record):
+    """Other work that a comparison is adjusted for, with the slope of each volume's logarithms."""
+
+    covariate: str
+    low: float = Field(description="The least share of a cell, at which the volumes are compared.")
+    high: float
+    slopes: tuple[float | None, float | None] = Field(
+        description="1: in proportion to what is left; null: the volume's share hardly varies."
+    )
+    differ: bool = Field(description="The two lie apart by more than three standard errors.")
+
+
 class ComparisonRow(Record):
     """Candidate against baseline; `ratio` is candidate / baseline, `ci` its confidence interval."""
 
@@ -38,6 +50,10 @@ class ComparisonRow(Record):
         default=(0, 0),
         description="Disturbed cells used on either side: ci and p_value are of the worst choice in their bounds.",
     )
+    adjustments: tuple[AdjustmentRow, ...] = Field(
+        default=(), description="Other work that the comparison is adjusted for; its disturbed cells are then used."
+    )
+    not_adjusted: str = Field(default="", description="Why it is not, although other work varied; empty otherwise.")
     nodes: int = Field(default=1, description="Within how many nodes the cells were compared; 1: all together.")
     runs_needed: int | None = None
     margin: float

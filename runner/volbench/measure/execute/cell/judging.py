@@ -11,6 +11,7 @@ from volbench.measure.execute.cell.result_builder import CellResultBuilder
 from volbench.results.compare.cell_metrics import storage_metrics
 from volbench.results.compare.validity.observation import Observation, observe
 from volbench.results.compare.validity.reasons import (
+    covariates_of,
     delayable_share_of,
     disturbances_of,
     invalid_reasons,
@@ -46,5 +47,6 @@ def judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
                 "outside_reasons": outside_reasons(observation, cell.limits),
                 "disturbances": disturbances_of(observation, cell.limits),
                 "delayable_share": delayable_share_of(observation),
+                "covariates": covariates_of(observation, cell.limits),
             }
         )

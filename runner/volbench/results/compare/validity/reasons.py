@@ -28,6 +28,20 @@ def delayable_share_of(observation: Observation) -> float:
     )
 
 
+def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str, float]:
+    """Return the shares that other work took: of the CPUs, and of the device's operations; without unknown ones.
+
+    I/O at rest within its limit is the file system's own and counts as none.
+    """
+    shares = {}
+    if observation.cpu is not None:
+        shares["cpu_taken"] = min(1.0, observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0))
+    foreign, device = observation.foreign_iops, observation.device_iops
+    if foreign is not None and device:
+        shares["io_taken"] = min(1.0, foreign / device) if foreign > limits.foreign_iops else 0.0
+    return shares
+
+
 def disturbances_of(observation: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
     """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
     return disturbances(

@@ -55,6 +55,7 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reason
         if step.disturbances
         else None,
         bounds=_bounds(step, metrics, reasons),
+        covariates=step.covariates,
         node=host_name(result.host) or "",
     )
 

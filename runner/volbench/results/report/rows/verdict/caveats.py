@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from volbench.core.base.text import counted, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
@@ -22,7 +23,7 @@ from volbench.core.records.run import JournalEvent, RunRecord
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows
 from volbench.results.compare.settings import server_differences
-from volbench.results.report.wording import figure_text
+from volbench.results.report.wording import adjustment_text, figure_text
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {
@@ -70,6 +71,7 @@ def caveats(
         *_of_replacements(replaced),
         *_of_validity(cells),
         *_of_figures(cells),
+        *_of_adjustments(pairs),
         *_of_durability(server),
         *_of_coldness(cells),
         *_of_full_queues(cells),
@@ -284,6 +286,23 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
         "follow, and a verdict is given only where it holds for every value within."
     )
+
+
+def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
+    """Yield, for each step of a pair, what its first comparison is adjusted for, or why it is not."""
+    told: set[tuple[str, str, str]] = set()
+    for pair in pairs:
+        for row in (*pair.better, *pair.worse, *pair.equivalent, *pair.inconclusive, *pair.alone):
+            key = (pair.baseline, pair.candidate, row.step)
+            if key in told:
+                continue
+            told.add(key)
+            yield from map(partial(adjustment_text, row), row.adjustments)
+            if row.not_adjusted and not row.adjustments:
+                yield (
+                    f"{row.candidate} against {row.baseline} ({row.step}) is not adjusted for other work:"
+                    f" {row.not_adjusted}."
+                )
 
 
 def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:

@@ -1,0 +1,241 @@
+"""Comparison of means where other work took a share of the CPUs or of the device: adjusted for those shares.
+
+Of each volume the logs of its cells are fitted by least squares on u = log(1 - share), the log of what other work
+left, with a slope of the volume's own: a slope of 1 is a throughput in proportion to what is left, 0 one that other
+work does not touch. What is compared are the fitted values at the least share of any cell, so that nothing is
+extrapolated beyond what was seen. The error of a fitted value includes that of the slope, and the degrees of
+freedom are those that the slopes leave, so the tests hold where a share goes with a volume: they then say little,
+not the wrong thing. Which shares are adjusted for depends on the shares alone, never on the values.
+
+A volume whose shares hardly vary has no slope. It needs none where they are near the least share; else nothing
+tells the other work from the volume, and there is no adjustment.
+
+Source: analysis of covariance with separate slopes, Milliken and Johnson, Analysis of Messy Data III, chapter 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.results.stats.linear import Estimate, LinearModel
+from volbench.results.stats.means import LEAST_DEVIATION, Pairs, shift_of_logs
+from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Shift
+from volbench.results.stats.t_tests import TTest, smallest
+
+LABELS = {"cpu_taken": "the CPU use of other work", "io_taken": "the I/O of other work"}
+"""Of covariates, in sentences."""
+VARIES_MIN = 0.03
+"""A share whose largest and least values differ by less explains no more than cells scatter by anyway."""
+FREEDOM_MIN = 2
+"""Degrees of freedom that a volume's cells must have left."""
+SHARE_MAX = 0.95
+SLOPE_MAX = 3.0
+"""With too few cells to estimate a slope it is taken to be no steeper: a load loses the cube of what is left."""
+DIFFER_T = 3.0
+"""Slopes of two volumes differ where they lie apart by so many standard errors."""
+TOLERANCE_ERRORS = 2.0
+"""An adjustment may pass its bound by so many standard errors of its slope."""
+
+Floats = NDArray[np.float64]
+Shares = Mapping[str, float]
+"""Of one cell: the share that other work took, by covariate; absent: not known."""
+Bounds = tuple[float, float] | None
+"""Of one cell: where its value lies without the other work; None: it is not known to be disturbed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Covaried:
+    """One volume's cells, at least one: positive values, the shares of each, and the bounds of disturbed ones."""
+
+    values: Sequence[float]
+    shares: Sequence[Shares]
+    bounds: Sequence[Bounds]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjustment:
+    """What a comparison is adjusted for: shares from `low` to `high`; `slopes` of both volumes' logs on u.
+
+    A slope is None where a volume's shares hardly vary. `differ`: the two slopes lie apart by more than chance.
+    """
+
+    covariate: str
+    low: float
+    high: float
+    slopes: tuple[float | None, float | None]
+    differ: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjusted:
+    """The adjusted shift, with what it is adjusted for; or why there is none."""
+
+    shift: Shift | None = None
+    adjustments: tuple[Adjustment, ...] = ()
+    why_not: str = ""
+    too_few: bool = False
+    """More cells would allow an adjustment."""
+    explains: float = 0.0
+    """A change of the logs up to this much could be other work's, with slopes up to SLOPE_MAX."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """A volume's fitted log at the reference, its residual deviation, and its slopes by covariate."""
+
+    level: Estimate
+    deviation: float
+    slopes: Mapping[str, Estimate]
+
+
+def adjusted_shift(
+    baseline: Covaried, candidate: Covaried, pairs: Pairs, *, alpha: float, factor: float
+) -> Adjusted:
+    """Return the adjusted ratio candidate / baseline, its interval and p; none where shares do not vary.
+
+    Args:
+        baseline, candidate: with at least one cell each.
+        pairs: positions of the cells of one block.
+        alpha, factor: as for `mean_shift`.
+    """
+    sides = (baseline, candidate)
+    every = [shares for side in sides for shares in side.shares]
+    varying, unknown = _varying(every)
+    if unknown or not varying:
+        return Adjusted(why_not=unknown)
+    fewest = min(len(side.values) for side in sides)
+    room = fewest - 1 - FREEDOM_MIN
+    if room < 1:
+        spans = (_range([_left(shares[name]) for shares in every]) for name in varying)
+        why_not = f"{fewest} cells are too few to tell what other work did"
+        return Adjusted(why_not=why_not, too_few=True, explains=SLOPE_MAX * sum(spans))
+    varying = varying[: max(room // 2, 1)]
+    reference = {name: min(shares[name] for side in sides for shares in side.shares) for name in varying}
+    fits = [_fit(side, reference) for side in sides]
+    if fits[0] is None or fits[1] is None:
+        return Adjusted(why_not="other work differs between the volumes more than within one")
+    first, second = fits[0], fits[1]
+    if beyond := next(
+        (text for side, fit in zip(sides, (first, second), strict=True) if (text := _beyond(side, fit, reference))),
+        "",
+    ):
+        return Adjusted(why_not=beyond)
+    tests = [_of_levels(first, second), *_of_pairs(sides, pairs, reference)]
+    small, large = sorted((first.deviation, second.deviation))
+    spread_ratio = large / small if large / small > SPREAD_RATIO_MAX else None
+    change = smallest(tests, alpha=alpha, factor=factor * (WELCH_FACTOR if spread_ratio else 1))
+    runs = (len(baseline.values), len(candidate.values))
+    return Adjusted(
+        shift=shift_of_logs(change, alpha=alpha, runs=runs, spread_ratio=spread_ratio),
+        adjustments=tuple(_adjustment(name, sides, (first, second)) for name in varying),
+    )
+
+
+def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
+    """The covariates that vary, the one that does most first; or which one is not known in all cells."""
+    names = list(dict.fromkeys(name for shares in every for name in shares))
+    ranges = {name: _range([shares[name] for shares in every if name in shares]) for name in names}
+    varying = sorted((name for name in names if ranges[name] >= VARIES_MIN), key=lambda name: -ranges[name])
+    for name in varying:
+        if count := sum(name not in shares for shares in every):
+            return [], f"{LABELS.get(name, name)} is not known in {count} of {len(every)} cells"
+    return varying, ""
+
+
+def _range(values: Sequence[float]) -> float:
+    return max(values) - min(values) if values else 0.0
+
+
+def _left(share: float) -> float:
+    """The log of what other work left: 0 where it took nothing."""
+    return math.log(1 - min(max(share, 0.0), SHARE_MAX))
+
+
+def _fit(side: Covaried, reference: Mapping[str, float]) -> _Fit | None:
+    """Fit a volume's logs; None where its shares hardly vary, far from the reference."""
+    names = []
+    for name, least in reference.items():
+        shares = [shares[name] for shares in side.shares]
+        if _range(shares) >= VARIES_MIN:
+            names.append(name)
+        elif max(shares) > least + VARIES_MIN:
+            return None
+    columns = [[1.0, *(_left(shares[name]) - _left(reference[name]) for name in names)] for shares in side.shares]
+    logs = np.log(np.asarray(side.values, dtype=np.float64))
+    model = LinearModel(np.array(columns), logs)
+    if model.freedom < FREEDOM_MIN:
+        return None
+    unit = np.eye(1 + len(names))
+    estimates = [model.estimate(row) for row in unit]
+    if any(estimate is None for estimate in estimates):
+        return None
+    level, *slopes = (estimate for estimate in estimates if estimate is not None)
+    deviation = max(model.deviation, LEAST_DEVIATION)
+    return _Fit(level=level, deviation=deviation, slopes=dict(zip(names, slopes, strict=True)))
+
+
+def _of_levels(first: _Fit, second: _Fit) -> TTest:
+    """Welch's test of two fitted values, each with the error and the freedom of its own fit."""
+    of_x, of_y = (max(fit.level.error, LEAST_DEVIATION) ** 2 for fit in (first, second))
+    freedom = (of_x + of_y) ** 2 / (of_x**2 / first.level.freedom + of_y**2 / second.level.freedom)
+    return TTest(
+        change=second.level.value - first.level.value, error=math.sqrt(of_x + of_y), freedom=max(1.0, freedom)
+    )
+
+
+def _of_pairs(sides: Sequence[Covaried], pairs: Pairs, reference: Mapping[str, float]) -> list[TTest]:
+    """The paired test, of differences fitted on the shares of both cells; none with too few pairs."""
+    names = list(reference)
+    rows = [
+        [
+            1.0,
+            *(
+                _left(side.shares[place][name]) - _left(reference[name])
+                for side, place in zip(sides, pair, strict=True)
+                for name in names
+            ),
+        ]
+        for pair in pairs
+    ]
+    width = 1 + 2 * len(names)
+    if len(rows) < width + FREEDOM_MIN:
+        return []
+    differences = np.array([math.log(sides[1].values[second] / sides[0].values[first]) for first, second in pairs])
+    level = LinearModel(np.array(rows), differences).estimate(np.eye(width)[0])
+    if level is None or level.freedom < FREEDOM_MIN:
+        return []
+    return [TTest(change=level.value, error=max(level.error, LEAST_DEVIATION), freedom=float(level.freedom))]
+
+
+def _beyond(side: Covaried, fit: _Fit, reference: Mapping[str, float]) -> str:
+    """Say where an adjustment passes what the disturbance can have done at most; empty where none does."""
+    for value, bounds, shares in zip(side.values, side.bounds, side.shares, strict=True):
+        if bounds is None:
+            continue
+        distance = {name: _left(shares[name]) - _left(reference[name]) for name in fit.slopes}
+        undone = -sum(slope.value * distance[name] for name, slope in fit.slopes.items())
+        slack = TOLERANCE_ERRORS * sum(slope.error * abs(distance[name]) for name, slope in fit.slopes.items())
+        low, high = (
+            math.log(end / value) if 0 < end < math.inf else math.copysign(math.inf, end - value) for end in bounds
+        )
+        if not low - slack - LEAST_DEVIATION <= undone <= high + slack + LEAST_DEVIATION:
+            return "the estimated effect of other work is larger than its bounds allow"
+    return ""
+
+
+def _adjustment(name: str, sides: Sequence[Covaried], fits: tuple[_Fit, _Fit]) -> Adjustment:
+    shares = [shares[name] for side in sides for shares in side.shares]
+    slopes = [fit.slopes.get(name) for fit in fits]
+    differ = False
+    if slopes[0] is not None and slopes[1] is not None:
+        error = math.hypot(slopes[0].error, slopes[1].error)
+        differ = abs(slopes[0].value - slopes[1].value) > DIFFER_T * error
+    values = [None if slope is None else slope.value for slope in slopes]
+    return Adjustment(
+        covariate=name, low=min(shares), high=max(shares), slopes=(values[0], values[1]), differ=differ
+    )
