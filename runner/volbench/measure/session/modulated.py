@@ -71,10 +71,10 @@ def check_modulated(steps: Iterable[Record], volumes: Sequence[VolumeSpec]) -> N
         volumes: of the run; empty: servers that it attaches to.
     """
     modulated = [step.name for step in steps if isinstance(step, OltpStep) and step.modulate is not None]
-    others = [volume for volume in volumes if volume.kind != EMULATED]
-    if not modulated or (volumes and not others):
+    unmodulated = [volume for volume in volumes if volume.kind != EMULATED]
+    if not modulated or (volumes and not unmodulated):
         return
-    names = ", ".join(f"{volume.name}={volume.text}" for volume in others) or "a server that runs already"
+    names = ", ".join(f"{volume.name}={volume.text}" for volume in unmodulated) or "a server that runs already"
     raise UsageError(
         "`modulate` needs emulated volumes: volbench cannot change the latency of others",
         where=f"step {modulated[0]}",
