@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import runpy
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from typer.main import get_command
 
 from volbench.cli.observe import app as observe
 from volbench.errors import UsageError
-from volbench.machine.placement.docker.compose import compose_document
+from volbench.machine.placement.docker.compose import SCRIPT, compose_document
 
 DOCKER = Path(__file__).parents[2] / "docker"
 MAIN = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
@@ -128,3 +130,25 @@ def test_the_images_command_can_be_imported_by_processes_of_a_replay() -> None:
     """multiprocessing runs the main script again in each process that it spawns, under this name."""
     names = runpy.run_path(str(DOCKER / "tools" / "volbench"), run_name="__mp_main__")
     assert callable(names["main"])
+
+
+@pytest.mark.parametrize("file", sorted(DOCKER.rglob("*.yaml")), ids=lambda file: str(file.relative_to(DOCKER)))
+def test_the_compose_of_debian_12_takes_every_file(file: Path) -> None:
+    """It refuses keys of later versions, such as a `name:` for all of it."""
+    assert faults_of_1_29(yaml.safe_load(file.read_text())) == []
+
+
+def test_the_compose_of_debian_12_takes_what_the_command_prints() -> None:
+    document = compose_document({"gp2": "/mnt/a", "gp3": "/mnt/b"})
+    assert faults_of_1_29(document) == []
+    assert faults_of_1_29({"name": "x", **document}) != []
+
+
+def faults_of_1_29(document: dict[str, Any]) -> list[str]:
+    schema = json.loads((DOCKER.parent / "tests/fixtures/compose/compose-1.29.2.json").read_text())
+    return [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(document)]
+
+
+def test_the_script_that_prepare_copies_is_where_the_package_has_it() -> None:
+    inside = PurePosixPath(SCRIPT).relative_to("/opt/volbench/app")
+    assert (DOCKER.parent / "runner" / inside).is_file()

@@ -94,6 +94,7 @@ def volbench_run(
 @contextmanager
 def missing_prerequisites_skip(config: pytest.Config) -> Iterator[None]:
     """Turn a missing prerequisite into a skip with its reason; into a failure by --volbench-require."""
+    from volbench.core.base.extras import install_command  # noqa: PLC0415
     from volbench.errors import EnvironmentLacks  # noqa: PLC0415
 
     try:
@@ -103,7 +104,7 @@ def missing_prerequisites_skip(config: pytest.Config) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "testcontainers":
             raise
-        reason = "the package testcontainers is not installed: pip install 'volbench[pytest]'"
+        reason = f"the package testcontainers is not installed: {install_command('pytest')}"
     else:
         return
     if config.getoption(REQUIRE):

@@ -11,7 +11,9 @@ import typer
 from volbench.cli import console
 from volbench.cli.runs import run as run_command
 from volbench.cli.runs.plan import show_plan
-from volbench.measure.session.caveats import caveats_of, storage_caveats, volumes_share_storage
+from volbench.errors import Refused, UsageError
+from volbench.machine.volume.kinds.path import check_directory
+from volbench.measure.session.caveats import caveats_of, needs_consent, storage_caveats, volumes_share_storage
 from volbench.measure.session.planner import Planned, TargetRequest, make_plan
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
@@ -114,3 +116,30 @@ def test_a_plan_says_which_disk_is_too_small_for_a_cell(
     assert f"and {tmp_path}/b, which holds the volume," in path
     show_plan(plan)
     assert "caveat: Volume gp3: a cell needs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["/etc", "/etc/mysql", "/", "//", "/usr/../etc", "/proc", "/dev/sda", "/lib/x"])
+def test_a_directory_of_the_system_is_refused(place: str) -> None:
+    for spec in (f"path:{place}", place):
+        with pytest.raises(UsageError, match=r"name (a directory|one) for data"):
+            make_plan(QUICK, [f"a={spec}"], TargetRequest(target="local"))
+
+
+def test_a_link_to_a_directory_of_the_system_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to("/etc")
+    with pytest.raises(Refused, match="belongs to the system"):
+        check_directory(tmp_path / "data", where="a")
+
+
+def test_a_word_without_a_kind_is_refused_with_both_readings() -> None:
+    with pytest.raises(UsageError, match=r"says no kind of volume(.|\n)*path:DIR") as refused:
+        make_plan(QUICK, ["disk=DIR"], TargetRequest(target="local"))
+    assert "emulated" in refused.value.next_step
+
+
+def test_a_directory_without_path_and_without_a_mount_is_asked_about(tmp_path: Path) -> None:
+    """`--volume disk=/var/tmp/typo` may be a name that was cut off; a mount point is none."""
+    bare = make_plan(QUICK, [f"a={tmp_path}"], TargetRequest(target="local"))
+    stated = make_plan(QUICK, [f"a=path:{tmp_path}"], TargetRequest(target="local"))
+    assert (needs_consent(bare.run), needs_consent(stated.run)) == (True, False)
+    assert not needs_consent(make_plan(QUICK, ["a=/dev/shm"], TargetRequest(target="local")).run)

@@ -39,7 +39,7 @@ def test_a_pipeline_that_requires_it_fails() -> None:
 
 def test_the_missing_extra_is_named() -> None:
     with (
-        pytest.raises(pytest.skip.Exception, match=r"volbench\[pytest\]"),
+        pytest.raises(pytest.skip.Exception, match=r"pip install .*\[pytest\]"),
         missing_prerequisites_skip(config(required=False)),
     ):
         raise ModuleNotFoundError("No module named 'testcontainers'", name="testcontainers.core")

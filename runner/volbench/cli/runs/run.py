@@ -18,7 +18,7 @@ from volbench.core.records.report import Report
 from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
 from volbench.machine.placement.attach import attach_of
 from volbench.measure.execute.completion import is_finished
-from volbench.measure.session.caveats import storage_caveats, volumes_share_storage
+from volbench.measure.session.caveats import needs_consent, storage_caveats
 from volbench.measure.session.copies import copied
 from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.own_data import restore_dataset
@@ -131,8 +131,8 @@ def _exit_if_undecided(report: Report | None) -> None:
 
 
 def _confirmed(planned: Planned) -> bool:
-    """Prompt. Where two volumes share their storage, Enter alone means no."""
-    if volumes_share_storage(planned.run):
+    """Prompt. Where two volumes share their storage, or one may be mistyped, Enter alone means no."""
+    if needs_consent(planned.run):
         for caveat in storage_caveats(planned.run):
             console.say(caveat)
         return typer.confirm("Run anyway?", default=False, err=True)

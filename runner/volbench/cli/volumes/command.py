@@ -258,4 +258,4 @@ def _parse_emulated(spec: str) -> tuple[Path | None, str, dict[str, str]]:
 
 def _volume_name(name: str) -> str:
     """Return a name that is a single path component. Raises UsageError."""
-    return parse_volume("path:/", name=name).name
+    return parse_volume("path:/mnt", name=name).name

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from volbench.errors import EnvironmentLacks
 
@@ -28,6 +34,34 @@ EXTRA_OF = {
 """Top-level module -> the extra that installs it."""
 
 
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra from where this volbench came from: a checkout or a wheel.
+
+    No package index has volbench, so its name alone installs nothing.
+    """
+    pip = shlex.join([sys.executable, "-m", "pip", "install"])
+    source = _source()
+    if source is not None:
+        return f"{pip} {shlex.quote(f'{source}[{extra}]')}"
+    return f"{pip} 'WHEEL[{extra}]', where WHEEL is the file or the address that volbench was installed from"
+
+
+def _source() -> str | None:
+    """Return the checkout, the wheel's file or its address; None where the installation does not say it."""
+    checkout = Path(__file__).resolve().parents[4]
+    if (checkout / "pyproject.toml").is_file() and (checkout / "runner" / "volbench").is_dir():
+        return str(checkout)
+    try:
+        recorded = distribution("volbench").read_text("direct_url.json")
+        url = str(json.loads(recorded or "{}").get("url", ""))
+    except (PackageNotFoundError, ValueError, AttributeError):
+        return None
+    if not url.startswith("file://"):
+        return f"volbench @ {url}" if url.startswith("https://") else None
+    path = Path(unquote(urlsplit(url).path))
+    return str(path) if path.exists() else None
+
+
 def missing_extra(error: ModuleNotFoundError) -> EnvironmentLacks | None:
     """Return what to tell about an import that failed, or None where no extra would have it."""
     package = (error.name or "").partition(".")[0]
@@ -38,7 +72,7 @@ def missing_extra(error: ModuleNotFoundError) -> EnvironmentLacks | None:
         f"the Python package {package} is not installed; it is needed for {PURPOSES[extra]}",
         where=f"extra {extra}",
         evidence=str(error),
-        next_step=f"pip install 'volbench[{extra}]', or in a checkout: pip install '.[{extra}]'",
+        next_step=install_command(extra),
     )
 
 

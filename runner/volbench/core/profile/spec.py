@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
@@ -29,14 +30,44 @@ def _size(value: str) -> None:
     parse_size_bytes(value)
 
 
+SYSTEM_DIRECTORIES = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+)
+"""Directories of the Filesystem Hierarchy Standard that hold the system itself and no data of users."""
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, which a volume may be
+
+
 def _yes_or_no(value: str) -> None:
     if value not in ("yes", "no"):
         raise ValueError(f"{value!r} is neither yes nor no")
 
 
-def _absolute(location: str) -> None:
+def _directory_for_data(location: str) -> None:
     if not location.startswith("/"):
         raise ValueError(f"{location!r} is not an absolute path")
+    if fault := system_directory_fault(location):
+        raise ValueError(fault)
+
+
+def system_directory_fault(location: str) -> str:
+    """Return why an absolute path is no place for data: the system's own directory; empty for any other."""
+    path = PurePosixPath(os.path.normpath(location))
+    if str(path) in ("/", "//"):
+        return "/ is the system's own directory: name one for data on it, such as /var/tmp/volbench"
+    system = next((name for name in SYSTEM_DIRECTORIES if path.is_relative_to(name)), None)
+    if system is None or path.is_relative_to(_SHARED_MEMORY):
+        return ""
+    return f"{location} belongs to the system ({system}): name a directory for data on the volume"
 
 
 def _nfs_location(location: str) -> None:
@@ -65,7 +96,7 @@ class _Kind:
 KINDS: dict[str, _Kind] = {
     "path": _Kind(
         example="path:/mnt/x",
-        check_location=_absolute,
+        check_location=_directory_for_data,
         options={"control": _not_empty},  # control directory of a supervised server from elsewhere (compose)
     ),
     "docker-volume": _Kind(
@@ -153,6 +184,9 @@ def _split(text: str, spec: str) -> tuple[str, str, str]:
     if spec.startswith("/"):
         spec = f"path:{spec}"
     kind, separator, after_kind = spec.partition(":")
+    if kind not in KINDS and not separator:
+        example = f"for a directory path:{spec or '/mnt/x'}; other kinds: {', '.join(KINDS)}"
+        raise _fault(text, f"{spec!r} says no kind of volume", example)
     if kind not in KINDS:
         raise _fault(text, f"unknown kind of volume {kind!r}", _nearest(kind, KINDS))
     location, _, query = after_kind.partition("?")

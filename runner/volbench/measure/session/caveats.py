@@ -45,6 +45,16 @@ def volumes_share_storage(run: RunRecord) -> bool:
     )
 
 
+def needs_consent(run: RunRecord) -> bool:
+    """Return whether a plan may be mistyped: shared storage, or a directory that is no mount, without `path:`."""
+    facts = _visible_facts(run)
+    guessed = [volume for volume in run.volumes if volume.kind == "path" and not volume.text.startswith("path:")]
+    return volumes_share_storage(run) or any(
+        volume.name not in facts or not_mounted_text(volume.name, volume.location, facts[volume.name])
+        for volume in guessed
+    )
+
+
 def storage_caveats(run: RunRecord) -> list[str]:
     """Return caveats on the directories of a plan: missing, not a mount point, on the same storage."""
     facts = _visible_facts(run)

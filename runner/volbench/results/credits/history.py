@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -152,16 +153,39 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> Floats:
         if name.strip().lower() in TIME_NAMES and not (
             pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
         ):
-            moments = column.cast(pa.timestamp("us", tz="UTC" if _has_zone(column) else None))
-            column = pa_compute.divide(moments.cast(pa.int64()).cast(pa.float64()), 1e6)
+            column = _seconds(column)
         values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
         if (np.abs(values) > NUMBER_MAX).any():
             raise ValueError(f"{np.nanmax(np.abs(values)):g} is no measured number")
         return values
     except (pa.ArrowException, ValueError) as error:
+        noun = "time" if name.strip().lower() in TIME_NAMES else "number"
+        value = next((value for value in column.to_pylist() if not _is_of(value, noun)), "")
         raise UsageError(
-            f"column {name!r} holds what is no number", where=str(path), evidence=_first_line(error)
+            f"column {name!r} holds what is no {noun}",
+            where=str(path),
+            evidence=f"{value!r}"[:100],
+            next_step=f"give {_LAYOUT}; an ISO time is 2026-01-31T12:00:00Z or 2026-01-31 12:00:00",
         ) from error
+
+
+def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return moments as epoch seconds, times of day as seconds since midnight. Raises ArrowException."""
+    if pa.types.is_time(column.type):
+        return pa_compute.divide(column.cast(pa.time64("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
+    moments = column.cast(pa.timestamp("us", tz="UTC" if _has_zone(column) else None))
+    return pa_compute.divide(moments.cast(pa.int64()).cast(pa.float64()), 1e6)
+
+
+def _is_of(value: object, noun: str) -> bool:
+    """Return whether one value of a column is a time, or a number."""
+    try:
+        if noun == "number":
+            return value is None or abs(float(str(value))) <= NUMBER_MAX
+        datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        return False
+    return True
 
 
 def _first_line(error: Exception) -> str:

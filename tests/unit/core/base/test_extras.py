@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from volbench.core.base import extras
 from volbench.core.base.extras import EXTRA_OF, PURPOSES, missing_extra
 from volbench.errors import EXIT_ENVIRONMENT
 
@@ -49,7 +51,7 @@ def test_a_command_without_its_package_names_the_extra_to_install(arguments: lis
     code = f"{without(package)}sys.argv = ['volbench', *{arguments!r}]\nfrom volbench.cli.main import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == EXIT_ENVIRONMENT, done.stderr
-    assert f"pip install 'volbench[{extra}]'" in done.stderr
+    assert f"-m pip install '{Path.cwd()}[{extra}]'" in done.stderr, "the checkout: no index has the name"
     assert "Traceback" not in done.stderr
 
 
@@ -86,3 +88,34 @@ def test_another_import_error_is_no_missing_extra() -> None:
     """A fault of volbench stays one."""
     assert missing_extra(ModuleNotFoundError("No module named 'volbench.nothing'", name="volbench.nothing")) is None
     assert missing_extra(ModuleNotFoundError("no name")) is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "command"),
+    [
+        (
+            {"url": "file:///opt/my%20wheels/volbench-0.2.0-py3-none-any.whl", "archive_info": {}},
+            "my wheels/volbench",
+        ),
+        ({"url": "file:///gone/volbench-0.2.0-py3-none-any.whl"}, "'WHEEL[query]'"),
+        ({"url": "https://example.invalid/volbench-0.2.0-py3-none-any.whl"}, "'volbench @ https://example.invalid"),
+        (None, "'WHEEL[query]'"),
+        ("damaged", "'WHEEL[query]'"),
+    ],
+)
+def test_an_installed_package_names_what_it_was_installed_from(
+    recorded: object, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "my wheels" / "volbench-0.2.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    text = json.dumps(recorded).replace("file:///opt", f"file://{tmp_path}") if recorded else None
+
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return "{" if recorded == "damaged" else text
+
+    monkeypatch.setattr(extras, "distribution", lambda _: Installed())
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "a/b/c/d/extras.py"))
+    assert command in extras.install_command("query")

@@ -16,7 +16,8 @@ from volbench.errors import UsageError
 from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY
 
 USER = "${RUN_AS:-999:999}"
-SCRIPT = "/opt/volbench/app/volbench/engine/supervisor.sh"
+SCRIPT = "/opt/volbench/app/volbench/machine/engine/supervisor.sh"
+"""Of the package in the tools image."""
 _CONFINED: Mapping[str, Any] = {
     "network_mode": "none",
     "cap_drop": ["ALL"],
@@ -46,7 +47,6 @@ def compose_document(directories: Mapping[str, str], *, suite: str = "quick.yaml
     data = [f"{directory.replace('$', '$$')}:/volumes/{name}" for name, directory in directories.items()]
     control = [f"control-{name}:/control/{name}" for name in names]
     return {
-        "name": "volbench",
         "services": {
             **{f"server-{name}": _server(name, mount) for name, mount in zip(names, data, strict=True)},
             "runner": _runner(names, [*control, *data, "templates:/cache"], suite),

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from volbench.core.base.ownership import refuse_data_directory
-from volbench.errors import EnvironmentLacks
+from volbench.core.profile.spec import system_directory_fault
+from volbench.errors import EnvironmentLacks, Refused
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.emulated.status import emulated_behind
 from volbench.machine.volume.facts.discovery import discover
@@ -50,6 +51,8 @@ def check_directory(path: Path, *, where: str) -> None:
             next_step=f"mount the volume there, or `mkdir -p {path}`" if missing else "name a directory",
             cause="volume_gone",
         )
+    if fault := system_directory_fault(str(path.resolve())):
+        raise Refused(fault, where=where, next_step="make a directory of its own for data, and name that")
     if _read_only(path):
         raise EnvironmentLacks(
             f"{path} is on a read-only mount",
