@@ -20,7 +20,7 @@ SPLIT ?= test
 # Labs are scripts: each finds its modules beside itself.
 LAB_TYPES := $(BIN)/mypy --follow-imports=silent --cache-dir .mypy_cache/lab
 # What `make check` runs: nothing that needs an engine, a server, a browser or a device.
-CHECK ?= tests/unit tests/contract tests/golden
+CHECK ?= tests/unit tests/contract tests/golden tests/sentences
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
 SEED ?= 4
@@ -33,7 +33,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -114,6 +114,10 @@ docs: ## every generated file (schemas, suites/README.md, pages of the examples;
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
+
+proofread: ## headlines and findings of all examples in one page, to be read: .cache/proofread.html
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner:tests/support $(BIN)/python tests/support/proofread.py .cache/proofread.html
 
 changelog: ## what the next release says, from the news fragments of docs/changes
 	@$(BOOTSTRAP) python

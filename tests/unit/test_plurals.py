@@ -24,9 +24,7 @@ NEVER_ONE = frozenset(
         "results/recorded/timelines.py: len(hosts) hosts, explained each for itself:",
         "results/report/formats/terminal.py: count comparisons without a test:",
         "results/report/rows/effects_text.py: cells cells of each level are",
-        "results/report/rows/verdict/headline.py: len(pairs) volumes against",
         "results/report/rows/verdict/nodes.py: count cells",
-        "results/report/rows/verdict/summary.py: len(pairs) volumes against",
         "results/report/views/cost_tables.py: row.cells cells",
     }
 )

@@ -45,6 +45,11 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
     return " ".join(clauses)
 
 
+def joined(texts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""
@@ -56,8 +61,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     notes = []
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
-            "A change is the median of the ratios of each candidate cell to each baseline cell. It may differ from"
-            " the ratio of the two medians where cells scatter."
+            "A change is the ratio of the geometric means over cells; within nodes, or within bounds of disturbed"
+            " cells, the median of the ratios of all pairs. It may differ from the ratio of the two medians where"
+            " cells scatter."
         )
     if any(row.ratio is not None and row.ci is None for row in rows):
         notes.append("No interval: with these cells, the change may be anything.")

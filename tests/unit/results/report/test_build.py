@@ -158,7 +158,7 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
     volumes = tuple(SyntheticVolume(name=n, speed=s) for n, s in (("a", 1.0), ("b", 1.5), ("c", 0.6)))
     report = build_report(build_run(tmp_path, Synthetic(volumes=volumes)))
     assert report.summary.verdict == "mixed"
-    assert report.summary.sentence == "2 volumes against a: better: b; worse: c."
+    assert report.summary.sentence == "Against a, b is better; c is worse."
 
 
 @pytest.mark.parametrize(

@@ -98,5 +98,17 @@ def test_the_page_draws_it_without_scripts_in_the_verdict_box(report: Report, di
     assert "<script" not in box
 
 
+def test_what_no_valid_cell_measured_is_drawn_as_what_it_is(tmp_path: Path) -> None:
+    """No verdict, and the figures are no dashes."""
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=0.5))
+    invalid = {(name, 1): "client CPU-bound" for name in "ab"}
+    wanted = Synthetic(volumes=volumes, steps=(OLTP,), repeats=1, invalid=invalid)
+    report = build_report(build_run(tmp_path, wanted))
+    assert report.summary.headline.startswith("No verdict on b against a: no valid value of a")
+    (tps, _) = picture(report)
+    assert [mark.kind for lane in tps.lanes for mark in lane.marks] == ["invalid", "invalid"]
+    assert all(lane.text.endswith(" from 1 invalid cell") for lane in tps.lanes)
+
+
 def test_a_report_of_an_older_version_has_no_picture(report: Report) -> None:
     assert picture(report.model_copy(update={"summary": report.summary.model_copy(update={"figure": None})})) == ()

@@ -20,10 +20,10 @@ def pool_sentences(explained: RunExplanation, volumes: Sequence[str]) -> tuple[s
         if pools:
             by_step.setdefault(step, {})[volume] = pools
     texts: dict[str, None] = {}
-    for pools_by_volume in by_step.values():
+    for step, pools_by_volume in by_step.items():
         first, *candidates = [name for name in volumes if name in pools_by_volume]
         for candidate in candidates:
             text = pool_difference(first, candidate, pools_by_volume)
             if text is not None:
-                texts[text] = None
+                texts[f"Step {step}: {text}" if len(by_step) > 1 else text] = None
     return tuple(texts)

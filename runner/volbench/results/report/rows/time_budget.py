@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from volbench.core.base.text import number, percent, quantity
+from volbench.core.base.text import counted, number, percent, quantity
 from volbench.core.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
 from volbench.results.explain.accounts.time_budget import PIECES, QUEUE
 from volbench.results.explain.run import RunExplanation, StepView, valid_views
@@ -210,7 +210,7 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
         return None
     slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
     long, short = max(before, after), min(before, after)
-    threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
+    threads = f", {counted(first.threads, 'thread')}" if first.threads is not None and name_step else ""
     step = f" ({first.step}{threads})" if name_step else ""
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"

@@ -15,7 +15,7 @@ from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, is_undecided, likelihood
-from volbench.results.report.wording import label, load_text
+from volbench.results.report.wording import joined, label, load_text
 
 LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best and the worst."""
@@ -98,7 +98,7 @@ def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[s
     rows = decided or comparison_rows((*pair.alone, *pair.inconclusive, *pair.equivalent))
     subject = subject_of(rows, about)
     if subject is None:
-        return Headline(text=f"No verdict on {candidate} against {baseline}: {_why_none(rows)}")
+        return _without_verdict(candidate, baseline, rows)
     return Headline(text=_pair_text(pair, _of_subject(rows, subject)[0], findings), figure=_as_record(subject))
 
 
@@ -127,11 +127,11 @@ def _of_many(
     rows = [row for pair in pairs for row in comparison_rows(_all_of(pair))]
     subject = subject_of(rows, about)
     if subject is None:
-        return Headline(text=f"No verdict on {len(pairs)} volumes against {baseline}: {_why_none(rows)}")
+        return _without_verdict(counted(len(pairs), "volume"), baseline, rows)
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
     named = of_subject if len(of_subject) <= LISTED_MAX else [best, worst]
-    figures = _joined([f"{row.candidate} {_change_text(row)}" for row in named])
+    figures = joined([f"{row.candidate} {_change_text(row)}" for row in named])
     lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in of_subject}]
     without = f", no valid figure of {', '.join(lacking)}" if lacking else ""
     slowest = worst if _goodness(worst) < 0 else best
@@ -171,15 +171,10 @@ def _decision_of_many(pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow
     }
     everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
     return "; ".join(
-        f"{everyone} {verdict_text}" if len(names) == len(pairs) else f"{_joined(names)} {verdict_text}"
+        f"{everyone} {verdict_text}" if len(names) == len(pairs) else f"{joined(names)} {verdict_text}"
         for verdict_text, names in groups.items()
         if names
     )
-
-
-def _joined(texts: Sequence[str]) -> str:
-    """Return `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> Headline:
@@ -312,6 +307,15 @@ def _cells(row: ComparisonRow) -> str:
     if baseline == candidate:
         return "one cell each" if baseline == 1 else f"{baseline} cells each"
     return f"{baseline} against {candidate} cells"
+
+
+def _without_verdict(candidates: str, baseline: str, rows: Sequence[ComparisonRow]) -> Headline:
+    """Return the headline without two valid figures; the picture shows what was measured all the same."""
+    first = next(_leading(rows), None)
+    return Headline(
+        text=f"No verdict on {candidates} against {baseline}: {_why_none(rows)}",
+        figure=None if first is None else _as_record(_subject(first)),
+    )
 
 
 def _why_none(rows: Sequence[ComparisonRow]) -> str:

@@ -16,7 +16,7 @@ from volbench.core.records.report import (
 from volbench.results.compare.comparison_summary import PairSummary, overall
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import lead
-from volbench.results.report.wording import comparison_text, label
+from volbench.results.report.wording import comparison_text, joined, label
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
@@ -68,8 +68,12 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
         "better in some metrics and worse in others": [pair.candidate for pair in pairs if pair.verdict == "mixed"],
         "not decided yet": [pair.candidate for pair in pairs if pair.verdict == "inconclusive"],
     }
-    groups = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names]
-    return f"{len(pairs)} volumes against {baseline}: {'; '.join(groups)}."
+    groups = [
+        f"{joined(names)} {'is' if len(names) == 1 else 'are'} {verdict}"
+        for verdict, names in verdicts.items()
+        if names
+    ]
+    return f"Against {baseline}, {'; '.join(groups)}."
 
 
 def pair_sentence(pair: PairSummary) -> str:

@@ -1,0 +1,231 @@
+"""Each number of a report's sentences against the raw files, over a matrix of runs; no page contradicts itself.
+
+`raw_run` computes figures from result.json and the Parquet tables with nothing of volbench. A sentence that no test
+here can read fails: a new one needs a recomputation.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+from raw_run import RawStep, client_figures, figure, ratios, raw_steps
+from sentence_runs import ALL, build
+
+from sentences import NUMBER, plain, states, value_of
+from volbench.core.records.metrics import CATALOGUE
+from volbench.core.records.report import Report
+from volbench.results.report.build import build_report
+from volbench.results.report.render import render
+from volbench.results.store.run_directory import RunDirectory
+
+LABELS = {entry.label: name for name, entry in CATALOGUE.items()}
+METRIC = "|".join(sorted(map(re.escape, LABELS), key=len, reverse=True))
+CHANGE = r"(?:[×÷] [\d,.]+|[+\N{MINUS SIGN}][\d.]+ %|0 %)"
+STATED = re.compile(
+    rf"(?P<label>{METRIC}) (?P<change>{CHANGE})(?: \[{CHANGE}, {CHANGE}\])?(?: \((?P<step>[^()]+)\))?"
+)
+HEADLINE = re.compile(
+    rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|:)"
+)
+OF_VOLUME = re.compile(r"(?P<volume>[\w.-]+) (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)")
+COUNTS = re.compile(
+    r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
+    r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.]+ from \w+ to \w+|\d+ cells of each level"
+)
+
+
+@pytest.fixture(scope="module", params=ALL)
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return build(request.param, tmp_path_factory.mktemp("sentences"))
+
+
+@pytest.fixture(scope="module")
+def report(directory: RunDirectory) -> Report:
+    return build_report(directory)
+
+
+@pytest.fixture(scope="module")
+def steps(directory: RunDirectory) -> list[RawStep]:
+    return raw_steps(directory.path)
+
+
+@pytest.fixture(scope="module")
+def page(directory: RunDirectory, report: Report) -> str:
+    return plain(html.unescape(render(report, directory, "html")))
+
+
+def is_ratio(steps: list[RawStep], row: tuple[str, str, str, str], change: str) -> bool:
+    """Whether a stated change is the ratio of the geometric means: baseline, candidate, step, metric."""
+    return any(states(change, ratio) for ratio in ratios(steps, *row))
+
+
+def test_metrics_are_those_of_the_histograms(steps: list[RawStep]) -> None:
+    """What all else rests on: throughput, p95 and p99 from the bins. A bin is 1.8 % wide."""
+    loads = [step for step in steps if "tps" in step.metrics]
+    assert loads
+    for step in loads[:6]:
+        for name, value in client_figures(step).items():
+            assert step.metrics[name] == pytest.approx(value, rel=0.02), (step.cell, name)
+
+
+def test_every_change_of_the_sentence_is_that_of_the_cells(report: Report, steps: list[RawStep]) -> None:
+    pairs = {(row.baseline, row.candidate) for row in report.comparisons}
+    if len(pairs) != 1:
+        return
+    (baseline, candidate) = pairs.pop()
+    only = {row.step for row in report.comparisons}
+    for match in STATED.finditer(report.summary.sentence):
+        step = match["step"] or next(iter(only))
+        assert is_ratio(steps, (baseline, candidate, step, LABELS[match["label"]]), match["change"]), match[0]
+
+
+def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[RawStep]) -> None:
+    """What is left after the figures that were checked is no number."""
+    text = plain(report.summary.headline)
+    assert text
+    rest = text
+    subject = HEADLINE.search(text)
+    if report.comparisons and subject is not None:
+        baseline, metric = report.volumes[0].name, LABELS[subject["label"]]
+        candidates = [volume.name for volume in report.volumes[1:]]
+        if len(candidates) == 1:
+            assert subject["change"], text
+            assert is_ratio(steps, (baseline, candidates[0], subject["step"], metric), subject["change"]), text
+            rest = rest.replace(subject[0], "")
+        else:
+            stated = [match for match in OF_VOLUME.finditer(text) if match["volume"] in candidates]
+            assert len(stated) in (len(candidates), 2), text
+            for of_volume in stated:
+                key = (baseline, of_volume["volume"], subject["step"], metric)
+                assert is_ratio(steps, key, of_volume["change"]), text
+                rest = rest.replace(of_volume[0], "")
+    elif report.sweep is not None:
+        match = re.search(rf"(?P<label>{METRIC}) (?P<change>[\d,.]+(?: %| times) \w+), step (?P<step>\S+) on", text)
+        assert match is not None, text
+        key = ("fsx", "fsx.mode-async", match["step"], LABELS[match["label"]])
+        assert is_ratio(steps, key, match["change"]), text
+        rest = rest.replace(match[0], "")
+    else:
+        rest = _without_ranges(rest, steps)
+    rest = COUNTS.sub("", rest)
+    assert not NUMBER.search(rest), f"{rest!r} of {text!r}"
+
+
+def _without_ranges(text: str, steps: list[RawStep]) -> str:
+    """Of one volume: the least and the largest of the valid cells, else of all."""
+    range_text = r"(?P<low>[\d,.]+)(?: to (?P<high>[\d,.]+))? in step (?P<step>[\w-]+)"
+    match = re.search(rf"(?P<label>{METRIC}) {range_text}", text)
+    if match is None:
+        return text
+    of_step = [step for step in steps if step.step == match["step"]]
+    values = sorted(step.metrics[LABELS[match["label"]]] for step in ([s for s in of_step if s.valid] or of_step))
+    assert value_of(match["low"]) == pytest.approx(values[0], rel=0.006)
+    assert value_of(match["high"] or match["low"]) == pytest.approx(values[-1], rel=0.006)
+    return text.replace(match[0], "")
+
+
+def test_counts_of_cells_are_those_of_the_files(report: Report, steps: list[RawStep]) -> None:
+    text = " ".join((report.summary.headline, report.summary.sentence, *report.summary.caveats))
+    for counted in re.finditer(r"(\d+) of (\d+) step results are invalid", text):
+        assert (int(counted[1]), int(counted[2])) == (sum(not step.valid for step in steps), len(steps))
+    valid = {(step.volume, step.step): 0 for step in steps}
+    for step in steps:
+        valid[step.volume, step.step] += step.valid
+    names = [volume.name for volume in report.volumes]
+    if len(names) == 2 and (match := re.search(r"(\d+) against (\d+) valid cells", report.summary.sentence)):
+        counts = {(valid[names[0], step], valid[names[1], step]) for _, step in valid}
+        assert (int(match[1]), int(match[2])) in counts
+
+
+def test_figures_beside_volumes_are_those_of_the_files(report: Report, steps: list[RawStep]) -> None:
+    assert report.figures
+    for row in report.figures:
+        assert row.value == pytest.approx(figure(steps, row.volume, row.step, row.metric))
+
+
+def test_the_picture_says_what_the_tables_say(page: str, steps: list[RawStep], report: Report) -> None:
+    """Each lane's figure, from the page as it is read."""
+    if report.summary.figure is None:
+        return
+    labels = re.findall(r'aria-label="([^"]+?): ([^"]+)"', page[: page.index("</section>")])
+    assert labels
+    for metric_label, text in labels:
+        for volume in (row.name for row in report.volumes):
+            match = re.search(rf"(?:^|; ){re.escape(volume)} ([\d,.]+)", text)
+            if match:
+                value = figure(steps, volume, report.summary.figure.step, LABELS[metric_label])
+                assert value_of(match[1]) == pytest.approx(value, rel=0.006)
+
+
+def statements(text: str) -> dict[tuple[str, str, str], set[str]]:
+    """Step, metric and volume -> the figures that a Markdown report states of them: comparisons and ranking."""
+    stated: dict[tuple[str, str, str], set[str]] = {}
+    header: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip(" *") for cell in line.split("|")[1:-1]]
+        if line.startswith("| median |"):
+            header = cells[1:]
+        elif not line.startswith("|"):
+            header = []
+        elif header and ": " in cells[0]:
+            step, metric = cells[0].rsplit(": ", 1)
+            for volume, cell in zip(header, cells[1:], strict=True):
+                figures = re.findall(r"[\d,.]*\d|–", cell)
+                stated.setdefault((step, metric, volume), set()).add(figures[0])
+        elif len(cells) == 8 and ": " in cells[2]:
+            for cell in cells[2:4]:
+                volume, value = cell.split(": ", 1)
+                figures = re.findall(r"[\d,.]*\d|–", value)
+                stated.setdefault((cells[0], re.sub(" [↑↓]$", "", cells[1]), volume), set()).add(figures[0])
+    return stated
+
+
+def test_a_page_has_one_figure_for_one_thing(report: Report, directory: RunDirectory, steps: list[RawStep]) -> None:
+    stated = statements(plain(render(report, directory, "md")))
+    if report.comparisons:
+        assert stated
+    for (row, metric, volume), figures in stated.items():
+        assert len(figures) == 1, (row, metric, volume, figures)
+        (text,) = figures
+        if text != "–":
+            value = figure(steps, volume, row.split(" ")[0], LABELS[metric])
+            assert value_of(text) == pytest.approx(value, rel=0.006), (row, metric, volume)
+
+
+def test_every_change_of_a_table_is_that_of_the_cells(report: Report, steps: list[RawStep]) -> None:
+    for row in report.comparisons:
+        if row.ratio is not None:
+            known = ratios(steps, row.baseline, row.candidate, row.step, row.metric)
+            assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known), (row.step, row.metric)
+
+
+def test_a_pages_words_for_its_estimator_are_true(page: str) -> None:
+    assert "Hodges–Lehmann ratio with its" not in page
+
+
+def test_pieces_of_evidence_have_their_value_in_their_text(report: Report) -> None:
+    """A row's value is what programs read, its text what people read."""
+    for finding in report.findings:
+        for row in finding.evidence:
+            if isinstance(row.value, float) and row.metric in ("iops", "mib_per_s", "cells"):
+                numbers = [figure.strip() for figure in NUMBER.findall(row.text) if figure[-1].isdigit()]
+                assert any(value_of(number) == pytest.approx(row.value, rel=0.006) for number in numbers), row.text
+
+
+def test_what_was_checked_fails_for_a_wrong_figure(report: Report, steps: list[RawStep]) -> None:
+    """The checks above can fail: a change that is 3 % off is none of these cells'."""
+    for row in report.comparisons:
+        if row.ratio is not None and row.primary:
+            off = ratios(steps, row.baseline, row.candidate, row.step, row.metric)[0] * 1.03
+            text = f"× {off:.4g}" if off > 1 else f"÷ {1 / off:.4g}"
+            assert not is_ratio(steps, (row.baseline, row.candidate, row.step, row.metric), text)
+
+
+def test_files_are_read_without_volbench() -> None:
+    """An independent computation imports nothing of what it checks."""
+    for name in ("raw_run", "sentences"):
+        text = (Path(__file__).parents[1] / "support" / f"{name}.py").read_text()
+        assert not re.search(r"^\s*(?:from|import) volbench", text, re.MULTILINE)

@@ -1,0 +1,87 @@
+"""All headlines and findings of all examples on one page, for a person to read: `make proofread`.
+
+Headlines and lines of causes are made anew from the rows of each report; what was committed stands below.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from ruamel.yaml import YAML
+
+from volbench.core.records.report import Report
+from volbench.core.records.validation.result import Validation
+from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison_summary import summarise
+from volbench.results.report.formats.terminal import cause_lines
+from volbench.results.report.rows.verdict.headline import headline_of
+from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "results" / "examples"
+STYLE = "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}.old{color:#666}"
+
+
+def reports() -> Iterator[tuple[str, Report]]:
+    """Yield every committed report with its place below the examples."""
+    for path in sorted(EXAMPLES.rglob("report.json")):
+        yield str(path.parent.relative_to(EXAMPLES)), Report.model_validate_json(path.read_text())
+
+
+def sentences_of(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each sentence, made anew by this version from the report's rows."""
+    pairs = summarise(cast("Iterable[Comparison]", report.comparisons))
+    names = [volume.name for volume in report.volumes]
+    volumes = names[:1] if report.sweep is not None else names
+    about = _about(report.suite)
+    headline = headline_of(pairs, report.cells, volumes, report.findings, effects=report.effects, about=about)
+    yield "headline", headline.text
+    if pairs:
+        yield "sentence", ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+    yield from (("finding", text) for text in cause_lines(report))
+    yield from (("time", text) for text in report.summary.time_difference)
+    yield from (("response", text) for text in report.summary.response)
+    yield from (("sweep", text) for text in (report.sweep.conclusions if report.sweep else ()))
+    yield from (("caveat", text) for text in report.summary.caveats)
+    yield from (("advice", finding.advice) for finding in report.findings if finding.advice)
+
+
+def _about(suite: str) -> tuple[str, ...]:
+    path = ROOT / "suites" / f"{suite}.yaml"
+    loaded: dict[str, Any] = YAML(typ="safe").load(path.read_text()) if path.is_file() else {}
+    return tuple(loaded.get("comparison", {}).get("about", ()))
+
+
+def validations() -> Iterator[tuple[str, Validation]]:
+    """Yield every committed validation."""
+    for path in sorted(EXAMPLES.rglob("validation.json")):
+        yield str(path.parent.relative_to(EXAMPLES)), Validation.model_validate_json(path.read_text())
+
+
+def page() -> str:
+    """Return the page as HTML."""
+    parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Proofread</title>", f"<style>{STYLE}</style>"]
+    for place, report in reports():
+        parts.append(f"<h2>{html.escape(place)}</h2><ul>")
+        texts = dict.fromkeys(sentences_of(report))
+        parts += [f"<li><b>{kind}</b> {html.escape(text)}</li>" for kind, text in texts]
+        parts.append(f"<li class=old><b>as committed</b> {html.escape(report.summary.sentence)}</li></ul>")
+    for place, validation in validations():
+        parts.append(f"<h2>{html.escape(place)}: {validation.decision}</h2><ul>")
+        parts += [
+            f"<li><b>{html.escape(check.decision)}</b> {html.escape(f'{check.check}: {check.text}')}</li>"
+            for check in validation.checks
+        ]
+        parts.append("</ul>")
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page())
+    print(f"written: {target}")  # noqa: T201 - run by hand

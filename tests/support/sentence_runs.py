@@ -1,0 +1,64 @@
+"""The runs whose sentences are held against their raw files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from synthetic_run import OLTP, STEPS, Synthetic, SyntheticVolume, build_run
+from synthetic_sweep import sweep_of
+
+from volbench.results.store.run_directory import RunDirectory
+
+NAMES = ("disk", "gp3", "io2", "efs", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
+CPU = "client CPU-bound"
+
+
+def volumes(*speeds: float) -> tuple[SyntheticVolume, ...]:
+    """On disks of their own."""
+    return tuple(
+        SyntheticVolume(name=name, speed=speed, facts={"disk": f"nvme{number}n1", "device": f"nvme{number}n1p1"})
+        for number, (name, speed) in enumerate(zip(NAMES, speeds, strict=False))
+    )
+
+
+RUNS: dict[str, Synthetic] = {
+    "two": Synthetic(volumes=volumes(1, 1.4), steps=STEPS),
+    "two-far": Synthetic(volumes=volumes(1, 0.04), steps=(OLTP,)),
+    "two-alike": Synthetic(volumes=volumes(1, 1.01), steps=(OLTP,), noise=0.05),
+    "two-equal": Synthetic(volumes=volumes(1, 1), steps=(OLTP,), noise=0.002),
+    "some-invalid": Synthetic(
+        volumes=volumes(1, 0.6), steps=(OLTP,), repeats=6, invalid={("disk", 1): CPU, ("gp3", 2): CPU}
+    ),
+    "one-side-invalid": Synthetic(
+        volumes=volumes(1, 0.6), steps=(OLTP,), repeats=3, invalid={("disk", n): CPU for n in (1, 2, 3)}
+    ),
+    "all-invalid": Synthetic(
+        volumes=volumes(1, 0.6),
+        steps=(OLTP,),
+        repeats=2,
+        invalid={(name, n): CPU for name in NAMES[:2] for n in (1, 2)},
+    ),
+    "three": Synthetic(volumes=volumes(1, 0.5, 3), steps=(OLTP,)),
+    "three-one-cell": Synthetic(volumes=volumes(1, 0.3, 2.5), repeats=1, steps=STEPS),
+    "twelve": Synthetic(volumes=volumes(*(0.3 + 0.2 * n for n in range(12))), repeats=4, steps=(OLTP,)),
+    "one-cell": Synthetic(volumes=volumes(1, 0.2), repeats=1, steps=(OLTP,)),
+    "one-volume": Synthetic(volumes=volumes(1), repeats=3, steps=(OLTP,), invalid={("disk", 2): CPU}),
+    "one-volume-invalid": Synthetic(
+        volumes=volumes(1), repeats=2, steps=(OLTP,), invalid={("disk", 1): CPU, ("disk", 2): CPU}
+    ),
+    "stalls": Synthetic(
+        volumes=(SyntheticVolume(name="disk"), SyntheticVolume(name="b", speed=1.3, stall_s=(40.0, 45.0))),
+        steps=(OLTP,),
+    ),
+}
+OTHERS: dict[str, Callable[[Path], RunDirectory]] = {
+    "sweep": lambda results: sweep_of(results, 5),
+    "sweep-one-cell": lambda results: sweep_of(results, 1),
+}
+ALL = (*RUNS, *OTHERS)
+
+
+def build(name: str, results: Path) -> RunDirectory:
+    """Write a run of the matrix."""
+    return build_run(results, RUNS[name]) if name in RUNS else OTHERS[name](results)

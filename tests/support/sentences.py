@@ -1,0 +1,47 @@
+"""Numbers of sentences: which there are, and what they may say of a value."""
+
+from __future__ import annotations
+
+import re
+
+NUMBER = re.compile(r"(?<![\w.,-])[×÷+\N{MINUS SIGN}]? ?\d[\d,]*(?:\.\d+)?(?! ?\w*-)(?: %| times)?")
+"""A figure with its sign and what makes it a share or a factor; not the number within a name such as `gp2`."""
+CHANGE = re.compile(r"([×÷]) (\d[\d,.]*)|([+\N{MINUS SIGN}])(\d[\d,.]*) %|\b(0) %")
+WORDS = re.compile(r"(\d[\d,.]*)( times|(?: %)) (higher|lower)|unchanged")
+
+
+def plain(text: str) -> str:
+    """The text as it is read: no-break spaces and the escapes of Markdown are gone."""
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\\", "")
+
+
+def value_of(figure: str) -> float:
+    """`1,234.5` -> 1234.5."""
+    return float(figure.replace(",", "").rstrip("."))
+
+
+def ratio_of_change(text: str) -> float:
+    """The ratio that `× 19.1`, `÷ 13.9`, `+38 %` or `27 % lower` states, as far as its digits go."""
+    if (word := WORDS.search(text)) is not None:
+        if word[0] == "unchanged":
+            return 1.0
+        value = value_of(word[1])
+        if word[2] == " times":
+            return value if word[3] == "higher" else 1 / value
+        return 1 + value / 100 if word[3] == "higher" else 1 - value / 100
+    match = CHANGE.search(text)
+    if match is None:
+        raise ValueError(f"no change: {text}")
+    if match[1]:
+        return value_of(match[2]) if match[1] == "×" else 1 / value_of(match[2])
+    if match[3]:
+        return 1 + value_of(match[4]) / 100 * (1 if match[3] == "+" else -1)
+    return 1.0
+
+
+def states(text: str, ratio: float) -> bool:
+    """Whether a change says this ratio: within half of its last digit, whole per cents from ten on."""
+    stated = ratio_of_change(text)
+    if "%" in text:
+        return abs(stated - ratio) <= (0.0051 if abs(ratio - 1) >= 0.0995 else 0.00051)
+    return abs(stated / ratio - 1) <= 0.0051
