@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from volbench.cli import console
 from volbench.cli.console import SafeConsole
@@ -76,3 +77,20 @@ def test_a_format_is_written_as_it_is_to_a_file(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(sys, "stdout", out)
         console.show_text(HOSTILE)
         assert out.getvalue() == expected
+
+
+@pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_headline_is_bold_on_a_terminal_and_coloured_unless_no_color_is_set(
+    environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    terminal = console.SafeConsole(file=io.StringIO(), force_terminal=True, color_system="standard", markup=False)
+    terminal.print(Text("b is better.", style="bold green"))
+    printed = terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[1" in printed
+    assert (";32m" in printed) == coloured
+    plain = console.SafeConsole(file=io.StringIO(), markup=False)
+    plain.print(Text("b is better.", style="bold green"))
+    assert plain.file.getvalue() == "b is better.\n"  # type: ignore[attr-defined]

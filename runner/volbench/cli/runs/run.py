@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
 from volbench.cli import console, options
 from volbench.cli.runs.plan import show_plan
@@ -27,9 +28,12 @@ from volbench.measure.session.price import check_cost, price_run
 from volbench.measure.session.runner import Invocation, create, execute, reports_of
 from volbench.measure.session.targets import changed_options
 from volbench.results.credits.prices import load_prices
-from volbench.results.report.formats.terminal import summary_lines
+from volbench.results.report.formats.terminal import terminal_summary
 from volbench.results.store.bucket import Bucket
 from volbench.results.store.run_directory import RunDirectory
+
+_COLOURS = {"candidate_better": "green", "candidate_worse": "red", "mixed": "yellow", "inconclusive": "yellow"}
+"""Of the headline on a terminal; NO_COLOR leaves it bold alone."""
 
 
 def run(
@@ -223,7 +227,13 @@ def _show_report(report: Report | None, files: Sequence[Path], *, json: bool) ->
     if json:
         console.show_json(report.model_dump(mode="json", by_alias=True))
         return
-    for line in summary_lines(report):
+    summary = terminal_summary(report)
+    headline, *sentences = summary.verdict
+    console.out.print("")
+    console.out.print(Text(headline, style=f"bold {_COLOURS.get(report.summary.verdict, '')}".strip()))
+    for line in (*sentences, *(f"  {text}" for text in summary.causes), "", *summary.lines):
         console.out.print(line, markup=False)
+    if summary.left_out:
+        console.out.print(f"  {counted(summary.left_out, 'more line')} in the report", markup=False)
     for file in files:
         console.out.print(f"report: {file}", markup=False)

@@ -8,7 +8,13 @@ import pytest
 
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.results.report.build import build_report
-from volbench.results.report.formats.terminal import comparison_line, comparison_lines, summary_lines
+from volbench.results.report.formats.terminal import (
+    LINES_MAX,
+    comparison_line,
+    comparison_lines,
+    summary_lines,
+    terminal_summary,
+)
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -89,3 +95,16 @@ def test_one_volume_alone_has_no_comparison_and_no_error(single: RunDirectory) -
     lines = summary_lines(build_report(single))
     assert any(lines)
     assert not any("against" in line for line in lines)
+
+
+def test_a_terminal_gets_the_verdict_the_cause_and_a_dozen_lines(pair_report: Report) -> None:
+    caveats = tuple(f"caveat {number}" for number in range(30))
+    failures = ({"cell_id": "01-a", "message": "the disk is gone", "cause": "volume_gone"},)
+    summary = pair_report.summary.model_copy(update={"caveats": caveats})
+    shown = terminal_summary(pair_report.model_copy(update={"summary": summary, "failures": failures}))
+    assert shown.verdict == (f"{pair_report.summary.headline}.", pair_report.summary.sentence)
+    assert len(shown.lines) == LINES_MAX
+    assert "the disk is gone" in shown.lines[0], "what went wrong comes before what was measured"
+    assert "measured of" in shown.lines[-1]
+    assert shown.left_out > 15
+    assert terminal_summary(pair_report).left_out < shown.left_out

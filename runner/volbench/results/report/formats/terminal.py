@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from volbench.core.base.text import change_with_interval, duration, number, percent, quantity
-from volbench.core.records.report import ComparisonRow, Report
+from volbench.core.records.report import CellRow, ComparisonRow, Report
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import prediction_text
@@ -20,45 +21,85 @@ from volbench.results.report.wording import why_invalid
 
 CAUSES_MAX, INVALID_MAX = 4, 3
 """Lines of a kind; the reports have all of them."""
+TERMINAL_CAUSES_MAX, LINES_MAX = 2, 12
+"""Of `terminal_summary`: what a screen of 24 lines holds beside the verdict and the files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminalSummary:
+    """What a run ends with in a terminal: verdict and cause, then few lines; the report has the rest.
+
+    Args:
+        verdict: the headline and its sentence.
+        causes: the strongest ones.
+        lines: `LINES_MAX` at most, what went wrong first.
+        left_out: lines that only the report has.
+    """
+
+    verdict: tuple[str, ...]
+    causes: tuple[str, ...]
+    lines: tuple[str, ...]
+    left_out: int
+
+
+def terminal_summary(report: Report) -> TerminalSummary:
+    """Return the end of a run for a terminal."""
+    causes, *sections = (list(lines) for lines in (cause_lines(report), *_sections(report)))
+    comparisons, *accounts, invalid, failures, caveats, timing = sections
+    ordered = [*failures, *comparisons, *caveats, *invalid, *(line for lines in accounts for line in lines)]
+    response = (*report.summary.response, *report.summary.time_difference)
+    ordered += [f"  {text}" for text in response]
+    return TerminalSummary(
+        verdict=tuple(_verdict(report)),
+        causes=tuple(causes[:TERMINAL_CAUSES_MAX]),
+        lines=(*ordered[: LINES_MAX - len(timing)], *timing),
+        left_out=max(0, len(ordered) + len(timing) - LINES_MAX) + max(0, len(causes) - TERMINAL_CAUSES_MAX),
+    )
 
 
 def summary_lines(report: Report) -> list[str]:
-    """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
-    lines = [
-        "",
-        *([f"{report.summary.headline}."] if report.summary.headline else []),
-        report.summary.sentence,
-        *report.summary.response,
-        *report.summary.time_difference,
-        "",
-    ]
+    """Return all lines: the verdict, then causes, primary comparisons, invalid cells, failures and caveats."""
+    lines = ["", *_verdict(report), *report.summary.response, *report.summary.time_difference, ""]
     lines += [f"  {text}" for text in cause_lines(report)]
-    lines += comparison_lines([row for row in report.comparisons if row.primary])
-    lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
-    lines += [f"  {text}" for text in correlation_sentences(report)]
-    lines += [f"  {text}" for text in curve_lines(report.curves)]
-    lines += [f"  {forecast_text(row)}" for row in report.forecasts]
-    lines += [f"  {prediction_text(row)}" for row in report.predictions]
-    lines += [f"  {text}" for text in class_lines(report.storage_classes)]
-    lines += [f"  {text}" for text in (report.sweep.conclusions if report.sweep else ())]
-    invalid = [cell for cell in report.cells if not cell.valid]
-    lines += [
-        f"  {'disturbed' if cell.used_within_bounds else 'invalid'}: "
-        f"{cell.cell_id} {cell.step}: {why_invalid(cell)}"
-        for cell in invalid[:INVALID_MAX]
-    ]
-    if len(invalid) > INVALID_MAX:
-        lines.append(f"  {len(invalid) - INVALID_MAX} more are disturbed or invalid: see the report")
-    lines += [
+    return lines + [line for section in _sections(report) for line in section]
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    if report.summary.headline:
+        yield f"{report.summary.headline}."
+    yield report.summary.sentence
+
+
+def _sections(report: Report) -> Iterator[Iterable[str]]:
+    """Yield the lines below the causes by subject: comparisons, accounts, and then what a reader has to know."""
+    yield comparison_lines([row for row in report.comparisons if row.primary])
+    for texts in (
+        budget_lines(report.time_budgets),
+        correlation_sentences(report),
+        curve_lines(report.curves),
+        map(forecast_text, report.forecasts),
+        map(prediction_text, report.predictions),
+        class_lines(report.storage_classes),
+        report.sweep.conclusions if report.sweep else (),
+    ):
+        yield [f"  {text}" for text in texts]
+    yield _invalid_lines([cell for cell in report.cells if not cell.valid])
+    yield (
         f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('message')}"
         for failure in report.failures
-    ]
-    lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
+    )
+    yield (f"  note: {caveat}" for caveat in report.summary.caveats)
     share = report.timing.measured_share
-    if share is not None:
-        measured, wall = duration(report.timing.measured_s), duration(report.timing.wall_s)
-        lines.append(f"  {measured} measured of {wall} ({percent(share)})")
-    return lines
+    measured, wall = duration(report.timing.measured_s), duration(report.timing.wall_s)
+    yield [] if share is None else [f"  {measured} measured of {wall} ({percent(share)})"]
+
+
+def _invalid_lines(invalid: Sequence[CellRow]) -> Iterator[str]:
+    for cell in invalid[:INVALID_MAX]:
+        kind = "disturbed" if cell.used_within_bounds else "invalid"
+        yield f"  {kind}: {cell.cell_id} {cell.step}: {why_invalid(cell)}"
+    if len(invalid) > INVALID_MAX:
+        yield f"  {len(invalid) - INVALID_MAX} more are disturbed or invalid: see the report"
 
 
 def cause_lines(report: Report) -> Iterator[str]:
