@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from causes_page import causes_page
+from man_page import man_page
 from modules_page import modules_page
 from record_schemas import MODELS, schema_text
 from results_page import results_page
@@ -31,6 +32,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     page = Path("docs/causes.md")
     yield page, causes_page((ROOT / page).read_text())
     yield Path("docs/modules.md"), modules_page()
+    yield Path("docs/man/volbench.1"), man_page()
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
     for path in sorted((ROOT / "results/examples/validation").glob("*/validation.json")):
