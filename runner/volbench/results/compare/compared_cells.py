@@ -14,7 +14,7 @@ from volbench.core.records.steps import step_kind
 from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.row import Row
 
-ADJUSTED_FOR = ("foreign_cpu", "cpu_steal", "foreign_io")
+ADJUSTED_FOR = frozenset({"foreign_cpu", "cpu_steal", "foreign_io"})
 """Disturbances whose shares are covariates."""
 
 
@@ -61,7 +61,7 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 node=cell.node,
                 block=cell.block,
                 shares=cell.covariates,
-                adjustable=all(record.kind in ADJUSTED_FOR for record in cell.disturbances if record.beyond),
+                adjustable={record.kind for record in cell.disturbances if record.beyond} <= ADJUSTED_FOR,
             )
         for entry in step_kind(cell.kind).metrics:
             if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):

@@ -29,6 +29,7 @@ from volbench.results.stats.t_tests import TTest, smallest
 
 LABELS = {"cpu_taken": "the CPU use of other work", "io_taken": "the I/O of other work"}
 """Of covariates, in sentences."""
+WHY_UNKNOWN = {"cpu_taken": ": all CPUs were in use, or it was not sampled", "io_taken": ": it was not sampled"}
 VARIES_MIN = 0.03
 """A share whose largest and least values differ by less explains no more than cells scatter by anyway."""
 FREEDOM_MIN = 2
@@ -143,7 +144,7 @@ def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
     varying = sorted((name for name in names if ranges[name] >= VARIES_MIN), key=lambda name: -ranges[name])
     for name in varying:
         if count := sum(name not in shares for shares in every):
-            return [], f"{LABELS.get(name, name)} is not known in {count} of {len(every)} cells"
+            return [], f"{LABELS.get(name, name)} does not tell in {count} of {len(every)} cells{WHY_UNKNOWN[name]}"
     return varying, ""
 
 

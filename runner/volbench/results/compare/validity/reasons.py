@@ -15,6 +15,8 @@ FOREIGN_READ_MIB = 64.0
 """So much may be read beside the server without a word: programs being loaded, a log being looked at."""
 CHANCE_SIGMAS = 3.0
 """Arrivals are Poisson: a rate that falls short by no more than so many standard deviations is chance."""
+CPUS_USED_MAX = 0.9
+"""Above this share of all CPUs in use, the load and other work take them from each other."""
 CLIENT_THROTTLED_MAX = 0.5
 """Share of periods in which a CPU quota may hold the client back."""
 
@@ -31,11 +33,15 @@ def delayable_share_of(observation: Observation) -> float:
 def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str, float]:
     """Return the shares that other work took: of the CPUs, and of the device's operations; without unknown ones.
 
-    I/O at rest within its limit is the file system's own and counts as none.
+    Where all CPUs were in use, what others took depends on what the load left them: a faster volume's load takes
+    more. Their share is then no cause of the load's speed but its consequence, and not given. I/O at rest within
+    its limit is the file system's own and counts as none.
     """
     shares = {}
     if observation.cpu is not None:
-        shares["cpu_taken"] = min(1.0, observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0))
+        taken = observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0)
+        if taken + observation.cpu.own / observation.cpu.cpus <= CPUS_USED_MAX:
+            shares["cpu_taken"] = min(1.0, taken)
     foreign, device = observation.foreign_iops, observation.device_iops
     if foreign is not None and device:
         shares["io_taken"] = min(1.0, foreign / device) if foreign > limits.foreign_iops else 0.0

@@ -290,13 +290,13 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
 
 def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
     """Yield, for each step of a pair, what its first comparison is adjusted for, or why it is not."""
-    told: set[tuple[str, str, str]] = set()
+    described: set[tuple[str, str, str]] = set()
     for pair in pairs:
         for row in (*pair.better, *pair.worse, *pair.equivalent, *pair.inconclusive, *pair.alone):
             key = (pair.baseline, pair.candidate, row.step)
-            if key in told:
+            if key in described:
                 continue
-            told.add(key)
+            described.add(key)
             yield from map(partial(adjustment_text, row), row.adjustments)
             if row.not_adjusted and not row.adjustments:
                 yield (

@@ -1,0 +1,31 @@
+"""The shares that other work took, where they are no consequence of the load itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.core.records.cell import ValidityLimits
+from volbench.results.compare.disturbance import CpuUse
+from volbench.results.compare.validity.observation import Observation
+from volbench.results.compare.validity.reasons import covariates_of
+
+LIMITS = ValidityLimits()
+
+
+def shares(*, foreign: float, own: float, steal: float | None = None) -> dict[str, float]:
+    cpu = CpuUse(cpus=4, foreign=foreign, own=own, run_delay=None)
+    return covariates_of(Observation(cpu=cpu, cpus=4, steal_ratio=steal), LIMITS)
+
+
+def test_stolen_time_counts_as_taken() -> None:
+    assert shares(foreign=0.4, own=1.0, steal=0.05) == {"cpu_taken": pytest.approx(0.15)}
+
+
+def test_with_all_cpus_in_use_the_share_of_others_says_nothing() -> None:
+    assert shares(foreign=2.0, own=1.9) == {}
+
+
+def test_io_at_rest_counts_beyond_its_limit() -> None:
+    assert covariates_of(Observation(foreign_iops=40.0, device_iops=400.0), LIMITS) == {"io_taken": 0.0}
+    assert covariates_of(Observation(foreign_iops=100.0, device_iops=400.0), LIMITS) == {"io_taken": 0.25}
+    assert covariates_of(Observation(), LIMITS) == {}
