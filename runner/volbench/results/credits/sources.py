@@ -232,6 +232,8 @@ def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind:
     t_s = np.unique(np.concatenate([recorded[metric].t_s for metric in (*_RATES, _TOTAL) if metric in recorded]))
     columns = {metric: _at(series, t_s) for metric, series in recorded.items()}
     rates, warnings = _rates(columns, assumed)
+    rates, missing = _without_holes(rates)
+    warnings = (*warnings, *missing)
     traffic = [columns[name] * 2**20 if name in columns else None for name in _TRAFFIC]
     if _TOTAL in columns and _RATES[0] not in columns:
         traffic = _same_size(columns, rates)
@@ -351,6 +353,18 @@ def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats
         share = np.where(both > 0, read / np.where(both > 0, both, 1.0), share)
     note = "it tells reads and writes only together; they are split as their bytes are"
     return [columns[_TOTAL] * share, columns[_TOTAL] * (1.0 - share)], (note,)
+
+
+def _without_holes(rates: list[Floats]) -> tuple[list[Floats], tuple[str, ...]]:
+    """Reads and writes, 0 where only the other one has a value; and a sentence for each that lacks points."""
+    reads, writes = rates
+    notes, filled = [], []
+    for name, own, other in (("reads", reads, writes), ("writes", writes, reads)):
+        holes = ~np.isfinite(own) & np.isfinite(other)
+        filled.append(np.where(holes, 0.0, own))
+        if holes.any():
+            notes.append(f"{int(holes.sum())} of {len(own)} points have no {name}: taken as none")
+    return filled, tuple(notes)
 
 
 def _same_size(columns: Mapping[str, Floats], rates: list[Floats]) -> list[Floats | None]:

@@ -29,7 +29,7 @@ class Cause:
     cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
     `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
     statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
-    descriptor says so (`CauseInfo`). `confidence_max`: it stands beside a cause that was never counted.
+    descriptor says so (`CauseInfo`). `confidence_max`: of findings never counted outside the lab.
     `objections`: what the check has against it, without refuting it; `rebuilt`:
     p95 of the transactions, as recorded and as rebuilt from what they did and waited for.
     """
@@ -101,7 +101,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     )
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
     if cause.confidence_max < 1:
-        text += f"; an instance's limit beside a volume's was never counted: at most {cause.confidence_max:g}"
+        text += f"; outside the lab such findings were never counted: at most {cause.confidence_max:g}"
     elif cause.recorded:
         text += "; " + cause.calibration.describe_counts(
             cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks

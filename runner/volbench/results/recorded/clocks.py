@@ -21,6 +21,8 @@ from volbench.results.stats.grid import Floats, interval_s
 from volbench.results.store.series import Series, SeriesKey
 
 HOST_SOURCES, VOLUME_SOURCES = ("diskstats",), ("cloudwatch", "ebs_nvme")
+TOTAL = "operations_per_s"
+"""What `sar -d` tells: reads and writes together."""
 RATES = ("writes_per_s", "reads_per_s", "write_mib_per_s", "read_mib_per_s")
 STEP_S = 900.0
 """All zones in use differ from UTC by a multiple of a quarter of an hour."""
@@ -30,6 +32,8 @@ SAME = 0.1
 """Two counts of one interval are the same within this share: both sides' intervals end at other moments."""
 FITS_MIN, LEAD_MIN = 0.7, 0.3
 """Share of intervals that agree at a shift, and how much smaller it is at every other one."""
+ALL_MIN, LEAD_OF_ALL, LEAD_INTERVALS = 0.95, 0.1, 5
+"""The same where nearly all agree: a load that changes slowly agrees with itself a quarter of an hour later."""
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
@@ -196,7 +200,7 @@ def fitting_shift(local: list[Recorded], in_utc: list[Recorded], days: tuple[int
     """
     fits = [
         fit
-        for metric in RATES
+        for metric in (*RATES, TOTAL)
         for host in _of(local, HOST_SOURCES, metric)
         for volume in _of(in_utc, VOLUME_SOURCES, metric)
         if (fit := _best(host, volume, metric, days)) is not None
@@ -209,10 +213,14 @@ def fitting_shift(local: list[Recorded], in_utc: list[Recorded], days: tuple[int
 def _best(host: Series, volume: Series, metric: str, days: tuple[int, ...]) -> Fit | None:
     shifts = [day * DAY_S + quarter for day in days for quarter in np.arange(_WEST_S, _EAST_S + 1, STEP_S)]
     scores = {shift: _agreement(host, volume, shift) for shift in dict.fromkeys(map(float, shifts))}
-    ranked = sorted(scores.items(), key=lambda pair: pair[1][0] / max(pair[1][1], INTERVALS_MIN), reverse=True)
-    (shift, (agreeing, intervals)), (_, (next_agreeing, next_intervals)) = ranked[0], ranked[1]
-    share, next_share = agreeing / max(intervals, INTERVALS_MIN), next_agreeing / max(next_intervals, INTERVALS_MIN)
-    if share < FITS_MIN or share - next_share < LEAD_MIN:
+    # A few quiet intervals are alike at many shifts: with less than half of the overlap that there can be, the rest
+    # counts as not agreeing.
+    least = max(INTERVALS_MIN, max(intervals for _, intervals in scores.values()) / 2)
+    ranked = sorted(scores.items(), key=lambda pair: pair[1][0] / max(pair[1][1], least), reverse=True)
+    (shift, (agreeing, intervals)), (_, (next_agreeing, _)) = ranked[0], ranked[1]
+    share, next_share = agreeing / max(intervals, least), next_agreeing / max(scores[ranked[1][0]][1], least)
+    lead = LEAD_OF_ALL if share >= ALL_MIN and (share - next_share) * intervals >= LEAD_INTERVALS else LEAD_MIN
+    if share < FITS_MIN or share - next_share < lead:
         return None
     return Fit(shift_s=shift, agreeing=agreeing, intervals=intervals, metric=metric)
 
@@ -246,11 +254,22 @@ def _means(series: Series, start_s: Floats, end_s: Floats) -> Floats:
 
 
 def _of(recordings: list[Recorded], sources: tuple[str, ...], metric: str) -> Iterator[Series]:
-    """Series of a metric that are long enough to be compared."""
+    """Series of a metric that are long enough to be compared; of TOTAL also the sum of reads and writes."""
     for recording in recordings:
+        if metric == TOTAL:
+            yield from _sums(recording, sources)
         for key, series in recording.series.items():
             if key.source in sources and key.metric == metric and len(series.t_s) >= INTERVALS_MIN:
                 yield series
+
+
+def _sums(recording: Recorded, sources: tuple[str, ...]) -> Iterator[Series]:
+    """The operations of each entity whose reads and writes have the same times."""
+    for key, reads in recording.series.items():
+        writes = recording.series.get(SeriesKey(source=key.source, metric="writes_per_s", entity=key.entity))
+        is_long = key.source in sources and key.metric == "reads_per_s" and len(reads.t_s) >= INTERVALS_MIN
+        if is_long and writes is not None and np.array_equal(writes.t_s, reads.t_s):
+            yield Series(t_s=reads.t_s, value=reads.value + writes.value)
 
 
 def _whole_days(local: list[Recorded], in_utc: list[Recorded], shift_s: float) -> float:

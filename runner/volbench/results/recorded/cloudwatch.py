@@ -7,6 +7,7 @@ statistic, such as a volume's id, is what the metric is of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,6 +74,10 @@ class Metric:
         return f"{self.name} {COUNT}" if self.statistic == COUNT else self.name, self.entity
 
 
+_ERROR = re.compile(r"^An error occurred \(\w+\)", re.MULTILINE)
+"""What the AWS CLI prints; the shell's 2>&1 puts it between the answers."""
+
+
 def looks_like_cloudwatch(text: str) -> bool:
     """Whether a file is an answer of CloudWatch."""
     return text.lstrip().startswith(("{", "[")) and ("MetricDataResults" in text or "Datapoints" in text)
@@ -84,6 +89,7 @@ def parse_cloudwatch(text: str) -> Recorded:
     Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
     """
     series, notes = parse_answers(list(json_values(text)))
+    notes += tuple(f"an answer is missing in the file: {error[0]}" for error in _ERROR.finditer(text))
     if not series:
         return Recorded(series={}, clocked=True, notes=notes or ("CloudWatch's answer has no data points",))
     return recorded_of_epochs(series, notes)

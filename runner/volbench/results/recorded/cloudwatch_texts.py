@@ -10,7 +10,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from volbench.results.recorded.cloudwatch import Metric, metric_of, named, series_of_metrics
 from volbench.results.recorded.cloudwatch_metrics import KNOWN, LEVELS
@@ -18,6 +18,7 @@ from volbench.results.recorded.parsed import Recorded, number, recorded_of_epoch
 
 _ROWS = ("Full label", "Id", "Stat", "Period", "Label", "Unit", "Account ID", "Region")
 _TIMES = ("%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S")
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:")
 _DATAPOINT = re.compile(r"^DATAPOINTS\t", re.MULTILINE)
 _RESULT = re.compile(r"^METRICDATARESULTS\t", re.MULTILINE)
 _TABLE = re.compile(r"^\|\s+(?:GetMetricStatistics|GetMetricData)\s+\|", re.MULTILINE)
@@ -25,26 +26,37 @@ _TABLE = re.compile(r"^\|\s+(?:GetMetricStatistics|GetMetricData)\s+\|", re.MULT
 
 def looks_like_console_csv(text: str) -> bool:
     """Whether a file is the console's CSV: rows of labels, then a time and a column for each metric."""
-    lines = text.splitlines()[:12]
-    heads = {next(csv.reader([line]), [""])[0] for line in lines if line}
+    heads = {cells[0].strip() for cells in _cells(text, lines_max=12) if cells}
     return len(heads & set(_ROWS)) >= 2 and any(_moment(head) is not None for head in heads)
 
 
+def _cells(text: str, *, lines_max: int | None = None) -> Iterator[list[str]]:
+    """Yield the cells of each line. A spreadsheet of some languages writes `;`, and `,` in numbers."""
+    lines = text.splitlines()[:lines_max]
+    begin = "\n".join(lines[:3])
+    separator = max(",;\t", key=begin.count)
+    for cells in csv.reader(lines, delimiter=separator):
+        yield [cell.replace(",", ".") for cell in cells] if separator == ";" else cells
+
+
 def parse_console_csv(text: str) -> Recorded:
-    """Series of the console's CSV. Times are of a zone that the file does not name. Raises ValueError."""
+    """Series of the console's CSV. Times are of a zone that the file may not name. Raises ValueError."""
     heads: dict[str, list[str]] = {}
     rows: list[tuple[datetime, list[str]]] = []
-    for cells in csv.reader(text.splitlines()):
+    for cells in _cells(text):
         if not cells:
             continue
         moment = _moment(cells[0])
         if moment is not None:
             rows.append((moment, cells[1:]))
-        elif cells[0] in _ROWS:
-            heads[cells[0]] = cells[1:]
+        elif cells[0].strip() in _ROWS:
+            heads[cells[0].strip()] = cells[1:]
     if not rows:
         raise ValueError("no line begins with a time such as 2025/03/11 09:00:00")
-    epoch = datetime(1970, 1, 1)
+    zones = {moment.tzinfo is not None for moment, _ in rows}
+    if len(zones) > 1:
+        raise ValueError("some times name their zone and some do not")
+    epoch = datetime(1970, 1, 1, tzinfo=UTC if zones == {True} else None)
     stamps = [(moment - epoch).total_seconds() for moment, _ in rows]
     width = max(len(cells) for _, cells in rows)
     metrics = [_column(at, heads, stamps, [cells for _, cells in rows]) for at in range(width)]
@@ -52,6 +64,8 @@ def parse_console_csv(text: str) -> Recorded:
     if not series:
         return Recorded(series={}, clocked=True, notes=notes)
     recorded = recorded_of_epochs(series, notes)
+    if zones == {True}:
+        return recorded
     day = epoch + timedelta(seconds=recorded.midnight_epoch_s or 0.0)
     return replace(
         recorded,
@@ -83,12 +97,17 @@ def _column(at: int, heads: dict[str, list[str]], stamps: Sequence[float], rows:
 
 
 def _moment(cell: str) -> datetime | None:
+    """Return a time, with its zone where the cell names one."""
+    text = cell.strip()
     for form in _TIMES:
         try:
-            return datetime.strptime(cell.strip().removesuffix("Z"), form)
+            return datetime.strptime(text, form)
         except ValueError:
             continue
-    return None
+    try:
+        return datetime.fromisoformat(text) if _ISO.match(text) else None
+    except ValueError:
+        return None
 
 
 def looks_like_output_text(text: str) -> bool:

@@ -1,4 +1,7 @@
-"""JSON values one after the other in a text, as `>>` of a shell and line-by-line logs write them."""
+"""JSON values one after the other in a text, as `>>` of a shell and line-by-line logs write them.
+
+Lines that begin no value are passed over after the first value: a program's messages, as `2>&1` puts them there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from volbench.core.base.parse import parse_json
 
 VALUES_MAX = 200_000
 _SPACE = " \t\r\n"
+_BEGINS = "{["
 
 
 def json_values(text: str) -> Iterator[Any]:
@@ -17,6 +21,9 @@ def json_values(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     at, count = _skip(text, 0), 0
     while at < len(text):
+        if count and text[at] not in _BEGINS:
+            at = _skip(text, _line_end(text, at))
+            continue
         try:
             _, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -25,6 +32,11 @@ def json_values(text: str) -> Iterator[Any]:
         at, count = _skip(text, end), count + 1
         if count > VALUES_MAX:
             raise ValueError(f"more than {VALUES_MAX} values in one file")
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
 
 
 def _skip(text: str, at: int) -> int:

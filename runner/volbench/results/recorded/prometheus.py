@@ -51,7 +51,8 @@ Points = tuple[Floats, Floats]
 
 def looks_like_prometheus(text: str) -> bool:
     """Whether a file is an answer of Prometheus' API."""
-    return text.lstrip()[:1] in ("{", "[") and '"resultType"' in text[:100_000]
+    begin = text[:100_000]
+    return text.lstrip()[:1] in ("{", "[") and ('"resultType"' in begin or '"errorType"' in begin)
 
 
 def parse_prometheus(text: str) -> list[Recorded]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -77,11 +78,22 @@ def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
     if files.get("mysqladmin") and stamps:
         notes.append("pt-stalk's -mysqladmin has no time stamps: its counters may be an interval early or late")
     return Collection(
-        recorded=Recorded(series=table.series(), clocked=bool(stamps), notes=tuple(notes)),
+        recorded=Recorded(
+            series=table.series(), clocked=bool(stamps), notes=tuple(notes), dates=_dates(files) if stamps else ()
+        ),
         variables=variables,
         disk=disk,
         used=tuple(kind for kind in READ if kind in files),
     )
+
+
+def _dates(files: Mapping[str, str]) -> tuple[date, ...]:
+    """The day of the first time stamp; empty where there is none."""
+    for kind in ("diskstats", "procstat"):
+        stamp = next((found for line in files.get(kind, "").splitlines() if (found := _STAMP.match(line))), None)
+        if stamp is not None:
+            return (parse_moment(f"{stamp['date']}T{stamp['time']}").date(),)
+    return ()
 
 
 def _sections(text: str) -> Iterator[tuple[float, str]]:

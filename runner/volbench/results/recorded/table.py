@@ -92,7 +92,9 @@ def file_rows(file: FileRead, timelines: Sequence[Timeline], why_not: Mapping[st
             devices=_devices(recorded),
             begin=moment_text(begin, day) if clocked else "0 s",
             end=moment_text(end, day) if clocked else _length(recorded, end),
-            zone=(stated or "the host's own") if clocked else "no clock",
+            zone=(stated or ("not stated" if file.kind == "cloudwatch" else "the host's own"))
+            if clocked
+            else "no clock",
             points=max(len(one.t_s) for one in recorded.series.values()),
             used=timeline is not None,
             why_not="" if timeline is not None else why_not.get(name, "not of what was chosen"),

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from volbench.errors import UsageError
-from volbench.results.recorded.clocks import VOLUME_SOURCES, on_one_axis
+from volbench.results.recorded.clocks import HOST_SOURCES, VOLUME_SOURCES, on_one_axis
 from volbench.results.recorded.files import FileRead
 from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.recorded.pt_stalk import Collection
@@ -27,6 +27,10 @@ from volbench.results.store.series import Series
 _FOLLOWS = 1.0
 """Longest gap between two recordings of one device that one timeline may have, in lengths of the longer one."""
 _SAME = 1e-6
+_OPERATIONS = ("reads_per_s", "writes_per_s", "operations_per_s")
+_COMMON_MIN, _AS_LONG, _OTHER = 5, 0.1, 1.5
+"""Common samples, how much their lengths may differ, and how many times more one counts in most of them, from which
+on two recordings are not of one device: tools that read one counter at other moments of a second differ by less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +90,15 @@ def sort_files(files: Sequence[FileRead], choice: Choice) -> Sorted:
     timelines = [
         _timeline(group, host=host, clocked=bool(clocked) or not aligned, day=axis.first_day, zone=axis.zone,
               collections=collections)
-        for host, group in _groups(placed, together=aligned and not clocked)
+        for host, together in _groups(placed, together=aligned and not clocked)
+        for group in _without_contradictions(together)
     ]  # fmt: skip
     timelines += [
         _timeline({name: one}, host=one.host, clocked=False, day=None, zone="", collections=collections)
         for name, one in counted.items()
     ]
     notes += _apart_notes(timelines)
+    notes += _contradictions(placed)
     rows = tuple(row for file in files for row in file_rows(file, timelines, why_not))
     return Sorted(timelines=tuple(timelines), rows=rows, notes=tuple(notes))
 
@@ -133,6 +139,48 @@ def _contradict(first: Recorded, second: Recorded) -> bool:
         _, at, there = np.intersect1d(series.t_s + shift_s, other.t_s, return_indices=True)
         difference = np.abs(series.value[at] - other.value[there])
         if len(at) and (difference > _SAME * np.maximum(1.0, np.abs(series.value[at]))).mean() > 0.5:
+            return True
+    return False
+
+
+def _without_contradictions(group: Mapping[str, Recorded]) -> list[dict[str, Recorded]]:
+    """The files of one host, divided so that no two of a part tell other figures of one device at one time."""
+    parts: list[dict[str, Recorded]] = []
+    for name, one in group.items():
+        part = next((part for part in parts if not any(_differ(one, other) for other in part.values())), None)
+        if part is None:
+            parts.append({name: one})
+        else:
+            part[name] = one
+    return parts
+
+
+def _contradictions(placed: Mapping[str, Recorded]) -> Iterator[str]:
+    """Say which files contradict each other."""
+    names = list(placed)
+    for at, name in enumerate(names):
+        for other in names[:at]:
+            hosts = placed[name].host, placed[other].host
+            if (hosts[0] == hosts[1] or same_host(*hosts)) and _differ(placed[name], placed[other]):
+                yield (
+                    f"{name} has other figures for the same device and time than {other}: each is explained for"
+                    " itself"
+                )
+                break
+
+
+def _differ(first: Recorded, second: Recorded) -> bool:
+    """Whether two recordings on one axis, of samples as long, tell other operations of a host's device."""
+    for key, series in first.series.items():
+        other = second.series.get(key)
+        if key.source not in HOST_SOURCES or key.metric not in _OPERATIONS or other is None:
+            continue
+        lengths = interval_s(series.t_s), interval_s(other.t_s)
+        _, at, there = np.intersect1d(np.round(series.t_s), np.round(other.t_s), return_indices=True)
+        if len(at) < _COMMON_MIN or None in lengths or abs((lengths[0] or 0) / (lengths[1] or 1) - 1) > _AS_LONG:
+            continue
+        more, less = (pick(series.value[at], other.value[there]) for pick in (np.maximum, np.minimum))
+        if (more > _OTHER * less + 1).mean() > 0.5:
             return True
     return False
 

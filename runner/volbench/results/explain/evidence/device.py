@@ -19,6 +19,10 @@ LITTLE_TOLERANCE = 0.25
 Resource = Literal["iops", "throughput"]
 """What a volume limits: operations, or bytes."""
 RESOURCES: tuple[Resource, ...] = ("iops", "throughput")
+MOMENTS_MIN, WHOLE_WITHIN, WHOLE_MIN, SCATTER_MIN = 12, 0.02, 0.9, 0.1
+"""Samples, how near to a whole number one is (two digits are printed), how many of them are, and the median
+deviation of the logarithm of their ratio to Little's law, from which on a queue is that of moments: a mean over a
+second is a whole number in 4 of 100 cases, and within 3 % of Little's law where operations take less than that."""
 CONSERVED_SAMPLES = 3
 SAME_MAX, OTHER_MIN = 1.15, 2.0
 """What counts as the same level on both sides of a change (the lower side of thresholds.FLAT_TOLERANCE), and by how
@@ -40,7 +44,9 @@ class Device:
     `await_ms` is the mean over all operations of a bucket; `in_flight` their mean number, queued or in service.
     `reads`, `writes` are operations per second; `iops` is their sum, and what it is when they are not told apart.
     `empty_writes` are those of the writes that carry no data: the kernel counts a flush of its own as a write, too
-    (blk_account_io_done), and no limit of a volume does. `supposes_empty`: nothing counts them, and a half of
+    (blk_account_io_done), and no limit of a volume does. `knows_queue`: False where the recorded queue is one of
+    moments, see `is_of_moments`, so that `in_flight` is by Little's law and varies as waiting times are rounded.
+    `supposes_empty`: nothing counts them, and a half of
     flushes is taken for them.
     """
 
@@ -58,6 +64,7 @@ class Device:
     w_await_ms: Floats | None = None
     f_await_ms: Floats | None = None
     util: Floats | None = None
+    knows_queue: bool = True
     empty_writes: Floats | None = None
     supposes_empty: bool = False
 
@@ -132,6 +139,25 @@ def little_ratio(device: Device) -> float | None:
     return float(device.in_flight[both].sum()) / total if total > 0 else None
 
 
+def is_of_moments(queue: Floats, by_little: Floats) -> bool:
+    """Whether a queue is that of the moments at which it was read, and not the mean of the time between.
+
+    Some drivers count no time in their queue (Fusion-io's of 2013): the kernel's field then holds whole operations,
+    which scatter around what Little's law makes of rate and waiting time, and are not correlated with it. Such a
+    queue varies by chance, and says nothing of what a longer queue brings.
+
+    Args:
+        queue, by_little: operations in flight as recorded, and by Little's law, shape (buckets,).
+    """
+    both = np.isfinite(queue) & np.isfinite(by_little) & (queue > 0) & (by_little > 0)
+    if int(both.sum()) < MOMENTS_MIN:
+        return False
+    whole = np.abs(queue[both] - np.round(queue[both])) <= WHOLE_WITHIN
+    logarithms = np.log(queue[both] / by_little[both])
+    scatter = median(np.abs(logarithms - (median(logarithms) or 0.0)))
+    return bool(whole.mean() >= WHOLE_MIN) and scatter is not None and scatter >= SCATTER_MIN
+
+
 def _device(grid: Grid, source: str, entity: str) -> Device:
     def column(metric: str) -> Floats | None:
         return grid.column(source, metric, entity)
@@ -143,8 +169,10 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
     r_await, w_await = column("r_await_ms"), column("w_await_ms")
     waited = _either(column("await_ms"), _weighted(reads, r_await, writes, w_await))
     in_flight = column("aqu_sz")
-    if in_flight is None and iops is not None and waited is not None:
-        in_flight = iops * waited / 1000  # Little's law; mount and volume counters keep no integral of their queue
+    by_little = None if iops is None or waited is None else iops * waited / 1000
+    of_moments = in_flight is not None and by_little is not None and is_of_moments(in_flight, by_little)
+    if in_flight is None or of_moments:
+        in_flight = by_little  # mount and volume counters keep no integral of their queue
     return Device(
         source=source,
         entity=entity,
@@ -154,6 +182,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         write_mib_per_s=write_mib,
         await_ms=waited,
         in_flight=in_flight,
+        knows_queue=not of_moments,
         reads=reads,
         writes=writes,
         r_await_ms=r_await,

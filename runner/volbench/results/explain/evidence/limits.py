@@ -37,6 +37,8 @@ order of names and no proof: gp3 with 16,000 IOPS may have 125 MiB/s, which page
 SUPPOSED_MAX = 0.02
 """Share of flushes without data among operations, from which their number says little of how regular these are."""
 METERED_SAMPLES = 8
+QUIET_MAX = 1.5
+"""Operations in flight up to which hardly any waits for another one."""
 REGULARITY_APART = 4.0
 """Times that one of two plateaus must be more regular to be the metered one."""
 _INDEPENDENT = {
@@ -93,6 +95,11 @@ class Plateau:
         kinds = {_INDEPENDENT[name] for name in passed}
         several = len(kinds) >= 2 and (not self.few or "evenness" in kinds)
         return not refuted and ("exceeded" in passed or (metered and not self.few) or several)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the rate is more even than chance makes it."""
+        return any(check.holds for check in self.checks if _INDEPENDENT[check.name] == "evenness")
 
     @property
     def may_be_limit(self) -> bool:
@@ -192,13 +199,15 @@ def one_way_plateaus(
 
 
 def base_await_ms(device: Device) -> float | None:
-    """The volume's waiting time without a queue: the lower decile of buckets with at most 1.5 in flight.
+    """The volume's waiting time without a queue: the lower decile of buckets with at most QUIET_MAX in flight.
 
-    None when fewer than three buckets were so quiet.
+    So few as counted, and by Little's law (rate times waiting time): some drivers give the queue of one moment,
+    which is short in seconds in which 30 were in flight. None when fewer than three buckets were so quiet.
     """
     if device.in_flight is None or device.await_ms is None:
         return None
-    quiet = (device.in_flight <= 1.5) & (device.iops > 0) & np.isfinite(device.await_ms) & (device.await_ms > 0)
+    by_little = device.iops * device.await_ms / 1000
+    quiet = (np.fmax(device.in_flight, by_little) <= QUIET_MAX) & (device.iops > 0) & (device.await_ms > 0)
     return quantile(device.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
 
 
@@ -253,10 +262,14 @@ def _plateau(
         base_await_ms=base_ms,
         checks=(
             exceeded_check(None if counted is None else counted[inside_span][busy]),
-            not_made("elasticity") if cpu_bound else elasticity_check(elasticity(inside, in_flight)),
+            elasticity_check(elasticity(inside, in_flight))
+            if device.knows_queue and not cpu_bound
+            else not_made("elasticity"),
             not_made("compensation") if cpu_bound else compensation_check(device, resource, inside_span, busy),
             inflation,
-            absorption_check(inside, in_flight, cpu_bound=cpu_bound, inflated=bool(inflation.holds)),
+            absorption_check(inside, in_flight, cpu_bound=cpu_bound, inflated=bool(inflation.holds))
+            if device.knows_queue
+            else not_made("absorption"),
             *regularity_checks(operations),
         ),
         sliced=may_be_sliced(operations, width),

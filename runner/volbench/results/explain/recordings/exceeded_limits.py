@@ -17,6 +17,7 @@ from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import RESOURCES, Device, Resource, device_of
 from volbench.results.explain.evidence.instance_figures import may_be_ec2, types_near
+from volbench.results.explain.recordings.remarks import slot_queue
 from volbench.results.explain.rules.advice import more_of
 from volbench.results.explain.rules.volume.instance import ADVICE, DECIDE
 from volbench.results.explain.rules.volume.instance import NAME as _INSTANCE
@@ -111,6 +112,31 @@ def _are_together(one: FindingRow, other: FindingRow) -> bool:
 def _stated(row: FindingRow) -> Resource | None:
     """What a finding of the instance is about; None where its counters name it."""
     return next((name for one in row.evidence for name in RESOURCES if one.metric == name), None)
+
+
+def with_slots(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]:
+    """The findings, with limits of an NFS mount as one of two where its operations wait in the client for a slot.
+
+    A fixed number of slots over a constant time is a constant rate, which is no limit of the file system.
+    """
+    queued = slot_queue(case)
+    if not queued:
+        return tuple(rows)
+    why = row_of(
+        "one_of_two", "limit or slots", "1", f"{queued}; as many slots make as even a rate: one of the two"
+    )
+    return tuple(
+        row.model_copy(
+            update={
+                "confidence": min(row.confidence or 0.0, SECOND_MAX),
+                "evidence": (*row.evidence, why),
+                "advice": f"Give the client more slots or connections first. Then, if the rate stays: {row.advice}",
+            }
+        )
+        if row.cause in _LIMITS
+        else row
+        for row in rows
+    )
 
 
 def _is_counted(row: FindingRow) -> bool:

@@ -9,43 +9,52 @@ import numpy as np
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
-from volbench.results.explain.findings import Explanation
+from volbench.results.explain.rules.volume.all_along import saturation
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
 ClockText = Callable[[float], str]
 OUTAGE_S = 10.0
 """Length of a stretch without a transaction from which on it is told: logs of 10-s intervals show no shorter."""
-QUEUE_MIN, WAIT_MIN_MS = 8.0, 20.0
-"""Operations in flight, and their time, from which on a volume that no rule names is told of: a single SSD or a
-network volume below its limits answers in 1 to 2 ms, a disk in less than 20 with nothing before it."""
-READ_SLOW_MS, READ_TIMES = 10.0, 10.0
-"""A read's time, and how many times a write's it is, from which on slow reads are told of."""
 QUEUED = 1.5
 """How many times the server's part an NFS operation takes in all, from which on the client's queue is told of."""
 GROWN = 1.5
 """Growth of the queue from which on a longer wait may be that of the queue."""
+IDLE_QUEUE, IDLE_WAIT_MS = 1.0, 5.0
+"""Operations in flight and their time up to which nobody notices that they take longer: most find the volume idle,
+and a transaction of twenty reads takes a tenth of a second."""
 MORE, FEWER = 1.2, 0.9
 """Operations during an episode, as a share of those before: the load grew, or the volume gave less."""
 
 
-def remarks(case: Case, episode: Episode | None, explained: Explanation, clock: ClockText) -> Iterator[str]:
+def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: bool) -> Iterator[str]:
     """Say what stands out. A volume is spoken of only where a file tells of it.
 
     Args:
         case: the recording.
         episode: the stretch that differs; None: no such stretch is compared.
-        explained: what was named.
         clock: makes a text of a time.
+        named: whether a cause of the volume or the instance is named.
     """
     device = device_of(case.whole, case.disk)
     if episode is not None:
         yield from _of_episode(case, device, episode, clock)
     yield from _outages(case, clock)
     yield from _of_mount(case)
-    named = any(finding.cause.startswith(("storage.", "instance.")) for finding in explained.findings)
     if device is not None and not named:
-        yield from _undecided(device)
+        yield from saturation(device)
+
+
+def is_noticed(case: Case, episode: Episode) -> bool:
+    """Whether somebody can notice an episode of the volume's waiting times; True of the clients' latency."""
+    device = device_of(case.whole, case.disk)
+    if device is None or device.await_ms is None or case.at("tps") is not None:
+        return True
+    middle = case.whole.t_s - case.whole.width_s / 2
+    during = (middle > episode.t0_s) & (middle <= episode.t1_s)
+    queue = median((device.iops * device.await_ms / 1000)[during])
+    waits = median(device.await_ms[during])
+    return queue is None or waits is None or queue >= IDLE_QUEUE or waits >= IDLE_WAIT_MS
 
 
 def _of_episode(case: Case, device: Device | None, episode: Episode, clock: ClockText) -> Iterator[str]:
@@ -110,46 +119,32 @@ def _of_mount(case: Case) -> Iterator[str]:
     """Say of an NFS mount how much of it is metadata, and how long writes wait in the client."""
     columns = {
         name: median(case.whole.column("mountstats", name))
-        for name in ("reads_per_s", "writes_per_s", "metadata_ops_per_s", "w_await_ms", "w_rtt_ms")
+        for name in ("reads_per_s", "writes_per_s", "metadata_ops_per_s")
     }
     data = (columns["reads_per_s"] or 0.0) + (columns["writes_per_s"] or 0.0)
-    metadata, waits, trips = columns["metadata_ops_per_s"], columns["w_await_ms"], columns["w_rtt_ms"]
+    metadata, queued = columns["metadata_ops_per_s"], slot_queue(case)
     if metadata is not None and metadata > data:
         yield (
             f"of {number(metadata + data)} operations/s of the mount {number(metadata)} are neither reads nor"
             " writes but metadata (storage.metadata_latency, where they wait): open, close, lookup, getattr"
         )
-    if waits is not None and trips is not None and waits >= QUEUED * trips:
-        yield (
-            f"a write takes {number(trips)} ms on the network and the server, and {number(waits)} ms with the"
-            " client's queue for a slot: more slots (sunrpc.tcp_slot_table_entries) or connections"
-            " (nconnect) shorten that"
-        )
+    if queued:
+        yield queued
+
+
+def slot_queue(case: Case) -> str:
+    """Say how long operations of an NFS mount wait in the client before they are sent; empty where they do not."""
+    for letter, noun in (("w", "write"), ("r", "read")):
+        waits, trips = (median(case.whole.column("mountstats", f"{letter}_{name}_ms")) for name in ("await", "rtt"))
+        if waits is not None and trips is not None and waits >= QUEUED * trips > 0:
+            return (
+                f"a {noun} takes {number(trips)} ms on the network and the server, and {number(waits)} ms with the"
+                " client's queue for a slot: more slots (sunrpc.tcp_slot_table_entries) or connections (nconnect)"
+                " shorten that"
+            )
+    return ""
 
 
 def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     yield from ((int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True))
-
-
-def _undecided(device: Device) -> Iterator[str]:
-    """Say what no rule names, and what decides it."""
-    queue, waits = median(device.in_flight), median(device.await_ms)
-    if queue is not None and waits is not None and queue >= QUEUE_MIN and waits >= WAIT_MIN_MS:
-        moved = median(device.mib_per_s)
-        rate = f"{number(median(device.iops) or 0.0)} operations/s" + (
-            "" if moved is None else f", {number(moved)} MiB/s"
-        )
-        yield (
-            f"most of the time {number(queue)} operations are in flight and take {number(waits)} ms each, at"
-            f" {rate}: the volume is saturated by its limit or it is slow; its limits (the vendor's counters,"
-            " or fio on an idle volume) decide which"
-        )
-    reads, writes = median(device.r_await_ms), median(device.w_await_ms)
-    if reads is not None and writes and reads >= READ_SLOW_MS and reads >= READ_TIMES * writes:
-        yield (
-            f"reads take {number(reads)} ms and writes {number(writes)} ms: that is neither a queue nor credits,"
-            " which both would share. The usual reason on EBS and RDS: blocks of a volume made from a"
-            " snapshot that were never read: read every block once, or enable fast snapshot restore (the"
-            " profile snapshot-lazy-load shows it)"
-        )

@@ -16,9 +16,10 @@ from volbench.results.explain.evidence.episodes import Episode, Level, find_epis
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
-from volbench.results.explain.recordings.exceeded_limits import with_instance, without_refuted
-from volbench.results.explain.recordings.remarks import remarks
+from volbench.results.explain.recordings.exceeded_limits import with_instance, with_slots, without_refuted
+from volbench.results.explain.recordings.remarks import is_noticed, remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
+from volbench.results.explain.rules.volume.counted_by_volume import SHARED, SPLIT
 from volbench.results.explain.wording import clock
 from volbench.results.recorded.clocks import VOLUME_SOURCES
 from volbench.results.recorded.one_volume import of_one_volume
@@ -27,12 +28,16 @@ from volbench.results.recorded.pt_stalk import Collection
 from volbench.results.recorded.sar import merged_by_device
 from volbench.results.recorded.table import Timeline
 from volbench.results.recorded.window import DayWindow, clock_text
-from volbench.results.stats.grid import Floats, Grid, align, interval_s
+from volbench.results.stats.grid import Floats, Grid, align, interval_s, median
 from volbench.results.store.series import Series, SeriesKey
 
 STEP = "recorded"
 STALL = "storage.stall"
 """Named for some seconds; what the volume did in the rest of an episode says more."""
+_COMPARED = frozenset({SHARED, SPLIT})
+"""What the volume did that the host did not send, or in other pieces: of the same time."""
+OTHER_DEVICES_MAX, SAME_RATE = 8, 0.1
+"""Devices that are looked at besides the chosen one, and how near the rates of a device and a part of it are."""
 _OF_LENGTH = frozenset({"credits_spent", "spent", "recovery_s", "refill_s"})
 """Evidence that is a sum over time: nothing where the samples' interval is not known."""
 
@@ -88,6 +93,7 @@ def explain_timeline(
     case = replace(case, instance=instance)
     span = None if window is None else window.within(*case.window_s)
     explained_case, explained, episode = _explained(case, span)
+    episode = episode if episode is not None and is_noticed(case, episode) else None
     episode = _with_one_begin(episode, explained, case.grid.width_s)
     notes = [note for recording in recordings for note in recording.notes]
     if any(not recording.interval_known for recording in recordings):
@@ -95,7 +101,9 @@ def explain_timeline(
             "no line tells the interval of its samples: they are counted as if they were 1 s apart, so lengths of"
             " time, and sums over time, are not known (--interval states it)"
         )
-    notes += [*of_volumes, *remarks(case, episode if span is None else None, explained, _text_of(timeline.clocked))]
+    named = any(finding.cause.startswith(("storage.", "instance.")) for finding in explained.findings)
+    clock = _text_of(timeline.clocked)
+    notes += [*of_volumes, *remarks(case, episode if span is None else None, clock, named=named)]
     if episode is not None and span is None:
         span = (episode.t0_s, episode.t1_s)
     found = explained_case.device
@@ -105,13 +113,17 @@ def explain_timeline(
         case,
         is_member=case.disk is not None and not device and timeline.collection is None,
     )
-    rows = with_instance(rows, case)
+    rows = with_slots(with_instance(rows, case), case)
+    if _zone_is_assumed(timeline):
+        rows, unplaced = _without_comparisons(rows)
+        notes += unplaced
     notes += refuted
     queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
     if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
         notes.append(queue.text)
     notes += [
         *_which_device(explained_case, is_chosen=bool(device) or timeline.collection is not None),
+        *([] if device or (span is not None and episode is None) else _of_other_devices(case)),
         *explained.refuted_texts,
         *explained.notes,
         *_not_recorded(explained_case),
@@ -156,6 +168,22 @@ def devices(timeline: Timeline) -> set[str]:
 def _without_lengths(row: FindingRow) -> FindingRow:
     """A finding without what is a sum over time, of samples whose interval is not known."""
     return row.model_copy(update={"evidence": tuple(one for one in row.evidence if one.metric not in _OF_LENGTH)})
+
+
+def _zone_is_assumed(timeline: Timeline) -> bool:
+    """Whether the vendor's times, which are UTC, were put on those of a host whose zone nothing tells."""
+    clocked = [one for one in timeline.recordings.values() if one.clocked]
+    return not timeline.zone and len({one.midnight_epoch_s is None for one in clocked}) > 1
+
+
+def _without_comparisons(rows: Sequence[FindingRow]) -> tuple[tuple[FindingRow, ...], list[str]]:
+    """The findings without those that compare host and volume, and a note on each: other hours may be compared."""
+    notes = [
+        f"{row.cause} would have been named, but the time zone of the host is not known: --timezone states it"
+        for row in rows
+        if row.cause in _COMPARED
+    ]
+    return tuple(row for row in rows if row.cause not in _COMPARED), notes
 
 
 def _text_of(clocked: bool) -> Callable[[float], str]:
@@ -207,6 +235,30 @@ def _which_device(case: Case, *, is_chosen: bool) -> Iterator[str]:
             f"{device.entity} is taken for the volume, since it has the most operations of {len(entities)} devices"
             " (--device names another)"
         )
+
+
+def _of_other_devices(case: Case) -> Iterator[str]:
+    """Say of each other device what it shows: the one with the most operations need not be the one that waits."""
+    chosen = device_of(case.whole, case.disk)
+    if chosen is None or chosen.source != "diskstats":
+        return
+    found = {
+        entity: device
+        for metric in ("reads_per_s", "operations_per_s")
+        for entity in case.whole.entities(chosen.source, metric)
+        if entity != chosen.entity and (device := device_of(case.whole, entity)) is not None
+    }
+    for entity, other in sorted(found.items())[:OTHER_DEVICES_MAX]:
+        rate, same = median(other.iops), median(np.abs(other.iops - chosen.iops))
+        if not rate or same is None or same <= SAME_RATE * rate or (other.await_ms is None):
+            continue  # idle, or the same operations a layer above or below
+        named = [
+            finding.cause
+            for finding in explain_case(replace(case, disk=entity)).findings
+            if finding.cause.startswith("storage.")
+        ]
+        if named:
+            yield f"{entity} shows {named[0]} (--device {entity} explains it)"
 
 
 def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:

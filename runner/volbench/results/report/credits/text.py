@@ -187,8 +187,8 @@ def _other_io(work: Work, history: History) -> str:
     if history.observed:
         return "The recorded balance is never empty: the cause is not credits."
     return (
-        "Either other I/O, which this history does not show, spent the credits, or the cause is not credits: see"
-        " BurstBalance and VolumeReadOps in CloudWatch."
+        "The bucket was not full at first (--start-credits states it), other I/O that this history does not show"
+        " spent the credits, or the cause is not credits: see BurstBalance and VolumeReadOps in CloudWatch."
     )
 
 

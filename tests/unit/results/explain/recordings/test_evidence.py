@@ -69,7 +69,10 @@ def test_a_limit_below_what_the_volume_served_is_none() -> None:
 
 def test_a_healthy_disk_is_not_degraded() -> None:
     """32: 1 to 19 % busy, 0.4 in flight, CPUs at 87 %."""
-    assert not any(row.cause.startswith(STORAGE) for row in explain_recorded(evidence("32")).findings)
+    found = explain_recorded(evidence("32"))
+    assert not any(row.cause.startswith(STORAGE) for row in found.findings)
+    assert "slower" not in notes(found)
+    assert not any(one.levels for one in found.timelines)
 
 
 def test_credits_of_the_instance_are_not_the_volume_s() -> None:
@@ -85,6 +88,9 @@ def test_more_load_is_not_a_slower_volume() -> None:
     found = notes(explain_recorded(evidence("03")))
     assert "the volume was slower" not in found
     assert "the load grew from 14:01:39 to 14:03:19" in found
+    causes_found = [row.cause for row in explain_recorded(evidence("03")).findings]
+    assert "storage.degraded" not in causes_found
+    assert causes_found[0] == "storage.iops_limit"
 
 
 def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
@@ -186,6 +192,9 @@ def test_nfsiostat_tells_metadata_and_the_client_s_queue() -> None:
     found = notes(explain_recorded(evidence("17")))
     assert "are neither reads nor writes but metadata" in found
     assert "12.6 ms on the network and the server, and 38.1 ms" in found
+    (limit,) = explain_recorded(evidence("17")).findings
+    assert (limit.confidence or 0) <= 0.5
+    assert limit.advice.startswith("Give the client more slots")
 
 
 def test_innodb_s_status_says_that_commits_wait_for_syncs() -> None:
@@ -211,9 +220,10 @@ def test_the_cpu_of_cloudwatch_is_used() -> None:
 
 def test_a_queue_from_begin_to_end_is_not_silent() -> None:
     """23: 153 in flight at 2.2 s each."""
-    found = explain_recorded(evidence("23"))
-    named = any(row.cause.startswith(STORAGE) for row in found.findings)
-    assert named or "most of the time 153 operations are in flight" in notes(found)
+    found = explain_recorded(evidence("23")).findings
+    assert [row.cause for row in found] == ["storage.throughput_limit", "storage.iops_limit"]
+    assert all((row.confidence or 0) <= 0.5 for row in found)
+    assert "154 operations are in flight in 100 % of the time" in found[0].evidence[1].text
 
 
 def test_an_outage_of_the_client_is_said() -> None:
@@ -233,9 +243,10 @@ def test_prometheus_tells_what_node_exporter_counted() -> None:
 
 def test_reads_thirty_times_slower_than_writes_are_said() -> None:
     """26: blocks of a volume from a snapshot."""
-    found = explain_recorded(evidence("26"))
-    named = any(row.cause.startswith("storage.") for row in found.findings)
-    assert named or "made from a snapshot" in notes(found)
+    (finding,) = explain_recorded(evidence("26")).findings
+    assert finding.cause == "storage.read_latency"
+    assert "reads take 35.9 ms and writes 1.2 ms" in finding.evidence[0].text
+    assert "made from a snapshot" in finding.advice
 
 
 def test_the_average_of_a_counter_is_refused() -> None:

@@ -27,6 +27,7 @@ from volbench.results.explain.rules.shared_evidence import (
     slowest_sync_ms,
     sync_by_volume_ms,
 )
+from volbench.results.explain.rules.volume.all_along import all_along_findings
 from volbench.results.explain.rules.volume.counted_by_volume import host_against_volume
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.rules.volume.limits import conserved_limit, likely_limit_findings, limit_findings
@@ -142,7 +143,8 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if outside:  # what is fast without a queue is slow because of whoever makes the queue, others among them
         slow = [finding for finding in slow if False not in finding.checks]
     copies = replication_findings(case)
-    return [*outside, *limits, *copies, *stall_findings(case), *metadata_findings(case), *slow]
+    found = [*outside, *limits, *copies, *stall_findings(case), *metadata_findings(case), *slow]
+    return found or ([*all_along_findings(case)] if case.recorded else [])
 
 
 def _beside_others(case: Case, outside: list[Cause], others: list[Cause]) -> list[Cause]:
