@@ -34,6 +34,9 @@ from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
+FINDINGS_OPEN = 5
+DOTS_OPEN = 8
+"""How many of them a reader sees without opening the rest, so that a page for a phone has an end."""
 STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
 
 
@@ -56,6 +59,8 @@ def html(report: Report, page: PageData) -> str:
         speeds=list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds)),
         panels=panels,
         charts=chart_assets(),
+        findings_open=FINDINGS_OPEN,
+        dots_open=DOTS_OPEN,
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
         panel_titles={panel.key: panel.title for panel in panels},
         timeline_json=script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),

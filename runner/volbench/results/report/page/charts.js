@@ -282,7 +282,8 @@ const LineCharts = (() => {
     const times = group.time.ticks(from, to, 10);
     for (const t of times) {
       picture.append(svg("line", { class: "gridline", y1: TOP, y2: bottom, x1: across(t), x2: across(t) }));
-      picture.append(svg("text", { x: across(t), y: bottom + 12, "text-anchor": "middle" }, group.time.tickText(t, times)));
+      const anchor = across(t) > WIDTH - 3 * RIGHT ? "end" : "middle";
+      picture.append(svg("text", { x: across(t), y: bottom + 12, "text-anchor": anchor }, group.time.tickText(t, times)));
     }
     for (const one of lines) {
       const dash = DASHES[dashOf(panel, one)].join(" ");
