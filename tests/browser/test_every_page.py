@@ -81,13 +81,17 @@ def faults_of(browser: Browser, file: Path) -> Iterator[str]:
             page = context.new_page()
             page.set_default_timeout(BOUND_MS)
             complaints: list[str] = []
-            page.on("console", lambda message, told=complaints: told.append(f"console: {message.text}"))
-            page.on("pageerror", lambda error, told=complaints: told.append(f"error: {error}"))
-            page.on("requestfailed", lambda request, told=complaints: told.append(f"not had: {request.url}"))
+            _listen(page, complaints)
             page.goto(file.as_uri())
             if look.is_paper:
                 page.emulate_media(media="print")
             yield from (f"{file.name}, {look.name}: {fault}" for fault in [*_faults(page, look), *complaints])
+
+
+def _listen(page: Page, complaints: list[str]) -> None:
+    page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    page.on("requestfailed", lambda request: complaints.append(f"not had: {request.url}"))
 
 
 def _faults(page: Page, look: Look) -> Iterator[str]:

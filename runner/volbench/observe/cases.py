@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.observe.budget import ExtraTime, extra_time
+from volbench.observe.budget import ExtraTime, extra_time, statement_level
 from volbench.observe.model import Observation
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.evidence.device import device_of
@@ -107,7 +107,7 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
         during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
         before=explain_case(before),
         around=replace(around, findings=overlapping),
-        levels=tuple(_levels(case, onset_s, end_s)),
+        levels=tuple(filter(None, (*_levels(case, onset_s, end_s), statement_level(before, inside)))),
         onset_s=onset_s,
         extra=extra_time(before, inside),
     )
@@ -128,7 +128,6 @@ def _other_series(case: Case) -> dict[str, tuple[Floats | None, str]]:
         "transactions": (case.at("tps"), "1/s"),
         "statement p50": (case.at("latency_ms_p50"), "ms"),
         "statement p95": (case.at("latency_ms_p95"), "ms"),
-        "statement mean": (case.at("statement_ms", "performance_schema"), "ms"),
         "threads running": (case.at("threads_running", "innodb"), ""),
         "waiting for rows": (case.at("row_lock_current_waits", "innodb"), "sessions"),
         "waiting for tables": (case.at("metadata_lock_current_waits", "innodb"), "sessions"),

@@ -78,7 +78,7 @@ def _incident(report: ObservationReport, details: IncidentReport) -> Iterator[st
     yield from _findings(details.findings, details.also_before)
     yield from _extra(details.extra)
     if details.levels:
-        yield "| | before | during | ratio |"
+        yield "| median of the intervals, unless named otherwise | before | during | ratio |"
         yield "|---|---|---|---|"
         for level in details.levels:
             before, during = (

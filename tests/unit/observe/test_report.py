@@ -80,6 +80,19 @@ def test_the_extra_time_of_a_statement_is_stated_by_piece(tmp_path: Path) -> Non
         assert "CPU and what has no instrument" in shown, "no CPU times here: what is left over has them"
 
 
+def test_one_incident_has_one_mean_of_a_statement(tmp_path: Path) -> None:
+    """Few end in a stall, and all that waited in the second after it: the sentence and the table agree."""
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 60.0, 65.0)
+    report = report_of(place)
+    (incident,) = report.incidents
+    assert incident.extra is not None
+    (mean,) = (level for level in incident.levels if "mean" in level.name)
+    assert (mean.before, mean.during) == (incident.extra.before_ms, incident.extra.during_ms)
+    for shown in (markdown(report), page(report)):
+        assert "edian of the intervals, unless named otherwise" in shown
+
+
 def test_an_incident_without_longer_statements_has_no_extra_time(tmp_path: Path) -> None:
     place = build(tmp_path / "o", 100, lambda _: (300.0, 1.0, 1.0))
     add_incident(place, 60.0, 80.0)

@@ -9,7 +9,7 @@ const LineCharts = (() => {
   const GAP = 1.6; // as in timeline.py: further than this many ticks from a sample, nothing is known
   const AXIS_PX = 26;
   const LEFT_PX = 58;
-  const RIGHT_PX = 12;
+  const RIGHT_PX = 26;
   const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
   const DASHES = { solid: [], dashed: [6, 4], dotted: [2, 3], dotdash: [2, 3, 6, 3] };
   const DAY_S = 86_400;

@@ -356,7 +356,8 @@ def test_the_page_has_the_table_and_the_curves(tmp_path: Path) -> None:
     assert done.stdout.lstrip().startswith("file ")
     text = page.read_text()
     assert "iostat-replica.txt" in text
-    assert "db-replica, nvme1n1: operations/s" in text
+    assert "<h2>db-replica, nvme1n1</h2>" in text
+    assert text.count('class="chart-data"') == 2
     wrong = CliRunner().invoke(app, ["explain", "--from", str(evidence("06")), "--html", "page.txt"])
     assert isinstance(wrong.exception, UsageError)
 
