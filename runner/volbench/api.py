@@ -39,6 +39,7 @@ from volbench.results.report.formats.html import html
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.page_data import page_data
 from volbench.results.report.render import Format, text_of
+from volbench.results.response.prediction import Predicted, predicted_by
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import RunDirectory
 from volbench.results.store.run_names import run_path
@@ -135,6 +136,16 @@ class Run:
     def responses(self) -> tuple[ResponseRow, ...]:
         """What a millisecond of the volume costs transactions and queries, with the server's count of waits."""
         return self.report.responses
+
+    def predict(self, awaits_ms: Mapping[str, float]) -> tuple[Predicted, ...]:
+        """What each load's latency, and a closed loop's rate, would be with other waiting times of the volume.
+
+        Args:
+            awaits_ms: by term of `responses`, such as {"read": 0.3, "log_sync": 1.0}; others stay as they are.
+
+        Raises UsageError where no load has a slope of every term.
+        """
+        return predicted_by(self.report.responses, awaits_ms)
 
     def metrics(self, *, valid_only: bool = True) -> pa.Table:
         """One row for each metric of each step of each cell, with the columns of METRICS_SCHEMA.

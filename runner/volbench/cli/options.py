@@ -160,6 +160,29 @@ WhatIf = Annotated[
         help="Predict tps and p95 on this volume, such as ebs-gp3?iops=6000; may be repeated.",
     ),
 ]
+AwaitMs = Annotated[
+    list[str],
+    typer.Option(
+        "--await-ms",
+        metavar="TERM=MS",
+        help="Predict latency and tps with this waiting time, such as read=0.3 or log_sync=1, from what a "
+        "millisecond costs; may be repeated.",
+    ),
+]
+
+
+def awaits_of(texts: list[str]) -> dict[str, float]:
+    """Waiting times in ms by term, of --await-ms. Raises UsageError."""
+    awaits = {}
+    for text in texts:
+        term, _, amount = text.partition("=")
+        try:
+            awaits[term.strip()] = float(amount)
+        except ValueError:
+            raise UsageError(
+                "a waiting time is TERM=MILLISECONDS", where=f"--await-ms {text}", next_step="such as read=0.3"
+            ) from None
+    return awaits
 
 
 def day_of(text: str) -> date | None:

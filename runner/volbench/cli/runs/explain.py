@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +30,9 @@ from volbench.results.explain.wording import number, percent
 from volbench.results.recorded.timelines import Choice
 from volbench.results.recorded.window import clock_text, parse_window
 from volbench.results.report.recordings import file_data, file_lines, span_text, write_html
+from volbench.results.report.rows.response import TITLES as TITLES_OF_WAITS
+from volbench.results.report.rows.response import response_tables
+from volbench.results.response.prediction import predicted_by, prediction_text
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 from volbench.results.store.run_names import run_path
@@ -50,6 +53,7 @@ def explain(
         ),
     ] = None,
     what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
+    await_ms: options.AwaitMs = [],  # noqa: B006
     window: Annotated[
         str, typer.Option("--window", help="With --from: the part of the day to explain, such as 14:35-15:10.")
     ] = "",
@@ -81,6 +85,8 @@ def explain(
     if recorded is not None:
         if what_if:
             raise UsageError("recordings have no transactions to predict from", where="--what-if")
+        if await_ms:
+            raise UsageError("recordings have no transactions to predict from", where="--await-ms")
         if html is not None and html.suffix != ".html":
             raise UsageError("the page is HTML", where=f"--html {html}", next_step="name it FILE.html")
         choice = Choice(
@@ -100,10 +106,10 @@ def explain(
             next_step="add --from",
         )
     elif path is not None:
-        _explain_run(run_path(path), what_if, json=json)
+        _explain_run(run_path(path), what_if, options.awaits_of(await_ms), json=json)
 
 
-def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
+def _explain_run(path: Path, what_if: list[str], awaits_ms: Mapping[str, float], *, json: bool) -> None:
     other_volumes = [other_volume(spec) for spec in what_if]  # a wrong SPEC is reported before anything is read
     loaded = load_run(RunDirectory.open(path))
     explanation = explain_run(loaded)
@@ -118,13 +124,18 @@ def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
         "associations": association_rows(explanation, volumes),
         "what_if": what_if_rows(explanation, volumes, other_volumes),
     }
+    responses = response_tables(explanation, volumes).rows if awaits_ms else ()
+    predictions = predicted_by(responses, awaits_ms) if awaits_ms else ()
     if json:
         note_rows = [
             {"volume": volume, "step": step, "notes": list(step_notes)}
             for (volume, step), step_notes in explanation.notes.items()
         ]
         rows = {name: [row.model_dump(mode="json") for row in table] for name, table in tables.items()}
-        console.show_json({**rows, "notes": note_rows})
+        forecasts = (
+            {"predictions": [dataclasses.asdict(prediction) for prediction in predictions]} if awaits_ms else {}
+        )
+        console.show_json({**rows, **forecasts, "notes": note_rows})
         return
     for (volume, step), notes in explanation.notes.items():
         step_tables = {
@@ -136,12 +147,20 @@ def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
         )
         for line in table_lines(**step_tables):
             console.out.print(f"  {line}", markup=False)
+    for prediction in predictions:
+        console.out.print(
+            f"{prediction.step} with {_awaits_text(awaits_ms)}: {prediction_text(prediction)}", markup=False
+        )
     if not explanation.notes:
         console.out.print(
             "no cause is named: no completed step of this run has samples (series.parquet)."
             " `volbench report RUN` shows its verdict and the cells that failed.",
             markup=False,
         )
+
+
+def _awaits_text(awaits_ms: Mapping[str, float]) -> str:
+    return ", ".join(f"{TITLES_OF_WAITS.get(term, term)} of {number(ms)} ms" for term, ms in awaits_ms.items())
 
 
 def table_lines(

@@ -14,7 +14,7 @@ class ResponseRow(Record):
 
     step: str
     query: str = Field(default="", description="Text of a class of statements; empty: the whole transaction.")
-    statistic: Literal["mean", "p95", "p99"] = "mean"
+    statistic: Literal["mean", "p50", "p95", "p99"] = "mean"
     term: str = Field(description="What is waited for: read, redo_sync, binlog_sync, log_sync, write.")
     title: str
     slope: float = Field(description="ms of latency per ms of waiting time, that is waits of a transaction.")

@@ -33,7 +33,7 @@ from volbench.results.store.series import Series, SeriesKey
 COUNTED_MIN = 0.1
 """Waits per transaction from which on the load waits for something. A tenth of a sync is a group of ten commits;
 fewer waits for free pages cost less than any interval of the slopes shows."""
-QUANTILE_EVENTS = {0.95: 100, 0.99: 500}
+QUANTILE_EVENTS = {0.5: 10, 0.95: 100, 0.99: 500}
 """Transactions of an interval from which on its quantile stands on at least five slower ones."""
 _TERMS_OF_SIGNAL: Mapping[SignalKind, tuple[str, ...]] = {
     "read": ("read",),

@@ -38,8 +38,8 @@ _PLURALS: Mapping[str, str] = {
     LOG_SYNC: "log syncs",
     "write": "writes",
 }
-_Statistic = Literal["mean", "p95", "p99"]
-_LEVELS: Mapping[float, _Statistic] = {0.95: "p95", 0.99: "p99"}
+_Statistic = Literal["mean", "p50", "p95", "p99"]
+_LEVELS: Mapping[float, _Statistic] = {0.5: "p50", 0.95: "p95", 0.99: "p99"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def response_charts(report: Report) -> tuple[ResponseChart, ...]:
 def response_rows(report: Report, step: str) -> tuple[ResponseRow, ...]:
     """Return the slopes of one load: of the transaction, of its percentiles, then of its queries."""
     rows = [row for row in report.responses if row.step == step]
-    order = ("mean", "p95", "p99")
+    order = ("mean", "p50", "p95", "p99")
     return tuple(sorted(rows, key=lambda row: (bool(row.query), order.index(row.statistic))))
 
 
