@@ -225,7 +225,7 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
     name, tag = tools_image().split(":")
     values = {
         "image": {"repository": name, "tag": tag, "pullPolicy": "Never"},
-        "options": settings("2s"),
+        "options": settings(),
         "results": {"storageClassName": STORAGE_CLASS},
     }
     (tmp_path / "values.yaml").write_text(json.dumps(values))
@@ -238,6 +238,11 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
         assert "enforces nothing, cells need `restricted`" in refused.stderr
         kubectl("apply", "-f", str(ROOT / "k8s/base/namespace.yaml"))
         notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
+        until(loading, "the first cell is under load")
+        early = volbench("k8s", "fetch", "vb-1", "-n", NAMESPACE, "--out", str(tmp_path / "early"))
+        assert early.returncode == 0, early.stderr
+        assert names("jobs", "fetch") == [], "it read through the runner's own pod"
+        (begun,) = find_runs(tmp_path / "early")
         until(lambda: of_job("vb-1", "{.status.succeeded}") == "1", "the runner has succeeded")
         (fetch,) = [line.strip() for line in notes.splitlines() if line.strip().startswith("sh k8s")]
         shell(fetch.replace(" results ", f" {tmp_path}/results "), ROOT)
@@ -246,6 +251,9 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
         assert_only_results_left()
         shell(f"{helm} uninstall vb -n {NAMESPACE}", ROOT)
         assert names("persistentvolumeclaims", "results") == ["persistentvolumeclaim/volbench-results"]
+        late = volbench("k8s", "fetch", begun.path.name, "-n", NAMESPACE, "--out", str(tmp_path / "late"))
+        assert late.returncode == 0, late.stderr
+        assert_done(find_runs(tmp_path / "late")[0])
     finally:
         subprocess.run([helm, "uninstall", "vb", "-n", NAMESPACE], check=False, capture_output=True, timeout=120)
         kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")

@@ -89,14 +89,18 @@ def logs(name: JobName, namespace: Namespace = "", context: Context = "") -> Non
 
 
 def fetch(
-    name: JobName, namespace: Namespace = "", context: Context = "", out: options.Results = Path("results")
+    name: Annotated[str, typer.Argument(metavar="JOB|RUN_ID", help="A Job, or a run whose Job is gone.")],
+    namespace: Namespace = "",
+    context: Context = "",
+    tools: options.Tools = "",
+    out: options.Results = Path("results"),
 ) -> None:
     """Copy the results of a submitted run to this machine, each file verified by its checksum."""
     from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
+    from volbench.machine.placement.kubernetes import fetched  # noqa: PLC0415 - brings the client
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
-        runs = remote.fetch(cluster, name, out)
+        runs = fetched.fetch(cluster, name, out, image=tools or tools_image())
     for run in runs:
         console.say(f"results: {run}")
     if not runs:

@@ -39,13 +39,13 @@ def test_all_objects_fit_the_api(version: str) -> None:
         job,
         suite_map("n", "text"),
         results_claim(size="1Gi", storage_class="c"),
-        fetch_job(name="n", image=IMAGE, directory="d", pull_secret="s"),  # noqa: S106
+        fetch_job(name="n", image=IMAGE, claim="c", pull_secret="s"),  # noqa: S106
     ):
         kubernetes_schemas.check(manifest, version)
 
 
 def test_every_container_has_requests_and_limits() -> None:
-    for job in (runner_job(image=IMAGE), fetch_job(name="n", image=IMAGE, directory="d")):
+    for job in (runner_job(image=IMAGE), fetch_job(name="n", image=IMAGE, claim="c")):
         for container in job["spec"]["template"]["spec"]["containers"]:
             assert (
                 set(container["resources"]["requests"])

@@ -48,12 +48,16 @@ def collect(
     *,
     complete: Callable[[Path], None],
     bytes_max: int = ARCHIVE_BYTES_MAX,
+    container: str = KEEPER,
+    script: str = _PACK,
 ) -> None:
     """Copy all files of the pod's `out` directory to the cell's, result.json last; existing files are replaced.
 
     Args:
         complete: called with the directory of the verified files, before they are moved.
         bytes_max: of all files together.
+        container: of the pod, in which the script runs.
+        script: sends an archive of the files, and of their checksums in the file SUMS.
 
     Raises StepFailed if files are damaged or missing, EnvironmentLacks if the cluster is unreachable.
     """
@@ -65,10 +69,11 @@ def collect(
                 run_in_pod(
                     cluster,
                     pod,
-                    ["sh", "-c", _PACK],
+                    ["sh", "-c", script],
                     into=archive,
                     doing=f"collecting results of {pod}",
                     bytes_max=bytes_max,
+                    container=container,
                 )
                 archive.seek(0)
                 fault = unpack(archive, staging)
@@ -95,8 +100,9 @@ def run_in_pod(
     doing: str,
     into: IO[bytes] | None = None,
     bytes_max: int = OUTPUT_BYTES_MAX,
+    container: str = KEEPER,
 ) -> str:
-    """Run a command in the pod's keeper; write its output, of at most `bytes_max`, to a file, or return it.
+    """Run a command in a container of the pod; write its output, of at most `bytes_max`, to a file, or return it.
 
     Raises StepFailed if the command fails, EnvironmentLacks if the cluster is unreachable.
     """
@@ -105,20 +111,26 @@ def run_in_pod(
         if into is not None:
             into.seek(0)
             into.truncate()
-        return _exec(cluster, pod, command, into, doing, bytes_max)
+        return _exec(cluster, (pod, container), command, into, doing, bytes_max)
 
     return str(cluster.with_retries(attempt, doing=doing))
 
 
 def _exec(
-    cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | None, doing: str, bytes_max: int
+    cluster: Cluster,
+    place: tuple[str, str],
+    command: Sequence[str],
+    into: IO[bytes] | None,
+    doing: str,
+    bytes_max: int,
 ) -> str:
+    pod, container = place
     core = client.CoreV1Api(cluster.fresh_client())
     socket: WSClient = stream.stream(
         core.connect_get_namespaced_pod_exec,
         pod,
         cluster.namespace,
-        container=KEEPER,
+        container=container,
         command=list(command),
         stdin=False,
         stdout=True,

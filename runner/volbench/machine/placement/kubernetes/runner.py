@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from volbench.machine.placement.kubernetes.manifests import CONTROL, KEEPER, OUT, pull_policy_of
+from volbench.machine.placement.kubernetes.manifests import KEEPER, pull_policy_of
 from volbench.machine.volume.kinds.claim import MANAGED_BY
 
 RUNNER, FETCHER = "runner", "fetch"
@@ -113,14 +113,14 @@ def runner_job(
     return _job(name, RUNNER, pod, backoffLimit=3, podFailurePolicy={"rules": rules})
 
 
-def fetch_job(*, name: str, image: str, directory: str, pull_secret: str = "") -> dict[str, Any]:
-    """Return a Job that holds one directory of the results claim within reach of `exec`, for an hour at most."""
+def fetch_job(*, name: str, image: str, claim: str = RESULTS_CLAIM, pull_secret: str = "") -> dict[str, Any]:
+    """Return a Job that holds a claim for results within reach of `exec`, for an hour at most."""
     container = {
         **_container(KEEPER, image, ["sleep", str(_FETCH_S)]),
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
         "volumeMounts": [
-            {"name": "results", "mountPath": OUT, "subPath": directory},
-            {"name": "tmp", "mountPath": CONTROL},
+            {"name": "results", "mountPath": RESULTS, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside a container, of its own
         ],
     }
     pod = {
@@ -129,7 +129,7 @@ def fetch_job(*, name: str, image: str, directory: str, pull_secret: str = "") -
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
         "volumes": [
-            {"name": "results", "persistentVolumeClaim": {"claimName": RESULTS_CLAIM}},
+            {"name": "results", "persistentVolumeClaim": {"claimName": claim}},
             {"name": "tmp", "emptyDir": {}},
         ],
     }
