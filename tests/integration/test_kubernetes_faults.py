@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import subprocess
 import tarfile
@@ -13,7 +14,7 @@ from pathlib import Path
 import cluster_run
 import live_run
 import pytest
-from cluster_run import ClusterBench, kubectl
+from cluster_run import ClusterBench, kubectl, until
 from cluster_volumes import shared_claims
 
 pytestmark = [
@@ -181,3 +182,75 @@ def test_a_spot_instance_that_is_taken_back_is_named_and_a_resume_measures_elsew
         cluster.quote("`volbench resume` after the spot instance was taken back", resumed)
         (result,) = [result for result in cluster.directory.results() if result.status == "done"]
         assert result.host.hostname == NODE
+
+
+@contextmanager
+def policy_for_labels(namespace: str) -> Iterator[None]:
+    """The cluster's own admission refuses claims, Jobs and pods of the namespace without the label `team`."""
+    name = f"team-{namespace}"
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": resources,
+        }
+        for group, resources in (("", ["pods", "persistentvolumeclaims", "configmaps"]), ("batch", ["jobs"]))
+    ]
+    expression = "has(object.metadata.labels) && 'team' in object.metadata.labels"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": expression, "message": "the label team is required"}],
+        },
+    }
+    selected = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": selected},
+        },
+    }
+    for manifest in (policy, binding):
+        kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    try:
+        until(lambda: "team is required" in refused_map(namespace), "the policy is in force")
+        yield
+    finally:
+        for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
+            kubectl("delete", kind, name)
+
+
+def refused_map(namespace: str) -> str:
+    """What the API server says to an object that is not made: a ConfigMap without labels."""
+    command = ["kubectl", "create", "configmap", "x", "-n", namespace, "--dry-run=server"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stderr
+
+
+def test_a_policy_that_wants_labels_is_named_and_satisfied(cluster: ClusterBench) -> None:
+    """Named at the first object, so nothing is left; with the label on all of them, pods included, the run ends."""
+    with policy_for_labels(cluster.namespace):
+        refused = cluster.end(cluster.start())
+        assert refused.code == 3, refused.output
+        assert "a policy of the cluster refused the object" in refused.output
+        assert "labels=KEY=VALUE" in refused.output
+        cluster.quote("a policy of the cluster wants a label", refused)
+        assert cluster.everything() == set()
+        allowed = cluster.end(cluster.start(options=["labels=team=dba"]))
+        assert allowed.code in live_run.FINISHED, allowed.output
+    assert cluster.everything() == set()
+
+
+def test_a_namespace_that_is_missing_is_named_before_anything_is_made(cluster: ClusterBench) -> None:
+    ended = cluster.end(cluster.start(options=["namespace=nobody-has-made-it"]))
+    assert ended.code == 3, ended.output
+    assert "the namespace does not exist" in ended.output
+    assert "kubectl apply -k k8s/base" in ended.output
+    cluster.quote("the namespace is missing", ended)

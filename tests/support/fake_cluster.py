@@ -12,6 +12,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from volbench.machine.cluster.client import Cluster, cluster_errors
+from volbench.machine.cluster.marks import Marks
 
 Object = dict[str, Any]
 NAMESPACE = "bench"
@@ -24,6 +25,7 @@ class FakeCluster(Cluster):
 
     def __init__(self) -> None:
         self.namespace = NAMESPACE
+        self.marks = Marks()
         self.objects: dict[str, Object] = {}
         self.forbidden: tuple[str, ...] = ()
         self.absent: tuple[str, ...] = ()

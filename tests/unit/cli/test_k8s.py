@@ -395,3 +395,17 @@ def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:
         for verb in rule["verbs"]
     }
     assert granted == {(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs}
+
+
+def test_labels_and_annotations_are_on_all_objects_and_their_pods() -> None:
+    """Policies judge claims and the owner too."""
+    made = rendered("labels=team=dba,volbench.org/run=x", "annotations=owner=anna")
+    assert {one["kind"] for one in made} == {"Job", "PersistentVolumeClaim", "ConfigMap"}
+    for manifest in made:
+        places = [manifest["metadata"]]
+        if manifest["kind"] == "Job":
+            places.append(manifest["spec"]["template"]["metadata"])
+        for metadata in places:
+            assert metadata["labels"]["team"] == "dba"
+            assert metadata["labels"]["volbench.org/run"] != "x", "volbench finds its objects by its own"
+            assert metadata["annotations"]["owner"] == "anna"

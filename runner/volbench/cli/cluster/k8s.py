@@ -24,7 +24,7 @@ from volbench.machine.engine.supervisor import supervisor_script
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.interface import Job, JobKind
 from volbench.machine.placement.kubernetes.node_blocks import lane_of_block
-from volbench.machine.placement.kubernetes.options import read_options
+from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.machine.volume.interface import OpenVolume
 from volbench.measure.execute.cell_spec import cell_spec
@@ -62,11 +62,12 @@ def render(
     """
     request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
-    namespace = read_options(planned.run.target_options).namespace
+    chosen = read_options(planned.run.target_options)
+    namespace, marks = chosen.namespace, marks_of(chosen)
     printer = YAML()
     printer.default_flow_style = False
     printer.width = 1000
-    for manifest in manifests_of(planned.run, everything=everything):
+    for manifest in map(marks.on, manifests_of(planned.run, everything=everything)):
         if namespace:
             manifest["metadata"]["namespace"] = namespace
         walk_tree(manifest)  # long texts as blocks
@@ -124,6 +125,7 @@ def snapshot(
     user: Annotated[int, typer.Option(help="User id that may read the files; 999 is the official images'.")] = 999,
     timeout: Annotated[str, typer.Option(help="Of each of snapshot, restore and reading.")] = "1h",
     keep: Annotated[bool, typer.Option("--keep", help="Leave all of it for a day.")] = False,
+    target_option: options.TargetOptions = [],  # noqa: B006 - typer copies it
     json: options.Json = False,
 ) -> None:
     """Back up a claim by the snapshot API, restore it to a new claim and read that; remove all of it again.
@@ -137,7 +139,7 @@ def snapshot(
 
     timeout_s = parse_duration_option(timeout, "--timeout")
     image, run_id = tools or tools_image(), new_run_id("snapshot")
-    chosen = read_options({"user": user})
+    chosen = read_options({"user": user, **parse_options(target_option)})
     plan = SnapshotPlan(
         run_id=run_id,
         claim=claim,
@@ -146,7 +148,7 @@ def snapshot(
         image=image,
         options=chosen,
     )
-    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+    with closing(Cluster(context=context, namespace=namespace, marks=marks_of(chosen))) as cluster:
         owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
         try:
             times = measure_snapshot(

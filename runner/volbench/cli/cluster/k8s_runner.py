@@ -14,7 +14,7 @@ from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.run import begin_run, resume_run
 from volbench.errors import EXIT_NO_GO, UsageError
 from volbench.machine.placement.docker.image_names import tools_image
-from volbench.machine.placement.kubernetes.options import parse_options
+from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
 from volbench.measure.session.planner import TargetRequest, make_plan
 from volbench.measure.session.price import check_cost, price_run
 from volbench.results.credits.prices import load_prices
@@ -70,7 +70,8 @@ def submit(
         results_class=results_class,
         pull_secret=str(chosen.get("pull_secret", "")),
     )
-    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+    marks = marks_of(read_options(chosen))
+    with closing(Cluster(context=context, namespace=namespace, marks=marks)) as cluster:
         name = remote.submit(cluster, submission)
         where = f"-n {cluster.namespace} {name}"
     console.say(f"submitted job {name}; this machine may be switched off")

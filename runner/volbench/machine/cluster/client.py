@@ -25,6 +25,7 @@ from websocket import WebSocketBadStatusException, WebSocketException
 
 from volbench.core.base.parse import parse_json
 from volbench.errors import EnvironmentLacks
+from volbench.machine.cluster.marks import Marks
 from volbench.machine.cluster.refusals import (
     BUSY,
     EVIDENCE_CHARACTERS,
@@ -78,11 +79,13 @@ class Cluster:
     Args:
         context: of the kubeconfig; empty: the current one, or the service account of the pod that this runs in.
         namespace: empty: the context's, or that pod's.
+        marks: labels and annotations of all objects that are made here.
 
     Raises EnvironmentLacks without a configuration.
     """
 
-    def __init__(self, *, context: str = "", namespace: str = "") -> None:
+    def __init__(self, *, context: str = "", namespace: str = "", marks: Marks | None = None) -> None:
+        self.marks = marks or Marks()
         self._configuration = client.Configuration()
         _logins.last = ""
         logging.getLogger().addFilter(_logins)
@@ -107,14 +110,15 @@ class Cluster:
 
         Raises EnvironmentLacks, StepFailed; NotFound for a missing object.
         """
-        return self.with_retries(lambda: self._request(method, path, body, query), doing=doing)
+        sent = self.marks.on(body) if method == "POST" else body
+        return self.with_retries(lambda: self._request(method, path, sent, query), doing=doing)
 
     def apply_once(self, path: str, manifest: dict[str, Any], *, doing: str) -> None:
         """Create an object; leave an existing one of that name as it is."""
 
         def create() -> None:
             try:
-                self._request("POST", path, manifest, {})
+                self._request("POST", path, self.marks.on(manifest), {})
             except ApiException as error:
                 if error.status != HTTPStatus.CONFLICT:
                     raise

@@ -15,7 +15,7 @@ from volbench.errors import UsageError, VolbenchError
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.interface import Target
-from volbench.machine.placement.kubernetes.options import parse_changes, read_options, volumes_of
+from volbench.machine.placement.kubernetes.options import marks_of, parse_changes, read_options, volumes_of
 from volbench.machine.placement.local import LocalTarget
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.machine.volume.factory import make_volume
@@ -125,7 +125,7 @@ def _kubernetes(
     from volbench.machine.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
 
     options = read_options(run.target_options)
-    cluster = Cluster(context=options.context, namespace=options.namespace)
+    cluster = Cluster(context=options.context, namespace=options.namespace, marks=marks_of(options))
     owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
     target = KubernetesTarget(
         workspace,

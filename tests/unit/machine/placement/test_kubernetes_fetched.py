@@ -133,8 +133,12 @@ def test_without_one_a_pod_is_made_and_removed(tmp_path: Path, monkeypatch: pyte
         runner_pod(cluster, "another")
     else:
         runner_pod(cluster, terminated={"exitCode": 0})
+    labels = {"team": "dba", "app.kubernetes.io/name": "volbench", "batch.kubernetes.io/job-name": "vb-1"}
+    cluster.objects[cluster.jobs("vb-1")]["metadata"]["labels"] = labels
     with fetch_pod_starts(cluster, monkeypatch) as jobs:
         fetch(cluster, "vb-1", tmp_path / "out", image="")
+    made = jobs[0]["spec"]["template"]["metadata"]["labels"]
+    assert made == {"team": "dba", **labels_of("fetch")}, "a policy that let the runner in lets this in"
     assert collected.place[1] == "results"
     assert jobs[0]["spec"]["template"]["spec"]["containers"][0]["image"] == "t:1"
     assert [path for path in cluster.objects if "fetch" in path] == []

@@ -6,17 +6,19 @@ node, and might find no room there; the runner's own container has all that is n
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from volbench.errors import UsageError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.marks import Marks
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.collect import RUN_BYTES_MAX, SUMS, collect, run_in_pod
 from volbench.machine.placement.kubernetes.manifests import KEEPER
@@ -27,6 +29,8 @@ from volbench.machine.volume.kinds.claim import MANAGED_BY
 
 Object = dict[str, Any]
 _POLL_S = 1.0
+_FOREIGN = re.compile(r"^([a-z.]*(kubernetes|k8s|helm|volbench)[a-z.]*/|(job-name|controller-uid)$)")
+"""Keys whose meaning is that of a program."""
 _MANAGED = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 
 
@@ -39,6 +43,8 @@ class _Chosen:
     claim: str = RESULTS_CLAIM
     image: str = ""
     pull_secret: str = ""
+    marks: Marks = field(default_factory=Marks)
+    """Of the Job, which the pod that reads its claim needs as well."""
 
 
 def fetch(cluster: Cluster, name: str, out: Path, *, image: str) -> list[Path]:
@@ -52,6 +58,7 @@ def fetch(cluster: Cluster, name: str, out: Path, *, image: str) -> list[Path]:
     """
     cluster.check_namespace()
     chosen = _choose(cluster, name, image)
+    cluster.marks = chosen.marks
     out.mkdir(parents=True, exist_ok=True)
     staging = out / f".fetch-{chosen.uid or chosen.name}"
     staging.mkdir(exist_ok=True)
@@ -107,7 +114,16 @@ def _choose(cluster: Cluster, name: str, image: str) -> _Chosen:
         claim=next(iter(claims), RESULTS_CLAIM),
         image=pod["containers"][0]["image"],
         pull_secret=next((one["name"] for one in pod.get("imagePullSecrets", [])), ""),
+        marks=_marks(job),
     )
+
+
+def _marks(job: Object) -> Marks:
+    """Return labels and annotations of a Job that neither volbench nor the cluster nor Helm put there."""
+    kinds = ("labels", "annotations")
+    values = {kind: job["metadata"].get(kind, {}) for kind in kinds}
+    own = {kind: {key: value for key, value in values[kind].items() if not _FOREIGN.search(key)} for kind in kinds}
+    return Marks(labels=own["labels"], annotations=own["annotations"])
 
 
 def _check_run(cluster: Cluster, pod: str, container: str, run_id: str) -> None:

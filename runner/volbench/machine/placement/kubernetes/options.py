@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from volbench.core.base.nearest import suggestion
 from volbench.core.records.base import Record, Scalar, Seconds
 from volbench.errors import UsageError
+from volbench.machine.cluster.marks import Marks
 
 _QUANTITY = r"^(\d+(\.\d+)?(m|Ki|Mi|Gi|Ti|k|M|G|T)?)?$"
 
@@ -41,8 +42,8 @@ class KubernetesOptions(Record):
     start_timeout_s: Seconds = Field(
         default=300.0, alias="start_timeout", gt=0, description="How long a pod may take to be scheduled and ready."
     )
-    labels: str = Field(default="", description="Further labels of jobs and pods: key=value,key=value.")
-    annotations: str = Field(default="", description="Further annotations of pods: key=value,key=value.")
+    labels: str = Field(default="", description="Further labels of all objects: key=value,key=value.")
+    annotations: str = Field(default="", description="Further annotations of all objects: key=value,key=value.")
     pin_node: bool = Field(
         default=True,
         description="All cells run on the first one's node, where their claims allow that; false: they prefer it.",
@@ -200,6 +201,11 @@ def has_holder(options: KubernetesOptions) -> bool:
     """Return whether cells follow a holder of their node: not if each is on a node of its own, or one is named."""
     is_spread = options.parallel > 1 and options.nodes == 1 and not options.share_nodes
     return not (options.node or is_spread)
+
+
+def marks_of(options: KubernetesOptions) -> Marks:
+    """Return the labels and annotations of all objects of a run."""
+    return Marks(labels=labels_of(options.labels), annotations=labels_of(options.annotations))
 
 
 def labels_of(text: str) -> dict[str, str]:
