@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, part_of
 from volbench.core.profile.limits import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
@@ -363,7 +363,8 @@ def _without_holes(rates: list[Floats]) -> tuple[list[Floats], tuple[str, ...]]:
         holes = ~np.isfinite(own) & np.isfinite(other)
         filled.append(np.where(holes, 0.0, own))
         if holes.any():
-            notes.append(f"{int(holes.sum())} of {len(own)} points have no {name}: taken as none")
+            some = part_of(int(holes.sum()), len(own), ("point", "points"), ("has", "have"))
+            notes.append(f"{some} no {name}: taken as none")
     return filled, tuple(notes)
 
 

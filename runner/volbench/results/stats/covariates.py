@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.core.base.text import counted
 from volbench.results.stats.linear import Estimate, LinearModel
 from volbench.results.stats.means import LEAST_DEVIATION, Pairs, shift_of_logs
 from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Shift
@@ -144,7 +145,8 @@ def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
     varying = sorted((name for name in names if ranges[name] >= VARIES_MIN), key=lambda name: -ranges[name])
     for name in varying:
         if count := sum(name not in shares for shares in every):
-            return [], f"{LABELS.get(name, name)} does not tell in {count} of {len(every)} cells{WHY_UNKNOWN[name]}"
+            where = f"{count} of {counted(len(every), 'cell', 'cells')}"
+            return [], f"{LABELS.get(name, name)} does not tell in {where}{WHY_UNKNOWN[name]}"
     return varying, ""
 
 

@@ -59,7 +59,7 @@ def test_name_given_beside() -> None:
         ("a=pvc:x?size=1", "this kind has no options"),
         ("/mnt/x", "for instance a=/mnt/x"),
         ("path:/mnt/x", "for instance a=path:/mnt/x"),
-        ("a=", "known: path"),
+        ("a=", "other kinds: path"),
         ("a=path:", "for instance path:/mnt/x"),
         ("a=nfs:server", "for instance nfs:server:/export"),
         ("a=nfs::/export", "for instance nfs:server:/export"),

@@ -220,5 +220,5 @@ def test_a_replay_of_a_general_log_says_what_it_leaves_open(tmp_path: Path) -> N
     assert planned.skipped == {ADMINISTRATOR: 1}
     assert planned.notes == (
         "the log is a general log: it has no durations, and does not tell what triggers and routines sent",
-        "2 statements of the log are of connections older than it: taken for shop",
+        "of connections older than the log, and taken for shop: 2 statements",
     )

@@ -63,7 +63,7 @@ def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
     checks, check, decided_by = confidence_rows(stall(True, None))
     assert checks.value == "some not made"
-    assert checks.text == "1 of 2 checks hold, 1 could not be made"
+    assert checks.text == "1 of 2 checks holds, 1 could not be made"
     assert check.value == "not known"
     assert f" of {LEFT_COUNTS.left['not known'].findings} findings" in check.text
     assert "one of two" in confidence_rows(stall(True, one_of_two=True))[0].text
