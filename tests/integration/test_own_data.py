@@ -149,7 +149,7 @@ def test_own_data_with_a_trigger_and_a_view_are_dumped_and_restored(bench: Bench
     (cell,) = bench.directory.results()
     assert [step.details["equality"] for step in cell.steps if "equality" in step.details] == ["proven"] * 2
     assert any("which has rights on this schema only: 2" in note for note in cell.notes), cell.notes
-    assert any("its binary log switched off (1 statements)" in note for note in cell.notes)
+    assert any("its binary log switched off (1 statement)" in note for note in cell.notes)
     assert bench.leftovers() == []
 
 

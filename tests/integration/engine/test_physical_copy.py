@@ -102,7 +102,7 @@ class TestMariadbBackup:
             template, progress = prepare(bench, dump_of(prepared, "shop"))
         assert digest(prepared) == before
         assert template.record.tables["orders"].rows == 5000
-        assert "1 events of the physical copy were disabled" in progress
+        assert "1 event of the physical copy was disabled" in progress
         with engine.seeded(template) as bench:
             server = bench.server(config={"innodb_buffer_pool_size": "32M", "event_scheduler": "ON"})
             server.start()
