@@ -124,7 +124,7 @@ def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path:
     (cell,) = bench.directory.results()
     assert cell.steps[0].metrics["tps"].value > 0
     assert "--keys=50" in cell.steps[0].details["command"]
-    assert any("1 tables, 50 rows" in note for note in cell.notes)
+    assert any("1 table, 50 rows" in note for note in cell.notes)
 
 
 def test_own_data_with_a_trigger_and_a_view_are_dumped_and_restored(bench: Bench, shop: Path) -> None:
