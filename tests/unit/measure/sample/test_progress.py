@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.interface import Reading, Unavailable
+from volbench.measure.sample.server import progress as progress_module
 from volbench.measure.sample.server.progress import Progress, ServerProgress
 
 
@@ -74,3 +78,73 @@ def test_rates_give_the_longest_standstill_and_the_rate() -> None:
     after = Reading(t_s=3.0, values={("begun", ""): 500, ("standstill_s", ""): 0.7})
     rows = {row.metric: row.value for row in ServerProgress.rates(before, after)}
     assert rows == {"standstill_ms_max": 700.0, "statements_begun_per_s": 200.0}
+
+
+class Server:
+    """Stands for a connection to a server: answers `statements` in order, and COM_STATISTICS with `statistics`."""
+
+    def __init__(self, statements: list[tuple[object, ...]], statistics: dict[str, object]) -> None:
+        self.answers = statements
+        self.statistics = statistics
+        self.connections = 0
+
+    @contextmanager
+    def connection(self, *_: object, **__: object) -> Iterator[Any]:
+        self.connections += 1
+        self._left = iter(self.answers)
+        yield self
+
+    @contextmanager
+    def cursor(self, **_: object) -> Iterator[Any]:
+        yield self
+
+    def execute(self, _: str) -> None:
+        """The next answer is that of this statement."""
+
+    def fetchone(self) -> tuple[object, ...]:
+        return next(self._left)
+
+    def cmd_statistics(self) -> dict[str, object]:
+        return self.statistics
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Server, ServerProgress]]:
+    def sampler_of(*answers: object, statistics: dict[str, object] | None = None) -> tuple[Server, ServerProgress]:
+        server = Server([(answer,) for answer in answers], statistics or {})
+        monkeypatch.setattr(progress_module, "connection", server.connection)
+        option_file = tmp_path / "client.cnf"
+        option_file.write_text("[client]\nuser=watch\nsocket=/run/s\n")
+        return server, ServerProgress(option_file, "", lambda: 0)
+
+    return sampler_of
+
+
+def test_a_server_with_a_histogram_is_asked_once(asked: Callable[..., tuple[Server, ServerProgress]]) -> None:
+    """An absent source of a server is probed at each tick: that must not be a connection a second."""
+    server, sampler = asked(1)
+    assert [sampler.probe().present for _ in range(5)] == [False] * 5
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "statistics"),
+    [(("many",), {}), ((0, 0), {}), ((0, 0), {"Questions": "x"}), ((0, 0), {"Questions": None})],
+)
+def test_an_answer_that_is_no_number_ends_the_looks_without_a_traceback(
+    asked: Callable[..., tuple[Server, ServerProgress]],
+    answers: tuple[object, ...],
+    statistics: dict[str, object],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    _, sampler = asked(*answers, statistics=statistics)
+    if answers == ("many",):
+        with pytest.raises(Unavailable):
+            sampler.probe()
+    else:
+        assert sampler.probe().present
+    looks = sampler._looks
+    assert looks is not None
+    looks._thread.join(10)
+    assert not looks.is_running
+    assert capfd.readouterr().err == ""

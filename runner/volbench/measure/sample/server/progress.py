@@ -37,11 +37,14 @@ in a second at random (Poisson), exp(-0.1 * 19) = 15 % of looks see none, and ha
 in exp(0.5 * 19) = 13,000, and then mostly with none running."""
 FEW = 0.25
 """Of the statements that fit into the time of a late answer: with more of them only the answer was late."""
+NO_NUMBER = (LookupError, TypeError, ValueError)
+"""What an answer makes that has no number where one is expected."""
 _MS = 1000
 _HISTOGRAM = (
     "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema'"
     " AND TABLE_NAME = 'events_statements_histogram_global'"
 )
+_HISTOGRAM_TELLS = Presence(present=False, reason="the histogram of statement times tells more")
 _RUNNING = "SHOW GLOBAL STATUS WHERE VARIABLE_NAME = 'Threads_running'"
 _SCHEDULER = "SELECT @@GLOBAL.event_scheduler = 'ON'"
 
@@ -150,7 +153,7 @@ class _Looks:
                 self.asked.set()
                 while not self._done.wait(INTERVAL_S):
                     self._look(opened)
-        except (mysql.connector.Error, OSError):
+        except (mysql.connector.Error, OSError, *NO_NUMBER):
             return  # the next reading opens it again
         finally:
             self.asked.set()
@@ -202,12 +205,14 @@ class ServerProgress(Sampler):
         return bool(config.option_file)
 
     def probe(self) -> Presence:
-        """Present where statement times are in no histogram. Starts the looks."""
+        """Present where statement times are in no histogram, which is asked once. Starts the looks."""
+        if self._looks is not None and self._looks.has_histogram:
+            return _HISTOGRAM_TELLS
         looks = self._open()
         if not looks.asked.wait(STATEMENT_TIMEOUT_S):
             raise Unavailable("the server does not answer")
         if looks.has_histogram:
-            return Presence(present=False, reason="the histogram of statement times tells more")
+            return _HISTOGRAM_TELLS
         if looks.progress is None:
             raise Unavailable("no connection to the server")
         return Presence(present=True)
@@ -221,8 +226,9 @@ class ServerProgress(Sampler):
         progress = looks.progress
         pending_s = looks.pending_since_s
         late_s = 0.0 if pending_s is None else time.monotonic() - pending_s
-        longest_s = max(progress.standstill_s, late_s if progress.is_usual and late_s >= ASKED_AFTER_S else 0.0)
-        progress.standstill_s = 0.0
+        longest_s, progress.standstill_s = progress.standstill_s, 0.0
+        if progress.is_usual and late_s >= ASKED_AFTER_S:
+            longest_s = max(longest_s, late_s)
         return {("begun", ""): progress.begun, ("standstill_s", ""): longest_s}
 
     def close(self) -> None:
