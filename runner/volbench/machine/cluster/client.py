@@ -29,13 +29,13 @@ from volbench.machine.cluster.marks import Marks
 from volbench.machine.cluster.refusals import (
     BUSY,
     EVIDENCE_CHARACTERS,
+    NAMESPACE_ENDING,
+    NAMESPACE_MISSING,
+    NEVER_ANSWERED,
+    NOT_LOGGED_IN,
+    UNREACHABLE,
     NotFound,
-    namespace_ending,
-    namespace_missing,
-    never_answered,
-    not_logged_in,
     refusal,
-    unreachable,
 )
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Cluster:
             _load(self._configuration, context)
         self._configuration.retries = False  # `with_retries` decides on retries
         if _logins.last:
-            raise not_logged_in("logging in", _logins.last)
+            raise NOT_LOGGED_IN.at("logging in", _logins.last)
         self.api = client.ApiClient(self._configuration)
         self._gave_up_error: EnvironmentLacks | None = None
 
@@ -179,13 +179,13 @@ class Cluster:
         try:
             found = self.ask("GET", f"/api/v1/namespaces/{self.namespace}", doing=doing)
         except NotFound as missing:
-            raise namespace_missing(doing, missing.evidence) from missing
+            raise NAMESPACE_MISSING.at(doing, missing.evidence) from missing
         except EnvironmentLacks as error:
             if error.cause != "no_permission":
                 raise
             return
         if "deletionTimestamp" in found["metadata"]:
-            raise namespace_ending(doing, f"since {found['metadata']['deletionTimestamp']}")
+            raise NAMESPACE_ENDING.at(doing, f"since {found['metadata']['deletionTimestamp']}")
 
     def server_time(self, *, doing: str) -> datetime:
         """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""
@@ -206,12 +206,14 @@ class Cluster:
                     return self._answer_to(request)
             except EnvironmentLacks as error:
                 if error.cause == "not_logged_in" and _logins.last:
-                    raise not_logged_in(doing, _logins.last) from error
+                    raise NOT_LOGGED_IN.at(doing, _logins.last) from error
                 if error.cause != "api_server_away":
                     raise
                 _log.info("%s: the API server is unreachable, retrying: %s", doing, error.evidence)
                 if time.monotonic() > until_s:
-                    self._gave_up_error = error if self._has_answered else never_answered(error)
+                    self._gave_up_error = (
+                        error if self._has_answered else NEVER_ANSWERED.at(error.where, error.evidence)
+                    )
             time.sleep(_UNREACHABLE_POLL_S)
         raise self._gave_up_error
 
@@ -282,7 +284,7 @@ def cluster_errors(doing: str) -> Iterator[None]:
             raise error.__context__ from None  # the client catches what interrupts the handshake of an exec
         raise refusal(_answer_to_exec(error), doing) from error
     except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
-        raise unreachable(doing, f"{type(error).__name__}: {error}") from error
+        raise UNREACHABLE.at(doing, f"{type(error).__name__}: {error}"[:EVIDENCE_CHARACTERS]) from error
 
 
 def _answer_to_exec(error: ApiException) -> ApiException:
