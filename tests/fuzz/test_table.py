@@ -37,11 +37,14 @@ UNREACHED = frozenset(
     {
         ("results/store/journal.py", "_is_torn"),
         ("machine/volume/emulated/status.py", "_is_for_a_volume"),
+        ("results/credits/history.py", "_is_of"),
+        ("results/store/files.py", "_written_by"),
         ("measure/workload/replay/logged_statement.py", "is_moment"),
     }
 )
 """What only damaged inputs enter."""
 OWN = {
+    "core/base/extras.py": "what pip recorded of this installation",
     "cli/cell.py": "the cell that the agent was given",
     "measure/execute/budget.py": "times of the journal, which the row journal has read",
     "measure/execute/cell/snapshots.py": "what the orchestrator wrote into the control directory",
@@ -55,7 +58,6 @@ OWN = {
     "machine/placement/kubernetes/snapshots/measure.py": "times of the API server and of the reading pod",
     "core/records/base.py": "the base of all records; each model is read by its own reader",
     "core/base/parse.py": "the parsers themselves",
-    "results/report/views/charts.py": "files of the package",
     "measure/sample/config.py": "the agent's own configuration",
     "measure/sample/host/tasks.py": "what the agent's own thread wrote",
     "machine/volume/kinds/run_owner.py": "times of the API server, which a typed client has read",
@@ -75,6 +77,7 @@ ELSEWHERE = {
     "validation/queries/log_workers.py": "processes read parts as the row slow-log-classes reads all",
     "validation/queries/comparison.py": "the parser of plans is the row query-plan",
     "machine/cluster/client.py": "answers of the API server, tests/unit/machine/cluster/test_cluster.py",
+    "machine/cluster/refusals.py": "answers of the API server, tests/unit/machine/cluster/test_cluster.py",
     "machine/volume/emulated/control.py": "answers of the emulator's daemon, test_emulated.py",
     "machine/volume/node_helper.py": "answers of the node's helper; any other one is an OSError",
     "measure/workload/replay/slowlog_parts.py": "looks for heads of the log in bytes, the row slow-log-classes",

@@ -32,7 +32,7 @@ def test_a_run_measures_every_cell_and_leaves_only_its_results(bench: Bench) -> 
         path.rmdir()  # a run that is done needs its volumes no more
     again = bench.end(bench.resume())
     assert again.code in FINISHED, again.output
-    assert "all 2 cells are done" in again.output
+    assert "nothing to do: of 2 cells none is left" in again.output
     assert len(bench.directory.events()) == events
 
 

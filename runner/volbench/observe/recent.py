@@ -29,12 +29,8 @@ _OF_CLIENT = {
     ("performance_schema", "statement_ms"): "latency_ms_avg",
     ("progress", "standstill_ms_max"): SLOWEST,  # who stood so long took so long, at least
 }
-_RATES = (
-    ("progress", "statements_begun_per_s"),
-    ("performance_schema", "statements_per_s"),
-)
-"""How many statements there were, the first that is known."""
-_OF_STANDS = frozenset({*_RATES, (LATENCY_SOURCE, SLOWEST)})
+_RATE = ("performance_schema", "statements_per_s")
+_OF_STANDS = frozenset({_RATE, (LATENCY_SOURCE, SLOWEST)})
 STANDS_WITHIN_S = 60.0
 _VOLUME_SOURCES = device_sources("block", "files", "volume", "exporter")
 _TRIGGERED = {
@@ -44,6 +40,7 @@ _TRIGGERED = {
     ("performance_schema", "statement_ms"): ("statement_time", 1.0),
     ("performance_schema", "statements_per_s"): ("statements", 1.0),
     ("performance_schema", "statement_errors_per_s"): ("errors", 1.0),
+    ("progress", "standstill_ms_max"): ("standstill", 1.0),
     ("innodb", "row_lock_current_waits"): ("row_lock_waits", 1.0),
     ("innodb", "history_list_length"): ("history_list", 1.0),
     ("innodb", "checkpoint_age_ratio"): ("checkpoint_age", 100.0),
@@ -157,7 +154,9 @@ class StallClock:
 
 @dataclass(kw_only=True)
 class StandClock:
-    """How long all sessions have stood still, by `client_stands` over the last minute.
+    """How long all sessions have stood still, by `client_stands` over the last minute of the histogram's slowest.
+
+    A server without a histogram tells its standstills itself, see the source `progress`.
 
     Args:
         width_s: of an interval.
@@ -169,19 +168,17 @@ class StandClock:
     def see(self, rows: Iterable[SeriesRow]) -> float | None:
         """Take an interval's rows of one source; the length of the stand that it is a part of, ms, 0 for none.
 
-        None where the rows do not tell the slowest statement.
+        None where the rows do not tell both the slowest statement and how many ended.
         """
         of_stands = [row for row in rows if not row.entity and (row.source, row.metric) in _OF_STANDS]
         self._window.add(of_stands)
-        slowest = [row for row in of_stands if row.metric == SLOWEST]
-        if not slowest:
+        values = {row.metric: row.value for row in of_stands}
+        if len(values) < len(_OF_STANDS):
             return None
-        if slowest[-1].value < LONG_MS:
+        if values[SLOWEST] < LONG_MS:
             return 0.0
         grid = align(self._window.series(), width_s=self.width_s)
-        rates = (grid.column(*key) for key in _RATES)
-        rate = next((rate for rate in rates if rate is not None), None)
-        stands = client_stands(rate, grid.column(LATENCY_SOURCE, SLOWEST), self.width_s)
+        stands = client_stands(grid.column(*_RATE), grid.column(LATENCY_SOURCE, SLOWEST), self.width_s)
         return 1000 * stands[-1].length_s if stands and stands[-1].last >= len(grid) - 2 else 0.0
 
 

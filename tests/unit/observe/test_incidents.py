@@ -75,7 +75,7 @@ def test_the_clock_of_stands_tells_them_from_a_slow_statement() -> None:
             last = second == 29
             rows = (
                 SeriesRow(
-                    t_s=second, source="progress", metric="statements_begun_per_s", value=begun if last else 900
+                    t_s=second, source="performance_schema", metric="statements_per_s", value=begun if last else 900
                 ),
                 SeriesRow(t_s=second, source="client", metric="latency_ms_max", value=slowest_ms if last else 5),
             )

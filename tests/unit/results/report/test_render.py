@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 from xml.etree import ElementTree
@@ -21,8 +22,11 @@ from synthetic_run import build_run, two_volumes
 from volbench.cli.tables import table_text
 from volbench.core.base.text import escape_bars
 from volbench.core.records.report import REPORT_SCHEMA, Report
+from volbench.core.records.steps import STEP_KINDS
+from volbench.core.records.steps.idle import IdleStep
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.gate import escaped as gate_escaped
+from volbench.results.report.formats.terminal import terminal_summary
 from volbench.results.report.render import Format, render, write_reports
 from volbench.results.store.run_directory import RunDirectory
 
@@ -160,6 +164,21 @@ def test_every_format_of_every_run(run: str, wanted: Format, request: pytest.Fix
     """No combination fails."""
     directory: RunDirectory = request.getfixturevalue(run)
     assert render(build_report(directory), directory, wanted).strip()
+
+
+@pytest.mark.parametrize("kind", STEP_KINDS)
+@pytest.mark.parametrize("volumes", [1, 2])
+def test_a_step_without_a_figure_of_its_own_has_a_report(tmp_path: Path, kind: str, volumes: int) -> None:
+    """`idle` never has one; a step of another kind may have measured the volume alone."""
+    wanted = two_volumes(repeats=2, steps=(IdleStep(name="s"),))
+    directory = build_run(tmp_path, replace(wanted, volumes=wanted.volumes[:volumes]))
+    for path in directory.path.glob("cells/*/result.json"):
+        path.write_text(path.read_text().replace('"kind": "idle"', f'"kind": "{kind}"'))
+    report = build_report(directory)
+    assert {cell.kind for cell in report.cells} == {kind}
+    for wanted_format in get_args(Format):
+        assert render(report, directory, wanted_format).strip()
+    assert terminal_summary(report).verdict
 
 
 @pytest.mark.parametrize("text", ["\\|", "a\\\\|b", "|", "\x1b[31m|\u202e", "<script>|`"])

@@ -78,7 +78,7 @@ class Progress:
             return
         self.begun += grown
         took_s = answered_s - asked_s
-        if took_s >= ASKED_AFTER_S and self.is_usual and grown <= FEW * self._per_second * took_s:
+        if took_s >= ASKED_AFTER_S and self._is_usual and grown <= FEW * self._per_second * took_s:
             self.standstill_s = max(self.standstill_s, took_s)
         if grown:
             self._looks.append(grown)
@@ -90,7 +90,7 @@ class Progress:
         if self._since_s is None:
             self._since_s = self._asked_s = now_s
         length_s = now_s - self._since_s
-        if not self._stands and length_s >= ASKED_AFTER_S and self.is_usual and now_s >= self._asked_s:
+        if not self._stands and length_s >= ASKED_AFTER_S and self._is_usual and now_s >= self._asked_s:
             self._asked_s = now_s + ASKED_AGAIN_S
             self._stands = self.running() > 0
         if self._stands:
@@ -99,7 +99,7 @@ class Progress:
             self._looks.append(0)
 
     @property
-    def is_usual(self) -> bool:
+    def _is_usual(self) -> bool:
         """Whether nearly all looks of the last seconds saw new statements."""
         return len(self._looks) == LOOKS and sum(1 for look in self._looks if look) >= USUAL_MIN * LOOKS
 
@@ -122,7 +122,6 @@ class _Looks:
         self._sent = 0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
-        self.pending_since_s: float | None = None
         self.progress: Progress | None = None
         self.has_histogram = False
         self.asked = threading.Event()
@@ -160,9 +159,8 @@ class _Looks:
 
     def _look(self, opened: Any) -> None:
         own = self._own_statements() + self._sent
-        self.pending_since_s = asked_s = time.monotonic()
+        asked_s = time.monotonic()
         counted = opened.cmd_statistics()
-        self.pending_since_s = None
         if self.progress is not None:
             self.progress.see(int(counted["Questions"]) - own, asked_s, time.monotonic())
 
@@ -224,11 +222,7 @@ class ServerProgress(Sampler):
             self._open()
             raise Unavailable("the connection was lost")
         progress = looks.progress
-        pending_s = looks.pending_since_s
-        late_s = 0.0 if pending_s is None else time.monotonic() - pending_s
         longest_s, progress.standstill_s = progress.standstill_s, 0.0
-        if progress.is_usual and late_s >= ASKED_AFTER_S:
-            longest_s = max(longest_s, late_s)
         return {("begun", ""): progress.begun, ("standstill_s", ""): longest_s}
 
     def close(self) -> None:

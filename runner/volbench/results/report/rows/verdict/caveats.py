@@ -307,7 +307,7 @@ def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
 
 def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:
     """Yield, of each step's first primary metric, the figures that are not of all cells, with the others beside."""
-    first = {cell.step: PRIMARY_METRICS.get(cell.kind, ("",))[0] for cell in cells}
+    first = {cell.step: next(iter(PRIMARY_METRICS.get(cell.kind, ())), "") for cell in cells}
     partial = [
         figure_text(row)
         for row in figure_rows(cells)
