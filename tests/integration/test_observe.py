@@ -182,7 +182,9 @@ def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
     (incident,) = found["incidents"]
     assert seen.zero_epoch_s + incident["onset_s"] == pytest.approx(stood_at, abs=ONSET_S_MAX)
     fresh = [one["cause"] for one in incident["findings"] if not one["also_before"]]
-    assert fresh[:1] == ["storage.stall" if stands == "volume" else "server.stall"], incident["findings"]
+    named, other = ("storage.stall", "server.stall") if stands == "volume" else ("server.stall", "storage.stall")
+    assert named in fresh, incident["findings"]  # on a busy machine what took its CPUs is named, too
+    assert other not in fresh
 
 
 @pytest.mark.mysqld

@@ -15,6 +15,7 @@ import pytest
 from slow_log_recorder import IMAGES, LOCAL, record, recorded_server, until_alone
 from slow_log_truth import SCHEMAS, Truth, paired
 
+from volbench.core.base.text import counted
 from volbench.core.records.validation.plan import ReplayPlan
 from volbench.machine.engine.connection import Account
 from volbench.machine.placement import capabilities
@@ -64,7 +65,9 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
             again = list(found_again)
     assert replayed.statements + sum(replayed.excluded.values()) == found.entries
     told = " ".join(replay_check(replayed, plan).details)
-    assert all(f"skipped {count} statements {reason}" in told for reason, count in replayed.excluded.items())
+    assert all(
+        f"skipped {counted(count, 'statement')} {reason}" in told for reason, count in replayed.excluded.items()
+    )
     due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=128)
     expected = Counter(
         (one.schema, one.sql) for lane in due.connections for one in lane if _is_logged(truth.version, one.sql)

@@ -10,9 +10,11 @@ from kernel_throttle import case_of, with_columns
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.stands import client_stands, period_s
+from volbench.results.explain.evidence.stands import client_stands, counted_stands, period_s
 from volbench.results.explain.findings import explain_case
-from volbench.results.stats.grid import Floats, align
+from volbench.results.explain.rules.shared_evidence import stands_of
+from volbench.results.stats.grid import Floats, Grid, align
+from volbench.results.store.series import SeriesKey
 
 
 def load(lengths_s: dict[int, float], *, seconds: int = 20, rate: float = 400.0) -> tuple[Floats, Floats]:
@@ -103,3 +105,22 @@ def test_a_real_run_without_stands_has_none() -> None:
     for name in ("clean", "device-read-800", "above-read-800", "neighbour"):
         causes = [finding.cause for finding in explain_case(case_of(name)).findings]
         assert "server.stall" not in causes, name
+
+
+def test_a_server_that_tells_its_standstills_needs_no_even_rate() -> None:
+    """Where other work makes the rate of a closed loop vary by a half, a stand of 0.8 s is lost in it."""
+    told = np.zeros(60)
+    told[30], told[40], told[41] = 800.0, 600.0, 1600.0
+    first, second = counted_stands(told, 1.0)
+    assert (first.first, first.last, first.length_s) == (29, 30, 0.8)
+    assert (second.first, second.last, second.length_s) == (39, 41, 1.6)
+    assert counted_stands(np.full(60, 300.0), 1.0) == ()
+    assert counted_stands(None, 1.0) == ()
+    tps = 300 * np.exp(np.random.default_rng(3).normal(0, 0.5, 60))
+    columns = {("client", "tps"): tps, ("client", "latency_ms_max"): told, ("progress", "standstill_ms_max"): told}
+    grid = Grid(
+        t_s=np.arange(1.0, 61),
+        width_s=1.0,
+        columns={SeriesKey(source=source, metric=metric): values for (source, metric), values in columns.items()},
+    )
+    assert [stand.length_s for stand in stands_of(Case(name="s", grid=grid, whole=grid)).stands] == [0.8, 1.6]

@@ -80,6 +80,26 @@ def client_stands(tps: Floats | None, slowest_ms: Floats | None, width_s: float)
     return at_once if 2 * len(at_once) >= len(stands) else ()  # else slow phases, one of which looks like a stand
 
 
+def counted_stands(standstill_ms: Floats | None, width_s: float) -> tuple[Stand, ...]:
+    """Stands of a server that tells its standstills itself (source `progress`), in order of time.
+
+    Args:
+        standstill_ms: of each interval, the longest time in which no statement began though some ran, shape
+            (buckets,).
+        width_s: of an interval.
+    """
+    long = np.zeros(0, dtype=np.int64) if standstill_ms is None else np.flatnonzero(standstill_ms >= LONG_MS)
+    stands: list[Stand] = []
+    for index in long.tolist():
+        length_s = float(standstill_ms[index]) / 1000 if standstill_ms is not None else 0.0
+        first = max(0, index - math.ceil(length_s / width_s))
+        if stands and first <= stands[-1].last:  # it went on, or lay in both
+            before = stands.pop()
+            first, length_s = before.first, max(before.length_s, length_s)
+        stands.append(Stand(first=first, last=index, length_s=length_s))
+    return tuple(stands)
+
+
 def _is_at_once(tps: Floats, usual: float, stand: Stand, width_s: float) -> bool:
     """Whether clients stood at once and went on at once, as a stand has it and a slow phase has not."""
     low = np.nan_to_num(tps) < RECOVERED * usual

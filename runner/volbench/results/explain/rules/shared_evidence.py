@@ -20,6 +20,7 @@ from volbench.results.explain.evidence.stands import (
     Stand,
     client_stands,
     completed_less,
+    counted_stands,
     held_statements,
     period_s,
     was_idle,
@@ -247,7 +248,12 @@ class Standing:
 def stands_of(case: Case) -> Standing:
     """The stands of a step's clients, and whether the volume or the server stood; see `evidence.stands`."""
     tps, width_s = case.at("tps"), case.grid.width_s
-    stands = client_stands(tps, case.at("latency_ms_max"), width_s)
+    counted = case.at("standstill_ms_max", "progress")
+    stands = (
+        client_stands(tps, case.at("latency_ms_max"), width_s)
+        if counted is None
+        else counted_stands(counted, width_s)
+    )
     if not stands or tps is None:
         return Standing()
     device = case.device
