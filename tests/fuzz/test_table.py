@@ -49,6 +49,7 @@ OWN = {
     "measure/execute/budget.py": "times of the journal, which the row journal has read",
     "measure/execute/cell/snapshots.py": "what the orchestrator wrote into the control directory",
     "measure/execute/run.py": "the result of a template, as the row result.json",
+    "results/pack/make.py": "records of a run that load_run has read",
     "results/explain/calibration.py": "a file of the package",
     "cli/compose.py": "its own document",
     "machine/engine/server.py": "what volbench wrote into its control directory",

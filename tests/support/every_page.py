@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 from causes import page as causes_lab
 from explain import page as explain_lab
 from volbench.cli.main import app
+from volbench.core.records.pack import PACK_SUFFIX
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
 from volbench.observe.page import page as observation_page
 from volbench.observe.report import report_of
+from volbench.results.pack.make import make_pack
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
@@ -87,9 +89,14 @@ def sections(directory: Path) -> list[Path]:
 
 
 def site(directory: Path) -> list[Path]:
-    """The history of all runs: the index, one history, two runs side by side, the page that compares any two."""
+    """The history of all runs: the index, one history, two runs side by side, any two of them, packs of others."""
     write_history(directory / "results", 12, levels={"gp3": slower_from(8, 1.4)})
-    build_site(directory / "results", directory / "site")
+    packs = directory / "packs"
+    packs.mkdir()
+    run = build_run(directory, two_volumes(repeats=3))
+    make_pack(run, packs / f"a{PACK_SUFFIX}", storage_classes={"a": "ebs-gp3"}, region="eu-central-1")
+    (packs / f"damaged{PACK_SUFFIX}").write_bytes(b"no archive")
+    build_site(directory / "results", directory / "site", packs=[packs])
     found = sorted((directory / "site").rglob("*.html"))
     by_directory = {path.parent: path for path in found if path.parent != directory / "site"}
     return [*(path for path in found if path.parent == directory / "site"), *by_directory.values()]
@@ -161,7 +168,10 @@ KINDS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "single": (single, ("report/page/report.html.j2",)),
     "untrusted": (untrusted, ("report/page/report.html.j2",)),
     "sections": (sections, ("report/page/report.html.j2",)),
-    "site": (site, tuple(f"site/page/{name}.html.j2" for name in ("base", "index", "history", "pair", "compare"))),
+    "site": (
+        site,
+        tuple(f"site/page/{name}.html.j2" for name in ("base", "index", "history", "pair", "compare", "board")),
+    ),
     "observation": (observation, ("report/page/observation.html.j2",)),
     "forecast": (forecast, ("report/page/credits.html.j2", "report/page/charts_page.html.j2")),
     "recordings": (recordings, ("report/page/recordings.html.j2", "report/page/charts_page.html.j2")),

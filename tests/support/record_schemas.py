@@ -8,6 +8,7 @@ from typing import Any
 from volbench.core.records.base import Record
 from volbench.core.records.cell import CellResult, CellSpec
 from volbench.core.records.goals.gate import Gate
+from volbench.core.records.pack import PackRecord
 from volbench.core.records.report import Report
 from volbench.core.records.run import JournalEvent, RunRecord
 
@@ -18,6 +19,7 @@ MODELS: dict[str, type[Record]] = {
     "result": CellResult,
     "report": Report,
     "gate": Gate,
+    "pack": PackRecord,
 }
 """Name of the schema -> model of the file; `journal` is one line of journal.jsonl."""
 VERSIONS = {

@@ -39,6 +39,7 @@ COMMANDS = {
     "observe": "observe",
     "query": "runs.query",
     "site": "runs.site",
+    "pack": "runs.pack",
     "list": "runs.list",
     "doctor": "doctor",
     "credits": "credits.command",
@@ -63,6 +64,7 @@ GROUPS = {
         "list": "List the runs below results/.",
         "query": "Query the results of all runs in SQL, read-only.",
         "site": "Write a static site of all runs: trends, change points, regressions.",
+        "pack": "Make a run one file for others, or check such a file.",
     },
     "Explain": {
         "observe": "Watch a server in use, read-only, and explain its slow moments.",

@@ -28,6 +28,7 @@ from shell_dump_writer import write_shell_dump
 from fuzzed.reader import ROOT, JsonReader, Reader, of_text, texts
 from volbench.core.plan.volume_check import forecast_faults
 from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.pack import PACK_FILE
 from volbench.core.records.validation.plan import GrowthPlan
 from volbench.core.suite.load import load_suite
 from volbench.core.suite.own_files import missing_files, with_absolute_paths
@@ -42,7 +43,10 @@ from volbench.machine.engine.own_data.shell_dump import read_shell_dump
 from volbench.machine.placement.kubernetes.collect import unpack
 from volbench.measure.execute.node_helper import Node
 from volbench.observe.report import report_of
+from volbench.results.pack.check import check_pack
+from volbench.results.pack.make import make_pack
 from volbench.results.site.build import INDEX_FILE, build_site
+from volbench.results.store.run_directory import RunDirectory
 from volbench.validation.catalog.accounts import login_plugins
 from volbench.validation.forecast.growth import forecast_growth
 from volbench.validation.source.upgrade import parse_report, upgrade_row
@@ -265,6 +269,27 @@ def _site_index(path: Path) -> None:
     build_site(_site() / "results", site)
 
 
+@cache
+def _pack() -> bytes:
+    place = _place("volbench-fuzz-pack-")
+    return make_pack(RunDirectory.open(ROOT / "tests" / "golden" / "run"), place / "a.zip").path.read_bytes()
+
+
+def _pack_record(path: Path) -> None:
+    with (
+        zipfile.ZipFile(io.BytesIO(_pack())) as whole,
+        zipfile.ZipFile(path.with_name("changed.zip"), "w") as changed,
+    ):
+        for name in whole.namelist():
+            changed.writestr(name, path.read_bytes() if name == PACK_FILE else whole.read(name))
+    check_pack(path.with_name("changed.zip"))
+
+
+def _pack_records() -> Sequence[bytes]:
+    with zipfile.ZipFile(io.BytesIO(_pack())) as archive:
+        return (archive.read(PACK_FILE),)
+
+
 # Pods, servers, other programs
 
 
@@ -362,6 +387,8 @@ READERS: tuple[Reader, ...] = (
         seeds=lambda: ((_site() / "site" / INDEX_FILE).read_bytes(),),
         share=0.5,
     ),
+    Reader(name="pack", read=check_pack, seeds=lambda: (_pack(),), share=0.5, cpu_s=4),
+    JsonReader(name="pack-record", read=_pack_record, seeds=_pack_records, share=0.5, cpu_s=4),
     Reader(name="pod-archive", read=_pod_archive, seeds=_pod_archives, share=10),
     JsonReader(
         name="node-request",

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
-from volbench.errors import EXIT_NO_GO
-from volbench.results.site.build import JUNIT_FILE, build_site
+from volbench.core.base.text import counted
+from volbench.errors import EXIT_NO_GO, EXIT_REFUSED
+from volbench.results.site.build import BOARD_FILE, JUNIT_FILE, build_site
 from volbench.results.site.history import RECENT_RUNS
 
 
@@ -27,6 +28,12 @@ def site(
     copy_reports: Annotated[
         bool, typer.Option("--copy-reports", help="Copy each run's report.html, to publish the site elsewhere.")
     ] = False,
+    pack: Annotated[
+        list[Path],
+        typer.Option(
+            "--pack", metavar="FILE", help="A result pack, or a directory of them, for the board; repeat it."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit with 1 if there is a regression.")
     ] = False,
@@ -34,7 +41,7 @@ def site(
 ) -> None:
     """Write a static site of all runs: index, trends with change points, runs side by side."""
     pairs = [_names(text) for text in pair]
-    built = build_site(results, out, pairs=pairs, recent=recent, copy_reports=copy_reports)
+    built = build_site(results, out, pairs=pairs, recent=recent, copy_reports=copy_reports, packs=pack)
     if json:
         console.show_json(
             {
@@ -45,6 +52,8 @@ def site(
                 "written": built.written,
                 "regressions": built.regressions,
                 "junit": str(out / JUNIT_FILE),
+                "packs": built.packs,
+                "refused_packs": {refused.name: refused.fault for refused in built.refused},
             }
         )
     else:
@@ -55,6 +64,12 @@ def site(
             console.out.print(f"regression: {sentence}", markup=False)
         if built.unreadable:
             console.say(f"{built.unreadable} of {built.runs} runs have no readable report: the index names them")
+        if pack:
+            console.out.print(f"{out / BOARD_FILE}: {counted(built.packs, 'result pack')}", markup=False)
+        for refused in built.refused:
+            console.say(f"not on the board: {refused.name}: {refused.fault}")
+    if built.refused:
+        raise typer.Exit(EXIT_REFUSED)
     if fail_on_regression and built.regressions:
         raise typer.Exit(EXIT_NO_GO)
 

@@ -18,6 +18,7 @@ from volbench.core.base.ownership import refuse_planted
 from volbench.core.base.text import counted
 from volbench.errors import EnvironmentLacks, Refused, UsageError
 from volbench.results.site import pages
+from volbench.results.site.board import Board, RefusedPack, pack_files, read_board
 from volbench.results.site.history import RECENT_RUNS, ChangeCache, History, histories
 from volbench.results.site.index import Index, IndexedRun, read_index
 from volbench.results.site.junit import junit, regression_text
@@ -28,6 +29,7 @@ from volbench.results.store.files import read_file
 INDEX_FILE = ".volbench-site.json"
 """In the site's directory: what it was made from; also the sign that volbench may write there."""
 JUNIT_FILE = "regressions.xml"
+BOARD_FILE = "board.html"
 _FILE_OF_A_SITE = re.compile(r"(?:\w+/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """A file in the site's directory, or in one below it."""
 
@@ -40,6 +42,7 @@ class BuiltSite:
         read: reports that were read; the others were known.
         written: files of the site that changed.
         regressions: a sentence each.
+        packs, refused: packs on the board, and those that are not.
     """
 
     index: Path
@@ -48,6 +51,8 @@ class BuiltSite:
     read: int
     written: int
     regressions: tuple[str, ...]
+    packs: int = 0
+    refused: tuple[RefusedPack, ...] = ()
 
 
 def build_site(
@@ -57,6 +62,7 @@ def build_site(
     pairs: Sequence[tuple[str, str]] = (),
     recent: int = RECENT_RUNS,
     copy_reports: bool = False,
+    packs: Sequence[Path] = (),
 ) -> BuiltSite:
     """Write the site of all runs below a directory.
 
@@ -66,12 +72,14 @@ def build_site(
         pairs: names of two runs each, to put side by side; the latest runs and their predecessors are there anyway.
         recent: a worse level within so many of the latest runs is a regression.
         copy_reports: take the runs' report.html along, for a site that is published elsewhere.
+        packs: result packs, or directories of them, for a board; one that cannot be used is named on it.
 
     Raises UsageError for a directory without runs and an unknown run, Refused for a directory that is not ours,
     EnvironmentLacks where it cannot be written.
     """
     refuse_planted(out)
     previous = _previous(out)
+    board = read_board(pack_files(packs)) if packs else None
     index, read = read_index(results, previous)
     summaries = {run.name: run.summary for run in index.runs if run.summary is not None}
     cache = ChangeCache(index.changes)
@@ -79,7 +87,16 @@ def build_site(
     try:
         out.mkdir(parents=True, exist_ok=True)
         writer = _Writer(out, dict(index.pages))
-        _write_pages(writer, index, summaries, all_histories, results=results, recent=recent, copied=copy_reports)
+        _write_pages(
+            writer,
+            index,
+            summaries,
+            all_histories,
+            results=results,
+            recent=recent,
+            copied=copy_reports,
+            board=board,
+        )
         for first, second in (*_neighbours(summaries), *(_checked(pair, summaries) for pair in pairs)):
             _write_pair(writer, (first, second), index, summaries)
         if copy_reports:
@@ -98,6 +115,8 @@ def build_site(
         read=read,
         written=writer.written,
         regressions=tuple(filter(None, (regression_text(history, recent=recent) for history in all_histories))),
+        packs=len(board.packs) if board else 0,
+        refused=board.refused if board else (),
     )
 
 
@@ -171,6 +190,7 @@ def _write_pages(
     results: Path,
     recent: int,
     copied: bool,
+    board: Board | None,
 ) -> None:
     for name, content in pages.assets():
         writer.write(name, content)
@@ -188,7 +208,9 @@ def _write_pages(
         if not writer.is_current(page, digest):
             writer.write(page, pages.history_page(group, summaries, recent=recent), digest=digest)
     reports = None if copied else Path(os.path.relpath(results, writer.out)).as_posix()
-    writer.write("index.html", pages.index_page(index, by_page, recent=recent, reports=reports))
+    writer.write("index.html", pages.index_page(index, by_page, recent=recent, reports=reports, board=board))
+    if board is not None:
+        writer.write(BOARD_FILE, pages.board_page(board))
     writer.write("compare.html", pages.compare_page())
     writer.write(JUNIT_FILE, junit(all_histories, recent=recent))
 

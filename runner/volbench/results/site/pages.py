@@ -17,6 +17,7 @@ from volbench.core.base import text
 from volbench.core.base.text import counted
 from volbench.results.report import wording
 from volbench.results.report.formats.template import visible
+from volbench.results.site.board import Board
 from volbench.results.site.change_points import ALPHA
 from volbench.results.site.history import MARGIN, History
 from volbench.results.site.index import Index
@@ -98,11 +99,19 @@ def pair_page_name(first: str, second: str) -> str:
     return f"pairs/{first}--{second}"
 
 
-def index_page(index: Index, by_page: Mapping[str, Sequence[History]], *, recent: int, reports: str | None) -> str:
+def index_page(
+    index: Index,
+    by_page: Mapping[str, Sequence[History]],
+    *,
+    recent: int,
+    reports: str | None,
+    board: Board | None = None,
+) -> str:
     """Return the start page: regressions, histories, and all runs with filters.
 
     Args:
         reports: path from the site to the directory of runs; None where the reports are copied into the site.
+        board: of packs, which the page links to.
     """
     histories = [history for group in by_page.values() for history in group]
     runs = [run for run in reversed(index.runs) if run.summary is not None]
@@ -129,6 +138,8 @@ def index_page(index: Index, by_page: Mapping[str, Sequence[History]], *, recent
         volumes=sorted({volume.name for run in runs if run.summary for volume in run.summary.volumes}),
         verdicts=sorted({run.summary.verdict for run in runs if run.summary}),
         recent=recent,
+        board=board,
+        counted=counted,
     )
 
 
@@ -160,6 +171,19 @@ def history_page(group: Sequence[History], summaries: Mapping[str, RunSummary], 
 def pair_page(pair: Pair) -> str:
     """Return two runs side by side."""
     return _page("pair.html.j2", root="../", pair=pair)
+
+
+def board_page(board: Board) -> str:
+    """Return the page of packs of several people."""
+    return _page(
+        "board.html.j2",
+        root="",
+        board=board,
+        label=wording.label,
+        number=text.number,
+        quantity=text.quantity,
+        counted=counted,
+    )
 
 
 def compare_page() -> str:
