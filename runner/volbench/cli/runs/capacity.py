@@ -12,6 +12,7 @@ from volbench.cli.runs.plan import show_plan
 from volbench.cli.runs.watch import progress_watcher
 from volbench.core.base.text import counted
 from volbench.core.records.goals.capacity import CapacityRow, Objective, Percentile
+from volbench.core.suite.bundled import bundled_path
 from volbench.core.suite.capacity import capacity_suite
 from volbench.core.suite.load import check_suite, read_file
 from volbench.core.suite.own_files import with_absolute_paths
@@ -51,7 +52,7 @@ def capacity(
             text, name=str(suite), step=step, rates=rates, repeats=cells, settings=settings
         )
         source = SuiteSource(
-            suite=with_absolute_paths(check_suite(ladder_text, name=str(suite)), suite.parent),
+            suite=with_absolute_paths(check_suite(ladder_text, name=str(suite)), bundled_path(suite).parent),
             text=ladder_text,
             path=suite,
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, size
 from volbench.errors import UsageError
 from volbench.results.pack.check import CheckedPack, check_pack
 from volbench.results.pack.make import make_pack
@@ -46,7 +46,7 @@ def make(
     if json:
         console.show_json({"path": str(made.path), "sha256": made.digest, "bytes": made.bytes})
         return
-    console.out.print(f"{made.path}: {made.bytes / 2**20:.1f} MiB, {counted(len(made.record.files), 'file')}")
+    console.out.print(f"{made.path}: {size(made.bytes)}, {counted(len(made.record.files), 'file')}")
     console.out.print(f"SHA-256 {made.digest}: publish it with the file", markup=False)
     for name in made.without_class:
         console.say(f"the class of storage of {name} is not known: name it with --class {name}=CLASS")

@@ -40,7 +40,7 @@ def load_suite(
     """
     text = read_file(path)
     suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults)
-    return with_absolute_paths(suite, path.parent), text
+    return with_absolute_paths(suite, bundled_path(path).parent), text
 
 
 def check_suite(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from volbench import __version__
-from volbench.core.base.text import counted, number, percent
+from volbench.core.base.text import counted, number, part_of, percent
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.pack import PackRecord
@@ -181,7 +181,8 @@ def _marks(loaded: LoadedRun, report: Report, host: HostFacts, recomputed: int) 
         yield "the suite has too few or too short cells for firm verdicts, on purpose"
     invalid = sum(not cell.valid for cell in report.cells)
     if invalid:
-        yield f"{invalid} of {counted(len(report.cells), 'step')} are invalid and not in the figures"
+        text = part_of(invalid, len(report.cells), ("step", "steps"), ("is invalid", "are invalid"))
+        yield f"{text} and not in the figures"
     if run.suite.limits != type(run.suite.limits)():
         yield "the limits of validity are not the usual ones"
     if not recomputed:

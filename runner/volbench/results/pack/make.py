@@ -24,6 +24,7 @@ from volbench.core.records.run import RunRecord
 from volbench.core.records.steps import Step
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.suite.bundled import bundled_path
 from volbench.errors import EnvironmentLacks, Refused, UsageError
 from volbench.results.store.files import read_file
 from volbench.results.store.loaded_run import LoadedRun, load_run
@@ -39,6 +40,7 @@ from volbench.results.store.run_directory import (
 
 _HIDDEN_KEYS = frozenset({"hostname", "nfs_server", "nfs_export", "mount_source", "loop_backing_file"})
 """Facts that name a machine or a network of the user's, and say nothing of a volume's speed."""
+_SCRIPTS = Path("suites/lua")
 _HIDDEN = "hidden"
 _HOSTNAME_CHARACTERS_MIN = 4
 """A shorter name of a machine may be part of any word."""
@@ -125,7 +127,8 @@ def region_of(host: HostFacts) -> str | None:
 
 def _refuse_own_data(run: RunRecord) -> None:
     own = [step.name for step in run.suite.steps if _is_own(step)]
-    if run.suite.dataset.kind != "sysbench":
+    dataset = run.suite.dataset
+    if dataset.kind != "sysbench" and not (dataset.kind == "script" and _is_bundled(dataset.path)):
         own.append(f"dataset.kind {run.suite.dataset.kind}")
     if own:
         raise Refused(
@@ -137,7 +140,14 @@ def _refuse_own_data(run: RunRecord) -> None:
 
 
 def _is_own(step: Step) -> bool:
-    return isinstance(step, ReplayStep) or (isinstance(step, OltpStep) and bool(step.script))
+    return isinstance(step, ReplayStep) or (
+        isinstance(step, OltpStep) and bool(step.script) and not _is_bundled(step.script)
+    )
+
+
+def _is_bundled(script: str) -> bool:
+    """Return whether a script is one of volbench's own."""
+    return Path(script) == bundled_path(_SCRIPTS / Path(script).name).absolute()
 
 
 def _files(directory: RunDirectory, loaded: LoadedRun) -> Iterator[tuple[str, bytes]]:

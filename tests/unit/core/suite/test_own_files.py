@@ -100,3 +100,12 @@ def test_an_address_that_cannot_be_used(keys: str, fault: str) -> None:
         check_suite(suite("{kind: replay, log: x.log}", f"dataset: {{{keys}}}\n"), name="x")
     assert fault in refused.value.evidence
     assert "abc" not in refused.value.evidence or "sha256: abc" in keys
+
+
+def test_the_script_of_a_bundled_suite_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`suites/tpcc.yaml` in another directory is the bundled one, and so is the script that it names."""
+    monkeypatch.chdir(tmp_path)
+    suite, _ = load_suite(Path("suites/tpcc.yaml"))
+    assert list(missing_files(suite)) == []

@@ -15,6 +15,7 @@ import pytest
 from synthetic_run import HOST, OLTP, Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.pack import PACK_FILE
+from volbench.core.suite.bundled import bundled_path
 from volbench.errors import Refused, RunUnreadable, UsageError, VolbenchError
 from volbench.results.pack.check import check_pack
 from volbench.results.pack.make import make_pack
@@ -221,6 +222,16 @@ def test_own_data_are_not_packed_unasked(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="of your own"):
         make_pack(RunDirectory.open(directory.path), tmp_path / "a.zip")
     assert make_pack(RunDirectory.open(directory.path), tmp_path / "a.zip", with_own_data=True).bytes > 0
+
+
+def test_a_script_of_volbench_is_not_own_data(tmp_path: Path) -> None:
+    directory = build_run(tmp_path / "results", RUN)
+    run = json.loads((directory.path / "run.json").read_text())
+    script = str(bundled_path(Path("suites/lua/tpcc.lua")).absolute())
+    run["suite"]["steps"][0]["test"] = script
+    run["suite"]["dataset"] |= {"kind": "script", "path": script}
+    (directory.path / "run.json").write_text(json.dumps(run))
+    assert make_pack(RunDirectory.open(directory.path), tmp_path / "a.zip").bytes > 0
 
 
 def test_a_load_of_one_suite_has_one_digest(pack: Path, tmp_path: Path) -> None:
