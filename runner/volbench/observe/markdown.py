@@ -53,6 +53,9 @@ def _lines(report: ObservationReport) -> Iterator[str]:
             if piece.share >= SHOWN_MIN:
                 yield f"| {piece.title} | {quantity(piece.ms, 'ms')} | {percent(piece.share)} |"
         yield ""
+    if report.response is not None:
+        yield report.response.sentence
+        yield ""
     yield from (f"- {association_text(association)}: no cause by itself" for association in report.associations)
     if report.associations:
         yield ""

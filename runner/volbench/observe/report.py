@@ -17,6 +17,7 @@ from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.incidents import by_event, found_afterwards
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
+from volbench.observe.response import ObservedResponse, observed_response
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.case import Case
@@ -49,7 +50,10 @@ class IncidentReport:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationReport:
-    """All of it. `window_s` is what could be read; `sources` says of each absent source why."""
+    """All of it. `window_s` is what could be read; `sources` says of each absent source why.
+
+    `response` is None where no statement times, or no device, are seen.
+    """
 
     observation: Observation
     window_s: tuple[float, float]
@@ -62,6 +66,7 @@ class ObservationReport:
     incidents: tuple[IncidentReport, ...]
     sources: Mapping[str, str]
     case: Case
+    response: ObservedResponse | None = None
 
 
 def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationReport:
@@ -99,6 +104,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
         incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
         sources=sources,
         case=case,
+        response=observed_response(case, series, volume),
     )
 
 
@@ -210,6 +216,7 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
             "ms": report.time.ms,
             "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
         },
+        "response": None if report.response is None else dataclasses.asdict(report.response),
         "statements": _statements_json(report.statements),
         "associations": [
             {

@@ -22,7 +22,7 @@ from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.processors import CELL, task_use
+from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.response.least_squares import Ints
 from volbench.results.response.samples import CellSamples, Counted, retimed
 from volbench.results.response.signal import slow_share
@@ -33,6 +33,8 @@ from volbench.results.store.series import Series, SeriesKey
 COUNTED_MIN = 0.1
 """Waits per transaction from which on the load waits for something. A tenth of a sync is a group of ten commits;
 fewer waits for free pages cost less than any interval of the slopes shows."""
+COUNTED_BY_STATEMENT_MIN = 0.005
+"""The same for each statement: transactions of sysbench have twenty."""
 QUANTILE_EVENTS = {0.5: 10, 0.95: 100, 0.99: 500}
 """Transactions of an interval from which on its quantile stands on at least five slower ones."""
 _TERMS_OF_SIGNAL: Mapping[SignalKind, tuple[str, ...]] = {
@@ -87,9 +89,55 @@ def samples_of(
         signals=signals,
         seen_signals=seen,
         slots=slots,
-        cpu_ms=_cpu_ms(case, finished),
+        cpu_ms=_cpu_ms(case, finished, CELL),
         latency_quantiles_ms={} if histogram is None else _quantiles(histogram),
     )
+
+
+def statement_samples(
+    case: Case, *, cell: str, volume: str, series: Mapping[SeriesKey, Series]
+) -> CellSamples | None:
+    """Return the samples of a server in use, with all its statements as the load; None without statement times.
+
+    Nobody knows its transactions, so a wait is counted for each statement: of a statement that commits, and of the
+    many that do not, the mean.
+
+    Args:
+        case: of an observation.
+        cell, volume: names.
+        series: of the observation, with the samplers' own times.
+    """
+    rate, mean_ms = case.at("statements_per_s", _SOURCE), case.at("statement_ms", _SOURCE)
+    if rate is None or mean_ms is None:
+        return None
+    finished = np.nan_to_num(rate) * case.grid.width_s
+    total = float(finished.sum())
+    if total <= 0:
+        return None
+    counted = _counted(case, total)
+    edges = _edges(case)
+    waits = _awaits(case, counted, series, counted_min=COUNTED_BY_STATEMENT_MIN)
+    means = {term: await_ms for term, wait in waits.items() if (await_ms := wait.mean_ms(edges)) is not None}
+    return CellSamples(
+        cell=cell,
+        volume=volume,
+        threads=None,
+        interval_s=case.grid.width_s,
+        latency_ms=np.where(finished > 0, mean_ms, np.nan),
+        finished=finished,
+        awaits_ms=means,
+        counted={term: _of_commits(case, count, term, total) for term, count in counted.items() if term in means},
+        cpu_ms=_cpu_ms(case, finished, SERVER),
+    )
+
+
+def _of_commits(case: Case, counted: Counted, term: str, statements: float) -> Counted:
+    """Return the syncs that a statement waits for: commits share one, and wait for all of the one before."""
+    tps = case.at("tps")
+    if term not in ("redo_sync", "binlog_sync") or tps is None:
+        return counted
+    commits = float(np.nansum(tps)) * case.grid.width_s / statements
+    return Counted(low=counted.low, high=2 * max(commits, counted.low))
 
 
 def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
@@ -160,9 +208,9 @@ def _edges(case: Case) -> Floats:
     return np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
 
 
-def _cpu_ms(case: Case, finished: Floats) -> Floats | None:
-    """Return how long the cell's tasks ran or waited for a CPU, by transaction; None where nobody counted."""
-    use = task_use(case.grid, CELL)
+def _cpu_ms(case: Case, finished: Floats, who: str) -> Floats | None:
+    """Return how long tasks ran or waited for a CPU, by transaction; None where nobody counted."""
+    use = task_use(case.grid, who)
     if use is None:
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -271,7 +319,13 @@ def _redo_syncs(case: Case) -> Floats | None:
     return case.grid.column("innodb", "log_writes_per_s")
 
 
-def _awaits(case: Case, counted: Mapping[str, Counted], series: Mapping[SeriesKey, Series]) -> dict[str, _Wait]:
+def _awaits(
+    case: Case,
+    counted: Mapping[str, Counted],
+    series: Mapping[SeriesKey, Series],
+    *,
+    counted_min: float = COUNTED_MIN,
+) -> dict[str, _Wait]:
     """Return the awaits of terms that the load waits for; reads also where it waits for none, as their check."""
     device = case.device
 
@@ -282,7 +336,7 @@ def _awaits(case: Case, counted: Mapping[str, Counted], series: Mapping[SeriesKe
         return _sampled(series, _SOURCE, (await_name, rate_name), log)
 
     def is_waited_for(term: str) -> bool:
-        return term in counted and counted[term].low >= COUNTED_MIN
+        return term in counted and counted[term].low >= counted_min
 
     reads = on_device("r_await_ms", "reads_per_s") or on_server("file_read_ms", "file_reads_per_s", "data")
     write, flush = on_device("w_await_ms", "writes_per_s"), on_device("f_await_ms", "flushes_per_s")
