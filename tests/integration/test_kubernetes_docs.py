@@ -119,3 +119,20 @@ def test_the_first_steps_of_the_complete_page_work(workplace: Path) -> None:
     """k8s/README.md: apply, and what a run would apply."""
     outputs = [execute(command, workplace) for command in blocks(ROOT / "k8s" / "README.md")[0]]
     assert "kind: Job" in outputs[-1]
+
+
+def test_the_rights_of_two_teams_do_not_replace_each_other(workplace: Path) -> None:
+    """Each has the base with one line changed, its namespace; rights to the cluster's objects are named by it."""
+    base, other = workplace / "k8s" / "base", workplace / "k8s" / "team-b"
+    shutil.copytree(base, other)
+    kustomization = other / "kustomization.yaml"
+    kustomization.write_text(kustomization.read_text().replace("namespace: volbench ", "namespace: team-b "))
+    try:
+        for directory in (base, other):
+            kubectl("apply", "-k", str(directory))
+        for namespace in ("volbench", "team-b"):
+            account = f"--as=system:serviceaccount:{namespace}:volbench-runner"
+            assert kubectl("auth", "can-i", "get", "storageclasses", account).strip() == "yes"
+            assert kubectl("auth", "can-i", "create", "jobs", account, "-n", namespace).strip() == "yes"
+    finally:
+        kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(other))

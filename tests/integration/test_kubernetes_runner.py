@@ -237,13 +237,22 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
         refused = subprocess.run(install, check=False, capture_output=True, text=True, cwd=ROOT, timeout=120)
         assert "enforces nothing, cells need `restricted`" in refused.stderr
         kubectl("apply", "-f", str(ROOT / "k8s/base/namespace.yaml"))
+        unknown = [*install, "--set", "namespase.create=true"]
+        refused = subprocess.run(unknown, check=False, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert "namespase" in refused.stderr, "the schema names an unknown value"
         notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
+        (job,) = [one.removeprefix("job.batch/") for one in names("jobs", "runner")]
+        assert kubectl("get", "limitrange", "-n", NAMESPACE, "-o", "name") == ""
+        shell(f"{helm} upgrade vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
+        assert names("jobs", "runner") == [f"job.batch/{job}"], "the same again is no other run"
+        second = f"{helm} template second k8s/chart -n {NAMESPACE} {chosen} --set shared=false,results.create=false"
+        kubectl("apply", "--dry-run=server", "-n", NAMESPACE, "-f", "-", stdin=shell(second, ROOT))
         until(loading, "the first cell is under load")
-        early = volbench("k8s", "fetch", "vb-1", "-n", NAMESPACE, "--out", str(tmp_path / "early"))
+        early = volbench("k8s", "fetch", job, "-n", NAMESPACE, "--out", str(tmp_path / "early"))
         assert early.returncode == 0, early.stderr
         assert names("jobs", "fetch") == [], "it read through the runner's own pod"
         (begun,) = find_runs(tmp_path / "early")
-        until(lambda: of_job("vb-1", "{.status.succeeded}") == "1", "the runner has succeeded")
+        until(lambda: of_job(job, "{.status.succeeded}") == "1", "the runner has succeeded")
         (fetch,) = [line.strip() for line in notes.splitlines() if line.strip().startswith("sh k8s")]
         shell(fetch.replace(" results ", f" {tmp_path}/results "), ROOT)
         (run,) = find_runs(tmp_path / "results")

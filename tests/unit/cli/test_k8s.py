@@ -312,7 +312,8 @@ def base_and_chart(name: str) -> list[dict[str, Any]]:
     """The base's object and the chart's, whose metadata is a template."""
     chart = (ROOT / f"k8s/chart/templates/{name}.yaml").read_text()
     (of_base,) = documents((ROOT / f"k8s/base/{name}.yaml").read_text())
-    return [of_base, {**of_base, "spec": documents(chart[chart.index("\nspec:") :])[0]["spec"]}]
+    spec = "\n".join(line for line in chart[chart.index("\nspec:") :].splitlines() if not line.startswith("{{"))
+    return [of_base, {**of_base, "spec": documents(spec)[0]["spec"]}]
 
 
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)

@@ -59,6 +59,13 @@ def near_cells_of(run_id: str) -> dict[str, Any]:
     return {"podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}}
 
 
+def away_from_cells() -> dict[str, Any]:
+    """Return the affinity of a pod that had better not be where anything is measured, in any namespace."""
+    measured = [{"key": COMPONENT, "operator": "In", "values": [CELL, HOLDER]}]
+    term = _term({"matchLabels": _VOLBENCH, "matchExpressions": measured}, namespaceSelector={})
+    return {"podAntiAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}}
+
+
 def _apart(cell: CellObjects) -> list[dict[str, Any]]:
     terms = [apart_from_other_runs(cell.run_id)]
     if cell.apart:

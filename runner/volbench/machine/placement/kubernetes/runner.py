@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from volbench.machine.placement.kubernetes.affinity import away_from_cells
 from volbench.machine.placement.kubernetes.manifests import KEEPER, pull_policy_of
 from volbench.machine.volume.kinds.claim import MANAGED_BY
 
@@ -96,6 +97,7 @@ def runner_job(
         **_pod(pull_secret),
         "serviceAccountName": NAME,
         "terminationGracePeriodSeconds": 120,
+        "affinity": away_from_cells(),
         "containers": [container],
         "volumes": [
             {"name": "results", "persistentVolumeClaim": {"claimName": RESULTS_CLAIM}},

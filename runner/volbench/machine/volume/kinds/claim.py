@@ -143,7 +143,7 @@ class ClaimVolume(VolumeBase):
                 error.what = "this user may not read storage classes, which belong to no namespace"
                 error.next_step = (
                     "bind the cluster role of k8s/base: `kubectl create clusterrolebinding NAME"
-                    " --clusterrole=volbench-storage-classes --user=USER`"
+                    f" --clusterrole=volbench-{self._cluster.namespace}-storage-classes --user=USER`"
                 )
             raise
         except NotFound as missing:
