@@ -59,6 +59,21 @@ Until = Annotated[
         "all_cells: run every planned cell. Default: as the suite says.",
     ),
 ]
+
+
+class ResumeMode(StrEnum):
+    """How far a resumed run goes."""
+
+    DECIDED = "decided"
+
+
+ResumeUntil = Annotated[
+    ResumeMode | None,
+    typer.Option(
+        "--until",
+        help="decided: add cells, to at most 20 of each volume, to a run until decided that has no verdict.",
+    ),
+]
 Budget = Annotated[
     str,
     typer.Option(

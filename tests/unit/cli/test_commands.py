@@ -188,7 +188,7 @@ def test_plan_touches_nothing(tmp_path: Path) -> None:
         environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")},
     )
     assert ended.returncode == 0, ended.stderr
-    assert "10 cells (5 per volume)" in ended.stdout
+    assert "16 cells (8 per volume)" in ended.stdout
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -21,6 +21,7 @@ from volbench.machine.placement.attach import attach_of
 from volbench.measure.execute.completion import is_finished
 from volbench.measure.session.caveats import needs_consent, storage_caveats
 from volbench.measure.session.copies import copied
+from volbench.measure.session.extension import extend_run, may_get_cells
 from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.own_data import restore_dataset
 from volbench.measure.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
@@ -149,10 +150,16 @@ def resume(
     option_file: options.OptionFiles = [],  # noqa: B006
     results_to: options.ResultsTo = "",
     target_option: options.TargetOptions = [],  # noqa: B006
+    until: options.ResumeUntil = None,
+    budget: options.Budget = "",
 ) -> None:
-    """Continue a run after an interruption; completed cells are not repeated."""
+    """Continue a run after an interruption, or add cells to one without a verdict; completed ones are kept."""
+    directory = RunDirectory.open(path)
+    budget_s = budget_seconds(budget, "decided")
+    if until is not None or budget_s is not None:
+        directory = extend_run(directory, console.say, budget_s=budget_s)
     report = resume_run(
-        RunDirectory.open(path),
+        directory,
         bucket=Bucket(results_to) if results_to else None,
         json=json,
         option_files=tuple(option_file),
@@ -217,6 +224,8 @@ def run_cells(
         console.say(f"retry the failed cells with: {command}")
     if ended.error is not None:
         raise ended.error
+    if ended.report is not None and ended.report.summary.verdict == "inconclusive" and may_get_cells(directory):
+        console.say(f"add cells until decided, also within a --budget: {command} --until decided")
     return ended.report
 
 

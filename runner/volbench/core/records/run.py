@@ -54,7 +54,7 @@ class ComparisonSpec(Record):
     until: Literal["all_cells", "decided"] = Field(
         default="all_cells",
         description="`decided`: look at the cells after each block from 3 against 3 on, and stop when every pair of"
-        " volumes has a verdict; at most `repeats` cells (8 or fewer) of each volume. `confidence` is not used.",
+        " volumes has a verdict; at most `repeats` cells (20 or fewer) of each volume. `confidence` is not used.",
     )
 
 
@@ -124,6 +124,7 @@ class JournalEvent(Record):
         "run_interrupted",
         "run_resumed",
         "run_decided",
+        "run_extended",
         "run_finished",
         "cell_replaced",
         "volume_unavailable",
@@ -135,14 +136,24 @@ class JournalEvent(Record):
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:
     """Whether a run was stopped by its time budget, and not by a decision."""
-    return any(event.event == "run_decided" and event.details.get("over_budget") is True for event in events)
+    return any(
+        event.event == "run_decided" and event.details.get("over_budget") is True
+        for event in since_extended(events)
+    )
+
+
+def since_extended(events: Iterable[JournalEvent]) -> tuple[JournalEvent, ...]:
+    """Return the events from the last one on that gave a run more cells; all of a run that got none."""
+    every = tuple(events)
+    last = max((place for place, event in enumerate(every) if event.event == "run_extended"), default=0)
+    return every[last:]
 
 
 def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
     """The ids of planned cells that a run did not need, since it was decided without them."""
     return frozenset(
         str(cell_id)
-        for event in events
+        for event in since_extended(events)
         if event.event == "run_decided"
         for cell_id in event.details.get("skipped", ())
     )

@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 
 from volbench.core.base.parse import parse_moment
 from volbench.core.base.text import duration
-from volbench.core.records.run import JournalEvent, PlannedCell
+from volbench.core.records.run import JournalEvent, PlannedCell, since_extended
 
-_BEGINNINGS = frozenset({"run_started", "run_resumed"})
+_BEGINNINGS = frozenset({"run_started", "run_resumed", "run_extended"})
 
 
 def budget_of(events: Iterable[JournalEvent]) -> float | None:
-    """Return the seconds that a run may take, which its start recorded; None without a budget."""
-    return next((float(event.details["budget_s"]) for event in events if "budget_s" in event.details), None)
+    """Return the seconds that a run may take, since it began or got more cells; None without a budget."""
+    recorded = since_extended(events)
+    return next((float(event.details["budget_s"]) for event in recorded if "budget_s" in event.details), None)
 
 
 def why_over_budget(
@@ -31,18 +32,22 @@ def why_over_budget(
         parallel: cells that run at once.
         now: the wall clock.
     """
-    budget_s = budget_of(events)
-    cell_s = max(_cell_durations_s(events), default=None)
-    if budget_s is None or cell_s is None:
+    budget_s, needed_s = budget_of(events), block_s(events, cells=len(block), parallel=parallel)
+    if budget_s is None or needed_s is None:
         return ""
-    rest_s = budget_s - _spent_s(events, now or datetime.now(UTC))
-    needed_s = cell_s * math.ceil(len(block) / parallel)
+    rest_s = budget_s - _spent_s(since_extended(events), now or datetime.now(UTC))
     if needed_s <= rest_s:
         return ""
     return (
         f"the budget of {duration(budget_s)} has {duration(max(0.0, rest_s))} left, "
         f"and the next block takes about {duration(needed_s)}"
     )
+
+
+def block_s(events: Iterable[JournalEvent], *, cells: int, parallel: int) -> float | None:
+    """Return the seconds of a block of so many cells, each as long as the longest so far; None before the first."""
+    cell_s = max(_cell_durations_s(events), default=None)
+    return None if cell_s is None else cell_s * math.ceil(cells / parallel)
 
 
 def _cell_durations_s(events: Iterable[JournalEvent]) -> Iterable[float]:

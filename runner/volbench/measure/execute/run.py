@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from volbench.core.base.text import counted, ignore_messages
 from volbench.core.records.cell import AttachSpec, CellResult, PreparedTemplate
-from volbench.core.records.run import PlannedCell, RunRecord
+from volbench.core.records.run import PlannedCell, RunRecord, since_extended
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Target
 from volbench.machine.volume.interface import OpenVolume, Volume
@@ -223,7 +223,7 @@ class Orchestrator:
         self._say(f"{outcome}: {reason}; {counted(len(unneeded), 'is skipped', 'are skipped')}")
 
     def _is_decided(self) -> bool:
-        return any(event.event == "run_decided" for event in self._directory.events())
+        return any(event.event == "run_decided" for event in since_extended(self._directory.events()))
 
     def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""

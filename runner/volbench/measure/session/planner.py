@@ -180,7 +180,7 @@ def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: Kube
         raise UsageError(
             "a run until it is decided measures one repeat after the other, so nodes cannot run at once",
             where="--target-option parallel",
-            next_step="leave out `parallel`, or `--until decided`",
+            next_step="leave out `parallel`, or add `--until all_cells`",
         )
 
 

@@ -6,10 +6,12 @@ import errno
 import fcntl
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from volbench.core.base import safe_files
 from volbench.core.base.marker import owner_fault
@@ -226,6 +228,23 @@ class RunDirectory:
                     evidence=fault,
                     next_step="work on it as that user, or on a copy of your own without links (cp -rL)",
                 )
+
+    def done_of_each_volume(self) -> dict[str, int]:
+        """Return how many cells of each volume with a planned cell are done."""
+        volume_of = {cell.cell_id: cell.volume for cell in self.run.cells}
+        done = Counter(volume_of[result.cell_id] for result in self.results() if result.status == "done")
+        return {name: done[name] for name in dict.fromkeys(volume_of.values())}
+
+    def extend(self, run: RunRecord, *, budget_s: float | None = None) -> None:
+        """Record that the run gets a longer plan, then replace run.json; the cells so far stay as they are.
+
+        Ended between the two, the run has its shorter plan and goes on with it: no cell of it is skipped.
+        """
+        details: dict[str, Any] = {"cells": len(run.cells) - len(self.run.cells), "repeats": run.suite.repeats}
+        if budget_s is not None:
+            details["budget_s"] = budget_s
+        self.journal.append("run_extended", **details)
+        write_record(self.path / RUN_FILE, run)
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")

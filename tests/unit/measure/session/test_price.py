@@ -15,10 +15,13 @@ SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
 GP3, IO2 = "storage-class:volbench-ebs-gp3?size=100Gi", "storage-class:fast?size=200Gi"
 M5 = "selector=node.kubernetes.io/instance-type=m5.large"
 
+SETTINGS = ["replacements=0", "comparison.until=all_cells"]
+"""Cells that can run at once, of which none is repeated."""
+
 
 def planned(*volumes: str, options: tuple[str, ...] = ()) -> Planned:
     texts = [f"{name}={text}" for name, text in zip("ab", volumes, strict=False)]
-    return make_plan(SUITE, texts, TargetRequest(target="kubernetes", options=options), settings=["replacements=0"])
+    return make_plan(SUITE, texts, TargetRequest(target="kubernetes", options=options), settings=SETTINGS)
 
 
 def price(*volumes: str, options: tuple[str, ...] = ()) -> RunPrice:

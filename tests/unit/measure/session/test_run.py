@@ -23,7 +23,11 @@ from volbench.measure.session import runner
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
 SUITE = "suites/quick.yaml"
-SETTINGS = {"repeats": 4, "steps": [{"kind": "oltp", "name": "read-write", "threads": 4}]}
+SETTINGS = {
+    "repeats": 4,
+    "comparison.until": "all_cells",
+    "steps": [{"kind": "oltp", "name": "read-write", "threads": 4}],
+}
 
 
 class AnyCell(dict[str, CellResult]):

@@ -195,7 +195,7 @@ def _event_row(event: JournalEvent, volume: str) -> dict[str, Any]:
 def finished_at(events: Sequence[JournalEvent]) -> str | None:
     """Return when the run ended; None while it goes on, or after a resume that has not ended."""
     for event in reversed(events):
-        if event.event in ("run_finished", "run_started", "run_resumed"):
+        if event.event in ("run_finished", "run_started", "run_resumed", "run_extended"):
             return event.at if event.event == "run_finished" else None
     return None
 
@@ -210,7 +210,7 @@ def timing(run: RunRecord, events: Sequence[JournalEvent], cells: Iterable[CellR
     previous = _moment(run.started_at)
     for event in events:
         now = _moment(event.at)
-        if event.event != "run_resumed":
+        if event.event not in ("run_resumed", "run_extended"):
             wall_s += max(0.0, (now - previous).total_seconds())
         previous = now
     return Timing(wall_s=wall_s, measured_s=measured_s, measured_share=measured_s / wall_s if wall_s > 0 else None)
