@@ -395,11 +395,11 @@ def test_scores_by_family_count_what_is_proven_and_mark_left_out_families() -> N
     """One right, one wrong and sure, one of two causes, and one whose cause did not act."""
     runs = [
         run("storage.stall", finding("storage.stall"), family="stands"),
-        run("storage.read_latency", finding("none", 0.95), family="tails"),
-        run("storage.read_latency", finding("storage.read_latency", 0.5, "one of two"), family="tails"),
-        run("storage.read_latency", finding("none"), family="tails", missing=("no effect",)),
+        run("storage.read_latency", finding("none", 0.95), family="regions"),
+        run("storage.read_latency", finding("storage.read_latency", 0.5, "one of two"), family="regions"),
+        run("storage.read_latency", finding("none"), family="regions", missing=("no effect",)),
     ]
     page_of_families = families.page(runs, "Idle.")
     assert "| stands | yes | 1 | 1 | 1 of 1 | 1 of 1 | 0 of 1 | 0 of 1 |" in page_of_families
-    assert "| tails | no | 3 | 2 | 1 of 2 | 0 of 1 | 1 of 2 | 1 of 2 |" in page_of_families
+    assert "| regions | no | 3 | 2 | 1 of 2 | 0 of 1 | 1 of 2 | 1 of 2 |" in page_of_families
     assert "| **left out** |  | 3 | 2 |" in page_of_families

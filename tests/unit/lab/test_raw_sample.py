@@ -26,12 +26,12 @@ def test_the_sample_is_small_and_has_enough_runs(scored: list[Outcome]) -> None:
 def test_scores_do_not_fall(scored: list[Outcome]) -> None:
     """As they were when the check was made; what changes them says so here."""
     found = figures(scored)
-    assert found["right_of_named"] >= 0.88
-    assert found["named"] >= 0.65
-    assert found["wrong_and_sure"] <= 0.03, "one of 40: a write cache that ran out, called a stall"
+    assert found["right_of_named"] >= 0.93
+    assert found["named"] >= 0.78
+    assert found["wrong_and_sure"] <= 0.02, "one of 60: a write cache that ran out, called a stall"
     assert found["acquitted_wrongly"] <= 0.02
     assert found["clean_accused"] <= 0.02
-    assert found["clean_acquitted"] >= 0.70
+    assert found["clean_acquitted"] >= 0.90
 
 
 def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
@@ -53,7 +53,7 @@ def test_a_family_that_is_left_out_does_not_change_what_is_sure(scored: list[Out
 
 def test_a_stand_of_the_disk_is_no_small_pool(scored: list[Outcome]) -> None:
     """Reads of 2.3 ms in the median second, and a second in which nothing ends, again and again (recorded)."""
-    (stand,) = (one for one in scored if one.name.startswith("stand-of-the-disk"))
+    (stand,) = (one for one in scored if one.name.startswith("stand-of-the-disk-101"))
     assert "memory.buffer_pool_small" not in [row.cause for row in stand.findings]
 
 

@@ -20,7 +20,7 @@ from volbench.results.explain.evidence.foreign import (
 )
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.rules.host.above_device import set_and_free
-from volbench.results.explain.rules.shared_evidence import sync_by_volume_ms
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
 from volbench.results.stats.grid import Grid, align
 from volbench.results.store.series import SeriesKey
 
@@ -122,8 +122,8 @@ def test_a_sync_is_starved_of_cpus_only_as_far_as_tasks_waited_for_cpus() -> Non
     named = {(s, m, disk if e == "loop0" else e): value for (s, m, e), value in values.items()}
     starved = with_columns(clean, {**named, ("tasks", "run_delay_s_per_s", "cell"): 0.6})
     blocked = with_columns(clean, {**named, ("tasks", "run_delay_s_per_s", "cell"): 0.3})
-    assert sync_by_volume_ms(starved) is not None
-    assert sync_by_volume_ms(blocked) is None
+    assert sync_by_volume(starved) is not None
+    assert sync_by_volume(blocked) is None
 
 
 def test_a_file_system_that_journals_data_writes_it_twice_and_reads_through_the_page_cache() -> None:

@@ -8,7 +8,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
 from volbench.results.explain.evidence.layers import server_flow
-from volbench.results.stats.grid import Mask, median
+from volbench.results.stats.grid import Mask, median, quantile
 
 CPU_PART_MIN = 0.2
 """Of a transaction's time: with more of it in a CPU's queue, its waits have that queue in common, and it counts as
@@ -44,6 +44,19 @@ def recorded_ms(case: Case, level: float) -> float | None:
         return whole
     known = {at: values for at, name in _BY_INTERVAL.items() if (values := case.at(name)) is not None}
     return pooled_quantile(tps * case.grid.width_s, known, level) if max(known, default=0.0) >= level else None
+
+
+def slowest_of(case: Case) -> Quantile | None:
+    """The slowest transaction of the step, and that of as many as the accounted pieces make; None: not known.
+
+    Of N transactions, half of all steps have their slowest one below the quantile 1 - 1 / (2 N).
+    """
+    tps, slowest = case.at("tps"), case.latency_ms.get("latency_ms_max", quantile(case.at("latency_ms_max"), 1))
+    level = _level(case, np.ones(len(case.grid), dtype=np.bool_))
+    if tps is None or slowest is None or level is None or level.transactions < 1:
+        return None
+    rebuilt = rebuilt_quantile([level], 1 - 1 / (2 * level.transactions))
+    return None if rebuilt is None else Quantile(recorded_ms=slowest, rebuilt_ms=rebuilt)
 
 
 def stood_still_s(case: Case) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.check.distribution import distribution_of, stood_still_s
+from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
 from volbench.results.explain.check.instance import instance_objections
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
@@ -25,6 +25,7 @@ from volbench.results.explain.check.rebuild import (
 )
 from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
+from volbench.results.explain.evidence.stands import LONG_MS
 from volbench.results.explain.wording import amount, number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -267,7 +268,25 @@ def _innocent(named: _Named) -> Iterator[Objection]:
     if still_s > 0:
         text = f"for {number(still_s)} s no transaction ended, and no accounted piece is as long"
         yield Objection(law="acquittal", text=text, claimed=0.0, recorded=still_s)
+    yield from _slowest(named)
     yield from _tail(named, "the accounted pieces")
+
+
+def _slowest(named: _Named) -> Iterator[Objection]:
+    """A slowest transaction of half a second and more that no accounted piece has, and that files had time for."""
+    slowest, share, budget = slowest_of(named.case), named.value("storage_share"), named.case.budget
+    if slowest is None or not slowest.is_beyond or slowest.recorded_ms < LONG_MS:
+        return
+    beyond_s = (slowest.recorded_ms - slowest.rebuilt_ms) / 1000
+    if share is not None and budget is not None:
+        in_files_s = share * float(np.nansum(budget.statement_s)) * named.case.grid.width_s
+        if in_files_s < beyond_s:
+            return
+    text = (
+        f"the slowest transaction took {number(slowest.recorded_ms)} ms, and the accounted pieces rebuild"
+        f" {number(slowest.rebuilt_ms)} ms for the slowest of as many: something stood still"
+    )
+    yield Objection(law="acquittal", text=text, claimed=slowest.rebuilt_ms, recorded=slowest.recorded_ms)
 
 
 def _tail(named: _Named, of_what: str) -> Iterator[Objection]:

@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 
 from volbench.results.explain.evidence.device import FILE_LAYER, Device, Direction
-from volbench.results.stats.grid import Floats, Grid, Mask
+from volbench.results.stats.grid import Floats, Grid, Mask, median
 
 Operation = Literal["read", "write", "sync"]
 CGROUP = "cgroup_io"
@@ -124,6 +124,15 @@ def device_flow(device: Device, direction: Direction) -> Flow | None:
     if view is None:
         return None
     return Flow(layer="the device", rate=view.iops, in_flight=view.in_flight, mib_per_s=view.mib_per_s)
+
+
+def flush_ms(grid: Grid, device: Device) -> float:
+    """Mean time of a flush over all of them, or the median of intervals where none is counted; 0: none was sent."""
+    rate, each_ms = grid.column(device.source, "flushes_per_s", device.entity), device.f_await_ms
+    if rate is None or each_ms is None:
+        return median(each_ms) or 0.0
+    total = float(np.nansum(rate))
+    return float(np.nansum(rate * each_ms)) / total if total > 0 else 0.0
 
 
 def operations_above(upper: Flow, lower: Flow) -> Floats | None:

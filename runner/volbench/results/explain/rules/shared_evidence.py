@@ -176,7 +176,7 @@ def data_read_ms(case: Case) -> float | None:
 
     Time adds up over operations: of reads of which one in a hundred takes 280 ms the median says nothing.
     """
-    moving = _without_stalls(case)
+    moving = without_stands(case)
     device = device_flow(moving.device, "read") if moving.device is not None else None
     each_ms = None if device is None else device.each_ms
     if each_ms is not None:
@@ -188,13 +188,13 @@ def data_read_ms(case: Case) -> float | None:
 
 def log_sync_ms(case: Case, kind: str) -> float | None:
     """Mean time of an fsync of a kind of log, `redo` or `binlog`, stalls left out."""
-    moving = _without_stalls(case)
+    moving = without_stands(case)
     syncs = server_flow(moving.grid, "sync", (kind,))
     each_ms = None if syncs is None else syncs.each_ms
     return median(moving.grid.column(FILE_LAYER, "file_sync_ms", kind)) if each_ms is None else each_ms
 
 
-def _without_stalls(case: Case) -> Case:
+def without_stands(case: Case) -> Case:
     """The case while the volume moved: a stall is a finding of its own, and no latency of an operation."""
     grid, standing = without_stalls(case.grid, case.storage_stalls), stands_of(case)
     if grid is case.grid and standing.who:
@@ -209,22 +209,6 @@ def slowest_sync_ms(case: Case) -> float | None:
     """Mean time of an fsync of the log whose fsyncs take longer."""
     syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
     return max((effect for effect in syncs if effect is not None), default=None)
-
-
-def sync_by_volume_ms(case: Case) -> float | None:
-    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
-    sync_ms, device = slowest_sync_ms(case), case.device
-    if sync_ms is None or device is None or not case.cpu_bound:
-        return None
-    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # no flush: none sent
-    if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
-        return None
-    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
-    # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
-    # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
-    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
-    beyond = None if seconds is None else seconds * (1 - (write_ms + flush_ms) / sync_ms)
-    return None if beyond is not None and (mean(delayed) or 0.0) < beyond else write_ms + flush_ms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Direction
 from volbench.results.explain.evidence.foreign import SPLIT_MIB
-from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, server_flow, time_above_ms
+from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, flush_ms, server_flow, time_above_ms
 from volbench.results.explain.rules.shared_evidence import hidden_commit_share
-from volbench.results.stats.grid import mean, median
+from volbench.results.stats.grid import mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +83,7 @@ def lost_syncs(case: Case) -> LostTime | None:
     pieces = 0.0
     if written is not None and written.mib_per_s is not None and mean(upper.rate):
         pieces = (mean(written.mib_per_s) or 0.0) / (mean(upper.rate) or 1.0) / SPLIT_MIB
-    flush_ms = median(device.f_await_ms) or 0.0
-    below_ms = limit.SYNC_BY_VOLUME * 2 * (lower.each_ms + flush_ms) + pieces * lower.each_ms
+    below_ms = limit.SYNC_BY_VOLUME * 2 * (lower.each_ms + flush_ms(case.grid, device)) + pieces * lower.each_ms
     above_ms = upper.each_ms - below_ms
     if above_ms < limit.SYNC_SLOW_MS:
         return None

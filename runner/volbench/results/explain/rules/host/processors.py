@@ -16,13 +16,13 @@ from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
 from volbench.results.explain.rules.shared_evidence import (
     Effect,
     busy_rows,
     effect_rows,
     loss_rows,
     slowest_sync_ms,
-    sync_by_volume_ms,
 )
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median
@@ -353,9 +353,10 @@ def _commits_may_be_hidden(case: Case) -> bool:
 
 def _starved_syncs(case: Case) -> Iterator[Cause]:
     """Commits whose fsyncs wait for a CPU: no fault of the volume, nor of the server where others have the CPUs."""
-    volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
-    if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
+    part, sync_ms, budget = sync_by_volume(case), slowest_sync_ms(case), case.budget
+    if part is None or sync_ms is None or budget is None or case.cpu_busy is None:
         return
+    volume_ms = part.sync_ms
     share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
     if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
         return

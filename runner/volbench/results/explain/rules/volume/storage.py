@@ -18,6 +18,7 @@ from volbench.results.explain.rules.host.above_device import host_findings
 from volbench.results.explain.rules.host.foreign import foreign_findings, foreign_intervals, others_have_most
 from volbench.results.explain.rules.host.lost_time import lost_syncs
 from volbench.results.explain.rules.host.memory import memory_findings
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
 from volbench.results.explain.rules.shared_evidence import (
     context,
     data_read_ms,
@@ -25,7 +26,6 @@ from volbench.results.explain.rules.shared_evidence import (
     hidden_commit_share,
     latency_floor,
     slowest_sync_ms,
-    sync_by_volume_ms,
 )
 from volbench.results.explain.rules.volume.all_along import all_along_findings
 from volbench.results.explain.rules.volume.counted_by_volume import host_against_volume
@@ -281,7 +281,7 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     # of a server that shows only the leaders of group commits, unseen time is measured against holders' time.
     if unseen >= limit.UNSEEN_SHARE_MIN * (budget.beside_locks if budget.hides_followers else 1.0):
         share += unseen
-    if sync_by_volume_ms(case) is not None:  # the rules of the server name it
+    if sync_by_volume(case) is not None:  # the rules of the server name it
         return
     if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
         yield _perhaps_above(case, _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS))

@@ -1,0 +1,90 @@
+"""What of an fsync is the volume's where CPUs are saturated, and whether waits for a CPU explain the rest of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.layers import LOGS, device_flow, flush_ms, server_flow
+from volbench.results.explain.rules.shared_evidence import slowest_sync_ms, without_stands
+from volbench.results.stats.grid import mean
+
+WAKEUPS_MAX = 8.0
+"""Waits for a CPU within one fsync: two commits of a file system's journal, its own and the one that runs when it
+comes, each with its data, its record, its flush, and the thread that waits for them. Harmless runs on saturated
+CPUs have 2.6 to 6.5; a paused server 21 to 25, a limit of writes 131."""
+WRITES_OF_A_SYNC = 0.75
+"""Writes of the device for each page that the server writes and each sync of a log, at least: merges take some.
+With fewer, the log may be on another device."""
+READS_MIN = 100.0
+"""Reads of a step from which on their mean wait between device and server says what one wait for a CPU takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumePart:
+    """Mean milliseconds that the volume takes for a write and for a flush, over all of them."""
+
+    write_ms: float
+    flush_ms: float
+
+    @property
+    def sync_ms(self) -> float:
+        """Of an fsync: one write and one flush, one after the other."""
+        return self.write_ms + self.flush_ms
+
+
+def sync_by_volume(case: Case) -> VolumePart | None:
+    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
+    sync_ms, part = slowest_sync_ms(case), _volume_part(case)
+    if sync_ms is None or part is None or not case.cpu_bound:
+        return None
+    if sync_ms < limit.SYNC_BY_VOLUME * part.sync_ms:
+        return None
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
+    # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
+    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
+    beyond = None if seconds is None else seconds * (1 - part.sync_ms / sync_ms)
+    return None if beyond is not None and (mean(delayed) or 0.0) < beyond else part
+
+
+def short_sync(case: Case) -> VolumePart | None:
+    """The volume's part of an fsync that is short, where waits for a CPU explain the rest; None: not shown.
+
+    Nothing is acquitted by what tasks could have waited for alone (`sync_by_volume`): how long one wait for a CPU
+    takes is measured on reads, as their time in the server less that at the device, and the rest of an fsync must
+    be no more than WAKEUPS_MAX of them. And the device must do the logs' writes.
+    """
+    part, sync_ms, wakeup_ms = sync_by_volume(case), slowest_sync_ms(case), _wakeup_ms(case)
+    if part is None or sync_ms is None or wakeup_ms is None or not _writes_the_logs(case):
+        return None
+    is_short = part.sync_ms < limit.SYNC_SLOW_MS and max(part.write_ms, part.flush_ms) < limit.READ_SLOW_MS
+    return part if is_short and sync_ms - part.sync_ms <= WAKEUPS_MAX * wakeup_ms else None
+
+
+def _volume_part(case: Case) -> VolumePart | None:
+    """The sums over all operations, stalls left out; no flush was sent where none is counted."""
+    moving = without_stands(case)
+    writes = None if moving.device is None else device_flow(moving.device, "write")
+    if moving.device is None or writes is None or writes.each_ms is None:
+        return None
+    return VolumePart(write_ms=writes.each_ms, flush_ms=flush_ms(moving.grid, moving.device))
+
+
+def _wakeup_ms(case: Case) -> float | None:
+    """Mean time for which a read that is done at the device waits in the server; None where reads are too few."""
+    upper = server_flow(case.grid, "read", ("data",))
+    lower = None if case.device is None else device_flow(case.device, "read")
+    if upper is None or lower is None or upper.each_ms is None or lower.each_ms is None:
+        return None
+    reads = (mean(upper.rate) or 0.0) * case.length_s
+    return max(0.0, upper.each_ms - lower.each_ms) if reads >= READS_MIN else None
+
+
+def _writes_the_logs(case: Case) -> bool:
+    """Whether the device ends as many writes as pages are written and logs are synced."""
+    syncs, pages = server_flow(case.grid, "sync", LOGS), server_flow(case.grid, "write", ("data",))
+    written = None if case.device is None else mean(case.device.writes)
+    wanted = sum(mean(flow.rate) or 0.0 for flow in (syncs, pages) if flow is not None)
+    return written is not None and written >= WRITES_OF_A_SYNC * wanted
