@@ -18,6 +18,7 @@ from sentences import NUMBER, plain, states, value_of
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
+from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
 from volbench.results.store.run_directory import RunDirectory
 
@@ -65,7 +66,7 @@ def is_ratio(steps: list[RawStep], row: tuple[str, str, str, str], change: str) 
 def test_metrics_are_those_of_the_histograms(steps: list[RawStep]) -> None:
     """What all else rests on: throughput, p95 and p99 from the bins. A bin is 1.8 % wide."""
     loads = [step for step in steps if "tps" in step.metrics]
-    assert loads
+    assert loads or all({"cold_read_mib_per_s", "qps"} & step.metrics.keys() for step in steps)
     for step in loads[:6]:
         for name, value in client_figures(step).items():
             assert step.metrics[name] == pytest.approx(value, rel=0.02), (step.cell, name)
@@ -200,6 +201,71 @@ def test_every_change_of_a_table_is_that_of_the_cells(report: Report, steps: lis
         if row.ratio is not None:
             known = ratios(steps, row.baseline, row.candidate, row.step, row.metric)
             assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known), (row.step, row.metric)
+
+
+IN_TERMINAL = re.compile(
+    rf"^  (?P<step>[\w-]+) (?P<metric>\w+): (?P<candidate>[\w.-]+) against (?P<baseline>[\w.-]+): "
+    rf"(?P<before>[\d,.]+) -> (?P<now>[\d,.]+)(?: ?[\w/]+)?, (?P<change>{CHANGE}) \[",
+    re.MULTILINE,
+)
+
+
+def test_every_line_of_the_terminal_is_that_of_the_cells(report: Report, steps: list[RawStep]) -> None:
+    text = plain("\n".join(summary_lines(report)))
+    assert plain(report.summary.headline) in text
+    tested = [row for row in report.comparisons if row.primary and row.ratio is not None and row.ci is not None]
+    lines = list(IN_TERMINAL.finditer(text))
+    assert len(lines) == len(tested), text
+    for line in lines:
+        of = (line["baseline"], line["candidate"], line["step"], line["metric"])
+        assert is_ratio(steps, of, line["change"]), line[0]
+        for volume, stated in ((line["baseline"], line["before"]), (line["candidate"], line["now"])):
+            assert value_of(stated) == pytest.approx(figure(steps, volume, of[2], of[3]), rel=0.0051), line[0]
+
+
+def test_a_page_has_one_figure_for_cold_reads(
+    report: Report, directory: RunDirectory, steps: list[RawStep]
+) -> None:
+    """The headline had 5.05 times, the section of cold and warm reads 5.06."""
+    pairs = {(row.baseline, row.candidate) for row in report.comparisons if row.metric == "cold_read_mib_per_s"}
+    stated = re.findall(r"cold against cold: ([\d,.]+)", plain(render(report, directory, "md")))
+    assert len(stated) == len(pairs)
+    for figure_text in stated:
+        found = [1 / each for pair in pairs for each in ratios(steps, *pair, "cold", "cold_read_mib_per_s")]
+        assert any(value_of(figure_text) == pytest.approx(each, rel=0.0051) for each in found)
+
+
+def test_losses_of_a_crash_test_are_those_of_all_cells(
+    report: Report, directory: RunDirectory, steps: list[RawStep]
+) -> None:
+    text = plain(render(report, directory, "md"))
+    for volume in {step.volume for step in steps if "lost_commits" in step.metrics}:
+        cells = [step.metrics for step in steps if step.volume == volume and "lost_commits" in step.metrics]
+        lost, of = (sum(cell[name] for cell in cells) for name in ("lost_commits", "acknowledged_commits"))
+        (caveat,) = re.findall(rf"Volume {volume} lost ([\d,]+) of ([\d,]+) acknowledged", text)
+        (row,) = re.findall(rf"\| {volume} \| .*\| ([\d,]+) of ([\d,]+) \| ([\d.]+) s \| 0 \| ([\d.]+) s \|", text)
+        assert [value_of(each) for each in (*caveat, *row)] == pytest.approx(
+            [
+                lost,
+                of,
+                lost,
+                of,
+                max(cell["lost_s"] for cell in cells),
+                figure(steps, volume, "crash", "recovery_s"),
+            ],
+            rel=0.0051,
+        )
+
+
+def test_bounds_of_disturbed_cells_are_those_of_their_delay(page: str, steps: list[RawStep]) -> None:
+    """A throughput lies between what was measured and that over what the delay left; nobody reads `0 ms to`."""
+    assert " 0 ms to " not in page
+    delayed = {step.cell: step for step in steps if step.bounded}
+    for cell, low, high in re.findall(
+        r"(\S+) read-write: other work.{0,90}?transactions/s ([\d,.]+) to ([\d,.]+)", page
+    ):
+        tps, share = delayed[cell].metrics["tps"], delayed[cell].delayed_share
+        assert (value_of(low), value_of(high)) == pytest.approx((tps, tps / (1 - share)), rel=0.006)
 
 
 def test_a_pages_words_for_its_estimator_are_true(page: str) -> None:

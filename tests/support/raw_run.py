@@ -27,6 +27,7 @@ class RawStep:
     step: str
     valid: bool
     bounded: bool
+    delayed_share: float
     metrics: dict[str, float]
     window_s: tuple[float, float] | None
     directory: Path
@@ -42,7 +43,8 @@ def raw_steps(run: Path) -> list[RawStep]:
             block=plan[result["cell_id"]]["block"],
             step=step["step"],
             valid=step.get("valid", True) and result["status"] == "done",
-            bounded=False,
+            bounded=_is_bounded(step),
+            delayed_share=sum(each["delayed_share_max"] for each in step.get("disturbances", ())),
             metrics={name: value["value"] for name, value in step.get("metrics", {}).items()},
             window_s=tuple(step["window_s"]) if step.get("window_s") else None,
             directory=directory,
@@ -52,31 +54,63 @@ def raw_steps(run: Path) -> list[RawStep]:
     ]
 
 
+def _is_bounded(step: dict[str, Any]) -> bool:
+    """Whether nothing but other work, which delays by a share that is known, makes the step invalid."""
+    outside = set(step.get("outside_reasons", ()))
+    shares = [each["delayed_share_max"] for each in step.get("disturbances", ())]
+    return bool(shares) and set(step["invalid_reasons"]) <= outside and sum(shares) < 1
+
+
 def _results(run: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(run.glob("cells/*/result.json")):
         yield path.parent, json.loads(path.read_text())
 
 
 def figure(steps: Sequence[RawStep], volume: str, step: str, metric: str) -> float:
-    """The median of the valid cells; where none is, of all."""
+    """The median of the valid cells; where none is, of those with a bound, else of all."""
     measured = [one for one in steps if (one.volume, one.step) == (volume, step) and metric in one.metrics]
-    return median(one.metrics[metric] for one in ([one for one in measured if one.valid] or measured))
+    valid, bounded = ([one for one in measured if test(one)] for test in (_valid, _bounded))
+    return median(one.metrics[metric] for one in valid or bounded or measured)
+
+
+def _valid(step: RawStep) -> bool:
+    return step.valid
+
+
+def _bounded(step: RawStep) -> bool:
+    return step.bounded
+
+
+def _valid_or_bounded(step: RawStep) -> bool:
+    return step.valid or step.bounded
 
 
 def ratios(steps: Sequence[RawStep], baseline: str, candidate: str, step: str, metric: str) -> tuple[float, ...]:
-    """Ratios of the geometric means, candidate / baseline: of all valid cells, and of those with a neighbour."""
-    logs = {
-        volume: {
-            one.block: math.log(one.metrics[metric])
-            for one in steps
-            if (one.volume, one.step) == (volume, step) and one.valid and metric in one.metrics
+    """Ratios of the geometric means, candidate / baseline: of all valid cells, and of those with a neighbour.
+
+    Where other work delayed cells: the median of the ratios of all pairs of valid and delayed cells, too.
+    """
+    logs, delayed = (
+        {
+            volume: {
+                one.block: math.log(one.metrics[metric])
+                for one in steps
+                if (one.volume, one.step) == (volume, step) and test(one) and metric in one.metrics
+            }
+            for volume in (baseline, candidate)
         }
-        for volume in (baseline, candidate)
-    }
-    shared = logs[baseline].keys() & logs[candidate].keys()
-    every = math.exp(fmean(logs[candidate].values()) - fmean(logs[baseline].values()))
-    paired = [logs[candidate][block] - logs[baseline][block] for block in shared]
-    return (every, math.exp(fmean(paired))) if paired else (every,)
+        for test in (_valid, _valid_or_bounded)
+    )
+    found = []
+    if delayed != logs:
+        found += [math.exp(median(y - x for x in delayed[baseline].values() for y in delayed[candidate].values()))]
+    if logs[baseline] and logs[candidate]:
+        found += [math.exp(fmean(logs[candidate].values()) - fmean(logs[baseline].values()))]
+    if paired := [
+        logs[candidate][at] - logs[baseline][at] for at in logs[baseline].keys() & logs[candidate].keys()
+    ]:
+        found += [math.exp(fmean(paired))]
+    return tuple(found)
 
 
 def client_figures(step: RawStep) -> dict[str, float]:

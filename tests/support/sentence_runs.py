@@ -8,6 +8,9 @@ from pathlib import Path
 from synthetic_run import OLTP, STEPS, Synthetic, SyntheticVolume, build_run
 from synthetic_sweep import sweep_of
 
+from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.crash import CrashStep
+from volbench.core.records.steps.replay import ReplayStep
 from volbench.results.store.run_directory import RunDirectory
 
 NAMES = ("disk", "gp3", "io2", "efs", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
@@ -47,6 +50,18 @@ RUNS: dict[str, Synthetic] = {
     "one-volume-invalid": Synthetic(
         volumes=volumes(1), repeats=2, steps=(OLTP,), invalid={("disk", 1): CPU, ("disk", 2): CPU}
     ),
+    "all-disturbed": Synthetic(
+        volumes=volumes(1, 0.5),
+        steps=(OLTP,),
+        repeats=3,
+        disturbed={(name, n): 0.02 for name in NAMES[:2] for n in (1, 2, 3)},
+    ),
+    "some-disturbed": Synthetic(
+        volumes=volumes(1, 0.5), steps=(OLTP,), repeats=5, disturbed={("disk", 1): 0.05, ("gp3", 2): 0.05}
+    ),
+    "cold-read": Synthetic(volumes=volumes(1, 0.2), repeats=4, steps=(ColdReadStep(name="cold"),)),
+    "replay": Synthetic(volumes=volumes(1, 0.7), steps=(ReplayStep(name="replay", log="slow.log", duration_s=60),)),
+    "crash": Synthetic(volumes=volumes(1, 0.8), steps=(OLTP, CrashStep(name="crash"))),
     "stalls": Synthetic(
         volumes=(SyntheticVolume(name="disk"), SyntheticVolume(name="b", speed=1.3, stall_s=(40.0, 45.0))),
         steps=(OLTP,),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from synthetic_metrics import CRASH_DETAILS, delays, other_metrics
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import (
@@ -34,8 +35,10 @@ from volbench.core.records.run import ComparisonSpec, PlannedCell, ResolvedSuite
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps import Step
 from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.crash import CrashStep
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.records.steps.restore import RestoreStep
 from volbench.results.store.files import write_record
 from volbench.results.store.histograms import HistogramWriter
@@ -95,7 +98,7 @@ class SyntheticVolume:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic:
-    """What the run shall look like. Cells are (volume, repeat)."""
+    """What the run shall look like. Cells are (volume, repeat); `disturbed` has the share that others delayed."""
 
     volumes: tuple[SyntheticVolume, ...]
     repeats: int = 5
@@ -108,6 +111,7 @@ class Synthetic:
     interval_s: float = 1.0
     extra_metrics: int = 0
     invalid: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    disturbed: Mapping[tuple[str, int], float] = field(default_factory=dict)
     failed: Mapping[tuple[str, int], Failure] = field(default_factory=dict)
     not_run: frozenset[tuple[str, int]] = frozenset()
 
@@ -272,19 +276,21 @@ class _Cell:
     def _step(
         self, step: Step, t0_s: float, series: SeriesWriter, histograms: HistogramWriter, phases: list[Phase]
     ) -> tuple[StepResult, float]:
-        if isinstance(step, OltpStep):
+        if isinstance(step, OltpStep | ReplayStep):
             warm, length = step.warmup_s, step.duration_s
         else:
             warm, length = 0.0, 20.0 / self.speed
         window = (t0_s + warm, t0_s + warm + length)
         phases.append(Phase(name=f"step:{step.name}", t0_s=t0_s, t1_s=window[1]))
-        series.append(self._storage_rows(t0_s, window[1], 1.0 if isinstance(step, OltpStep) else 3.0))
+        is_load = isinstance(step, OltpStep | ReplayStep)
+        series.append(self._storage_rows(t0_s, window[1], 1.0 if is_load else 3.0))
         metrics: dict[str, MetricValue]
-        if isinstance(step, OltpStep):
+        if isinstance(step, OltpStep | ReplayStep):
             metrics = self._load(step, t0_s, window, series, histograms)
         else:
-            metrics = self._other_metrics(step, length)
-        reason = self.wanted.invalid.get(self.key)
+            metrics = other_metrics(step, length, speed=self.speed, repeat=self.planned.repeat)
+        disturbances = delays(self.wanted.disturbed.get(self.key))
+        reason = self.wanted.invalid.get(self.key) or next((each.text for each in disturbances), None)
         result = StepResult(
             step=step.name,
             kind=step.kind,
@@ -293,26 +299,12 @@ class _Cell:
             metrics=metrics,
             valid=reason is None,
             invalid_reasons=(reason,) if reason else (),
+            outside_reasons=tuple(each.text for each in disturbances),
+            disturbances=disturbances,
+            details=CRASH_DETAILS if isinstance(step, CrashStep) else {},
             notes=self.volume.notes if step.kind == "cold_read" else (),
         )
         return result, window[1]
-
-    def _other_metrics(self, step: Step, length: float) -> dict[str, MetricValue]:
-        found: dict[str, float]
-        if step.kind == "dump":
-            found = {"dump_s": length, "dump_mib_per_s": 95 / length}
-        elif step.kind == "restore":
-            found = {"restore_s": length * 2, "restore_mib_per_s": 95 / length / 2}
-        elif step.kind == "cold_read":
-            found = {
-                "cold_read_mib_per_s": 210 * self.speed,
-                "table_scan_s": 4 / self.speed,
-                "first_query_ms": 38 / self.speed,
-                "warm_read_mib_per_s": 2900.0,
-            }
-        else:
-            found = {"iops_read": 3.0, "iops_write": 12.0}
-        return {name: metric(name, value) for name, value in found.items()}
 
     def _stalled(self, t_s: float) -> bool:
         return self.volume.stall_s is not None and self.volume.stall_s[0] < t_s <= self.volume.stall_s[1]
@@ -352,7 +344,7 @@ class _Cell:
 
     def _load(
         self,
-        step: OltpStep,
+        step: OltpStep | ReplayStep,
         t0_s: float,
         window: tuple[float, float],
         series: SeriesWriter,
@@ -368,25 +360,27 @@ class _Cell:
             latency_ms = 11 / self.speed * np.exp(self.random.normal(0, 0.45, events))
             bins = np.floor((np.log(latency_ms) - EDGE_DEDUCT) * EDGE_MULT).astype(int)
             numbers, counts = np.unique(bins, return_counts=True)
-            histograms.append(
-                [
-                    HistogramRow(
-                        t_s=t_s,
-                        interval_s=self.wanted.interval_s,
-                        step=step.name,
-                        source="client",
-                        events=events,
-                        errors=0,
-                        edge_mult=EDGE_MULT,
-                        edge_deduct=EDGE_DEDUCT,
-                        bin=tuple(numbers.tolist()),
-                        count=tuple(counts.tolist()),
-                        measured=measured,
-                    )
-                ]
-            )
+            if isinstance(step, OltpStep):
+                histograms.append(
+                    [
+                        HistogramRow(
+                            t_s=t_s,
+                            interval_s=self.wanted.interval_s,
+                            step=step.name,
+                            source="client",
+                            events=events,
+                            errors=0,
+                            edge_mult=EDGE_MULT,
+                            edge_deduct=EDGE_DEDUCT,
+                            bin=tuple(numbers.tolist()),
+                            count=tuple(counts.tolist()),
+                            measured=measured,
+                        )
+                    ]
+                )
             tps = events / self.wanted.interval_s
-            series.append([SeriesRow(t_s=t_s, source="client", metric="tps", value=tps)])
+            rate = "tps" if isinstance(step, OltpStep) else "qps"
+            series.append([SeriesRow(t_s=t_s, source="client", metric=rate, value=tps)])
             if events:
                 p95 = int(np.searchsorted(np.cumsum(counts), 0.95 * counts.sum()))
                 p95_ms = math.exp(int(numbers[p95]) / EDGE_MULT + EDGE_DEDUCT)
@@ -403,6 +397,9 @@ class _Cell:
         tps = running[-1] / (seconds * self.wanted.interval_s)
         values = {"tps": tps, "qps": tps * 20, "stalled_s": float(stalled) * self.wanted.interval_s}
         values |= {f"latency_ms_{name}": value for name, value in quantile.items()}
+        if isinstance(step, ReplayStep):
+            values["qps"] = values.pop("tps")
+            del values["stalled_s"], values["latency_ms_p999"]
         return {name: metric(name, float(value)) for name, value in values.items()}
 
 

@@ -182,8 +182,13 @@ def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str
 
 
 def _which(compared: Compared) -> Explanation:
-    """Causes of the incident alone, and those that show against the time before it; `none` only if both do."""
-    by_cause = {finding.cause: finding for finding in (*compared.during.findings, *compared.around.findings)}
+    """Causes of the incident alone, and those that show against the time before it; `none` only if both do.
+
+    A share of the latency is that of the incident: what a cause explains of both times together is no figure of it.
+    """
+    shares = {finding.cause: finding.share for finding in compared.during.findings}
+    findings = (*compared.during.findings, *compared.around.findings)
+    by_cause = {finding.cause: replace(finding, share=shares.get(finding.cause)) for finding in findings}
     causes = [finding for cause, finding in by_cause.items() if cause != NONE] or list(by_cause.values())
     fresh = sorted(causes, key=lambda finding: (finding.cause in compared.causes_before, -(finding.share or 0.0)))
     return replace(compared.around, findings=tuple(fresh))

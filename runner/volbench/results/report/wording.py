@@ -154,8 +154,10 @@ def why_invalid(cell: CellRow) -> str:
 
 
 def bounds_text(cell: CellRow, name: str) -> str:
-    """Return the bounds of a figure without the disturbance: `transactions/s 61.2 to 70.4`."""
+    """Return the bounds of a figure without the disturbance: `tps 61.2 to 70.4`, `p95 at most 250 ms`."""
     low, high = cell.bounds[name]
     unit = cell.metrics[name].unit
+    if low == 0 and high is not None:
+        return f"{label(name)} at most {number(high) if unit == '1/s' else quantity(high, unit)}"
     ends = [number(end) if unit == "1/s" else quantity(end, unit) for end in (low, high) if end is not None]
     return f"{label(name)} {' to '.join(ends)}" if high is not None else f"{label(name)} {ends[0]} or more"

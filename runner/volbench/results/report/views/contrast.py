@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from volbench.core.base.text import change_with_interval, number, quantity
-from volbench.core.records.report import CellRow, ComparisonRow, Report
+from volbench.core.records.report import ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
 from volbench.results.compare.figures import figure_of
@@ -38,7 +38,10 @@ class ContrastRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadPairs:
-    """Cold and warm reads of one step on the baseline and on one candidate: speeds as (baseline, candidate)."""
+    """Cold and warm reads of one step on the baseline and on one candidate: speeds as (baseline, candidate).
+
+    `cold_ratio` is baseline / candidate as the comparison of the cold reads has it; None: there is none.
+    """
 
     step: str
     baseline: str
@@ -46,6 +49,7 @@ class ReadPairs:
     unit: str
     cold: tuple[float, float]
     warm: tuple[float, float]
+    cold_ratio: float | None = None
 
     @property
     def pairs(self) -> tuple[tuple[str, float], ...]:
@@ -61,7 +65,7 @@ class ReadPairs:
                 self.cold[0] / self.warm[1],
             )
         return (
-            ("cold against cold", self.cold[0] / self.cold[1]),
+            ("cold against cold", self.cold_ratio or self.cold[0] / self.cold[1]),
             ("warm against warm", self.warm[0] / self.warm[1]),
             unfair_pair,
         )
@@ -99,7 +103,7 @@ def read_pairs(report: Report) -> tuple[ReadPairs, ...]:
             cell.step for cell in report.cells if cell.kind == kind.name and "/" not in cell.step
         )
         for candidate in names[1:]
-        if (pairs := _pairs(report.cells, step, kind.warm_reads, (names[0], candidate))) is not None
+        if (pairs := _pairs(report, step, kind.warm_reads, (names[0], candidate))) is not None
     )
 
 
@@ -133,14 +137,16 @@ def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
     return f"Against the baseline, {name} takes {', '.join(clauses)}. None of these figures predicts another."
 
 
-def _pairs(cells: Sequence[CellRow], step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:
+def _pairs(report: Report, step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:
     names = (f"{step}{reads.suffix}_cold", f"{step}{reads.suffix}_warm") if reads.suffix else (step, step)
     medians: list[float] = []
     unit = ""
     for name, metric in zip(names, (reads.cold, reads.warm), strict=True):
         for volume in volumes:
             of_volume = [
-                cell for cell in cells if (cell.step, cell.volume) == (name, volume) if metric in cell.metrics
+                cell
+                for cell in report.cells
+                if (cell.step, cell.volume) == (name, volume) and metric in cell.metrics
             ]
             middle = figure_of(of_volume, metric)
             if middle is None or middle <= 0:
@@ -154,6 +160,15 @@ def _pairs(cells: Sequence[CellRow], step: str, reads: WarmReads, volumes: tuple
         unit=unit,
         cold=(medians[0], medians[1]),
         warm=(medians[2], medians[3]),
+        cold_ratio=next(
+            (
+                1 / row.ratio
+                for row in report.comparisons
+                if (row.step, row.metric, row.baseline, row.candidate) == (names[0], reads.cold, *volumes)
+                and row.ratio
+            ),
+            None,
+        ),
     )
 
 

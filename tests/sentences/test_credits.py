@@ -1,0 +1,138 @@
+"""Every number that `credits` prints of a gp2 volume, against a count of seconds that knows nothing of volbench."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from raw_credits import BUCKET, MIB, Gp2
+from typer.testing import CliRunner
+
+from sentences import NUMBER, plain, value_of
+from volbench.cli.main import app
+
+SECONDS = {"s": 1, "min": 60, "h": 3600, "days": 86_400}
+TIME = r"[\d,.]+ (?:days|h|min|s)(?: \d+ (?:min|s))?"
+LOADS = [
+    # GiB, requests a second, bytes of a request, start
+    (50, 1250.0, 16 << 10, 1.0),
+    (50, 80.0, 16 << 10, 1.0),
+    (100, 3000.0, 16 << 10, 1.0),
+    (334, 2500.0, 16 << 10, 1.0),
+    (500, 20_000.0, 16 << 10, 1.0),
+    (50, 800.0, 256 << 10, 1.0),
+    (200, 2000.0, 64 << 10, 0.4),
+    (50, 600.0, 16 << 10, 0.1),
+]
+
+
+def seconds_of(text: str) -> float:
+    return sum(value_of(value) * SECONDS[unit] for value, unit in re.findall(r"([\d,.]+) (days|h|min|s)\b", text))
+
+
+def near(stated: str, value: float) -> bool:
+    """Within half of the last of three digits; whole figures exactly."""
+    return value_of(stated) == pytest.approx(value, rel=0.0051)
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["credits", "--profile", "ebs-gp2", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return plain(result.stdout.split("\n\nbalance of")[0])
+
+
+@pytest.mark.parametrize(("gib", "iops", "io_bytes", "start"), LOADS)
+def test_every_number_of_a_forecast_is_counted_anew(gib: int, iops: float, io_bytes: int, start: float) -> None:
+    volume = Gp2(gib=gib, io_bytes=io_bytes)
+    text = printed(
+        *("--size", f"{gib}GiB", "--iops", f"{iops:g}", "--io-size", f"{io_bytes >> 10}KiB"),
+        *("--start-credits", f"{start:.0%}"),
+    )
+    about, rest = text.split("\n", 1)
+    checks = _of_the_volume(about, volume) + _of_the_load(rest, volume, iops, start)
+    left = re.sub(r"Prices are .*", "", _without_prices(rest, volume, iops))
+    for known in checks:
+        left = left.replace(known, "")
+    assert not NUMBER.search(re.sub(r"ebs-\w+", "", left)), left
+
+
+def _of_the_volume(about: str, volume: Gp2) -> list[str]:
+    match = re.fullmatch(
+        r"ebs-gp2 of (?P<gib>\d+) GiB: at most (?P<cap>[\d,]+) IOPS of up to 256 KiB each .*, (?P<mib>\d+) MiB/s; "
+        r"volume.credits has a capacity of (?P<bucket>[\d,]+) I/O credits and earns (?P<earns>[\d,]+) IOPS "
+        rf"\(full again after (?P<refill>{TIME}) without load\).",
+        about,
+    )
+    assert match is not None, about
+    assert int(match["gib"]) == volume.gib
+    assert value_of(match["cap"]) == max(3000.0, volume.earns)
+    assert value_of(match["mib"]) == volume.mib_per_s
+    assert value_of(match["bucket"]) == BUCKET
+    assert near(match["earns"], volume.earns)
+    assert seconds_of(match["refill"]) == pytest.approx(BUCKET / volume.earns, abs=31)
+    return [match[0]]
+
+
+def _of_the_load(text: str, volume: Gp2, iops: float, start: float) -> list[str]:
+    outcome = re.search(
+        rf"volume.credits, (?P<start>\d+) % full at first, is empty after (?P<after>{TIME})\.", text
+    )
+    served = re.search(r"the volume serves ([\d,.]+) IOPS and ([\d,.]+) MiB/s, ([\d.]+) % of the load\.", text)
+    endless = re.search(
+        r"(?P<start>\d+) % full at first, does not run out .* lowest balance is (?P<low>\d+) %", text
+    )
+    capped = re.search(r"The load exceeds the volume's limits: ([\d.]+) % of it is served\.", text)
+    empty_s = volume.empty_after_s(iops, start)
+    assert (outcome is None) == (empty_s is None)
+    assert (served is None) == (empty_s is None)
+    assert (endless is None) != (empty_s is None)
+    assert (capped is None) == (iops <= volume.cap)
+    if outcome is not None and served is not None and empty_s is not None:
+        assert value_of(outcome["start"]) == 100 * start
+        assert seconds_of(outcome["after"]) == pytest.approx(empty_s, abs=31 if empty_s > 5400 else 1.1)
+        assert near(served[1], volume.earns)
+        assert near(served[2], volume.earns * volume.io_bytes / MIB)
+        assert value_of(served[3]) == pytest.approx(100 * volume.earns / iops, abs=0.51 if iops < 1e4 else 0.06)
+    if endless is not None:
+        assert value_of(endless["low"]) == 100 * start
+    if capped is not None:
+        assert value_of(capped[1]) == pytest.approx(100 * volume.cap / iops, abs=0.51)
+    return [match[0] for match in (outcome, served, endless, capped) if match is not None]
+
+
+def _without_prices(text: str, volume: Gp2, iops: float) -> str:
+    """The text without its prices, each of which is checked: gp2 0.10 USD a GiB, gp3 and io2 with their options."""
+    needs_more = volume.empty_after_s(iops) is not None or iops > volume.cap
+    if match := re.search(r"The smallest ebs-gp2 .* is ebs-gp2 of ([\d,.]+) (GiB|TiB)", text):
+        gib = value_of(match[1]) * (1024 if match[2] == "TiB" else 1)
+        assert gib == pytest.approx(volume.smallest_that_sustains(iops), rel=0.0051)
+    else:
+        assert not needs_more or iops > 16_000
+    stated = re.findall(r"(ebs-\w+) of ([\d,.]+) (GiB|TiB)(?: with ([\w= ]+?))?[,:] ~([\d,.]+) USD", text)
+    assert bool(stated) == needs_more
+    for name, size, unit, options, price in stated:
+        gib = value_of(size) * (1024 if unit == "TiB" else 1)
+        settings = dict(option.split("=") for option in options.split())
+        extra = (
+            max(0.0, float(settings.get("iops", 0)) - 3000),
+            max(0.0, float(settings.get("throughput", 0)) - 125),
+        )
+        monthly = {
+            "ebs-gp2": 0.10 * gib,
+            "ebs-gp3": 0.08 * gib + 0.005 * extra[0] + 0.04 * extra[1],
+            "ebs-io2": 0.125 * gib + 0.065 * float(settings.get("iops", 0)),
+        }[name]
+        assert value_of(price) == pytest.approx(monthly, abs=0.006), (name, size, options)
+    now = re.search(r"\(now ~([\d,.]+) USD|This volume costs ~([\d,.]+) USD", text)
+    if now:
+        assert value_of(now[1] or now[2]) == pytest.approx(0.10 * volume.gib, abs=0.006)
+    return re.sub(r"(?:ebs-\w+ of [\d,.]+ [GT]iB(?: with [\w= ]+?)?|now|costs)[,:]? ~[\d,.]+ USD", "", text)
+
+
+def test_a_limit_and_what_is_served_are_of_the_same_operations() -> None:
+    """`at most 500 IOPS` and `serves 1,250` stood in one answer: sequential operations count by their bytes."""
+    sequential = ("--profile", "ebs-st1", "--size", "1TiB", "--throughput", "20MiB", "--io-size", "16KiB")
+    result = CliRunner().invoke(app, ["credits", *sequential, "--sequential"], catch_exceptions=False)
+    text = plain(result.stdout)
+    assert re.search(r"at most 500 IOPS of up to 1 MiB each \(sequential ones count by their bytes\)", text)
+    assert "does not run out" in text
