@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from volbench.core.base.text import change, change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
@@ -108,9 +108,14 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     )
 
 
-def figure_text(row: FigureRow) -> str:
-    """Return `disk (read-write): transactions/s 739 from 3 valid cells; 421 to 681 in 2 disturbed ones`."""
-    return f"{row.volume} ({row.step}): {label(row.metric)} {figure_clauses(row)}"
+def figure_text(row: FigureRow, varied: Collection[str] = ()) -> str:
+    """Return `disk (read-write): transactions/s 739 from 3 valid cells; 421 to 681 in 2 disturbed ones`.
+
+    Args:
+        varied: parameters that tell the row from others of its volume and step; their last word is named.
+    """
+    levels = [f"{name.rpartition('.')[2]} {row.parameters[name]}" for name in varied if name in row.parameters]
+    return f"{row.volume} ({', '.join((row.step, *levels))}): {label(row.metric)} {figure_clauses(row)}"
 
 
 def figure_clauses(row: FigureRow) -> str:

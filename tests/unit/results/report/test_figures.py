@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -15,6 +16,7 @@ from volbench.results.compare.figures import figure_rows
 from volbench.results.gate.gate import gate_report
 from volbench.results.report.build import build_report
 from volbench.results.report.render import write_reports
+from volbench.results.report.wording import figure_text
 from volbench.results.store.query import query
 from volbench.results.store.run_directory import RunDirectory
 
@@ -115,3 +117,19 @@ def test_a_gate_on_a_run_until_decided_has_the_level_of_its_look(report: Report)
         for run in (report, report.model_copy(update={"until_decided": True}))
     ]
     assert (texts[0] != texts[1]) == any(row.ratio for row in report.comparisons)
+
+
+def test_figures_of_one_volume_are_told_apart_by_what_varies(tmp_path: Path) -> None:
+    """Seven cells of one volume, each with other settings, read alike: "gp3 (updates)" seven times."""
+    swept = {"test": "oltp_read_write", "engine.config.innodb_io_capacity": 200}
+    report = build_report(build_run(tmp_path / "results", two_volumes(repeats=2, invalid={("a", 1): "late"})))
+    alike = [cell for cell in report.cells if (cell.volume, cell.kind) == ("a", "oltp")]
+    cells = [
+        cell.model_copy(update={"parameters": swept | {"engine.config.innodb_io_capacity": level}})
+        for cell, level in zip(alike, (200, 3000), strict=True)
+    ]
+    rows = [row for row in figure_rows(cells) if row.metric == "tps"]
+    texts = {figure_text(row, ["engine.config.innodb_io_capacity"]) for row in rows}
+    assert any("innodb_io_capacity 200):" in text for text in texts)
+    assert any("innodb_io_capacity 3000):" in text for text in texts)
+    assert not any("oltp_read_write" in text for text in texts)

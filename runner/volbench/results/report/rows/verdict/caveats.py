@@ -18,7 +18,7 @@ from volbench.core.records.cell import (
 )
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, ServerRow, VolumeRow
+from volbench.core.records.report import CellRow, FigureRow, ServerRow, VolumeRow
 from volbench.core.records.run import JournalEvent, RunRecord
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows
@@ -308,16 +308,19 @@ def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
 def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:
     """Yield, of each step's first primary metric, the figures that are not of all cells, with the others beside."""
     first = {cell.step: next(iter(PRIMARY_METRICS.get(cell.kind, ())), "") for cell in cells}
-    partial = [
-        figure_text(row)
-        for row in figure_rows(cells)
-        if row.metric == first[row.step] and (row.excluded or row.standing != "valid")
-    ]
+    rows = [row for row in figure_rows(cells) if row.metric == first[row.step]]
+    partial = [figure_text(row, _varied(row, rows)) for row in rows if row.excluded or row.standing != "valid"]
     if partial:
         more = (
             f"; {len(partial) - FIGURES_MAX} more are in the table of all metrics" if partial[FIGURES_MAX:] else ""
         )
         yield f"Figures, and what the other cells measured: {'; '.join(partial[:FIGURES_MAX])}{more}."
+
+
+def _varied(row: FigureRow, rows: Iterable[FigureRow]) -> list[str]:
+    """Return the parameters by which a row differs from another one of its volume and step."""
+    levels = [one.parameters for one in rows if (one.volume, one.step) == (row.volume, row.step)]
+    return [name for name, value in row.parameters.items() if any(level.get(name) != value for level in levels)]
 
 
 def _of_durability(server: ServerRow | None) -> Iterator[str]:
