@@ -43,6 +43,7 @@ COMMANDS = {
     "list": "runs.list",
     "doctor": "doctor",
     "credits": "credits.command",
+    "recommend": "recommendation.command",
     "suite": "suite",
     "volume": "volumes.command",
     "k8s": "cluster.k8s",
@@ -73,6 +74,7 @@ GROUPS = {
     },
     "Predict": {
         "credits": "Forecast when burst credits run out, and what would prevent that.",
+        "recommend": "Name the cheapest volume and settings that keep an objective.",
         "volume": "Show volume profiles, emulate volumes, probe any volume.",
     },
     "Validate": {

@@ -1,0 +1,127 @@
+"""The volumes that could be bought: every priced type of block volume in steps of size, IOPS and throughput."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from volbench.core.base.nearest import suggestion
+from volbench.core.profile.files import profile_names, whole_profile
+from volbench.core.profile.limits import Limits, limits_of
+from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.errors import UsageError
+from volbench.results.credits.prices import Cost, Prices
+from volbench.results.credits.sizing import cost_of, size_parameter
+
+_SERIES = (1.0, 1.25, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""Steps of a decade of IOPS: by a quarter to a third, which is what a forecast tells apart at best."""
+_THROUGHPUT_MIB = (125, 160, 200, 250, 315, 400, 500, 630, 800, 1000, 1250, 1600, 2000)
+_SIZE_STEP = 1.25
+_SIZES_MAX = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A volume with its month's price. `options`: as in a SPEC."""
+
+    profile: str
+    options: Mapping[str, str]
+    volume: ResolvedVolume
+    limits: Limits
+    cost: Cost
+
+    @property
+    def spec(self) -> str:
+        """The volume as a SPEC: ebs-gp3?size=100GiB&iops=4000."""
+        return f"{self.profile}?{'&'.join(f'{key}={value}' for key, value in self.options.items())}"
+
+
+def candidates(prices: Prices, *, size_bytes: int, profiles: Sequence[str] = ()) -> tuple[Candidate, ...]:
+    """Return all volumes of at least a size, the cheapest first; of one price the one with more IOPS first.
+
+    Args:
+        prices: of volumes; a type whose price leaves something out is none.
+        size_bytes: what the volume must hold.
+        profiles: types to choose from; empty: all block volumes with a price.
+
+    Raises UsageError for a type that is unknown, no block volume, or without a price.
+    """
+    for name in profiles:
+        _check(name, prices)
+    names = profiles or [name for name in prices.volumes if name in profile_names() and _is_offered(name, prices)]
+    found: list[Candidate] = []
+    for name in names:
+        found += _of_profile(name, prices, max(1, math.ceil(size_bytes / 2**30)))
+    return tuple(sorted(found, key=lambda one: (one.cost.month, -_iops(one))))
+
+
+def _check(name: str, prices: Prices) -> None:
+    if name not in profile_names():
+        hint = suggestion(name, profile_names())
+        raise UsageError(f"there is no profile {name!r}; {hint}", where=f"--profile {name}")
+    if not _is_offered(name, prices):
+        offered = [each for each in prices.volumes if each in profile_names() and _is_offered(each, prices)]
+        raise UsageError(
+            "this profile has no price that covers all of it, or is no block volume",
+            where=f"--profile {name}",
+            evidence=f"block volumes with a price ({prices.dated}): {', '.join(offered)}",
+            next_step="choose one of these, or add its price to a file and give that as --prices FILE",
+        )
+
+
+def _is_offered(name: str, prices: Prices) -> bool:
+    return prices.is_complete(name) and resolve(name).mode == "block" and size_parameter(name) is not None
+
+
+def _of_profile(name: str, prices: Prices, gib: int) -> Iterator[Candidate]:
+    parameters = whole_profile(name).parameters
+    parameter = size_parameter(name) or ""
+    if "iops" in parameters:
+        throughputs = [{"throughput": str(mib)} for mib in _THROUGHPUT_MIB] if "throughput" in parameters else [{}]
+        grid = [{"iops": str(iops), **more} for iops in _iops_steps(name) for more in throughputs]
+        sized = [{parameter: f"{_gib_for(name, gib, int(one['iops']))}GiB", **one} for one in grid]
+    else:
+        sized = [{parameter: f"{size}GiB"} for size in _sizes(name, gib)]
+    for options in sized:
+        try:
+            volume = resolve(name, options)
+        except UsageError:
+            continue  # the vendor does not offer this combination
+        cost = cost_of(volume, None, prices)
+        if cost is not None:
+            yield Candidate(profile=name, options=options, volume=volume, limits=limits_of(volume), cost=cost)
+
+
+def _iops_steps(name: str) -> list[int]:
+    most = _figure(name, "iops_max")
+    if most is None:
+        raise UsageError(f"{name} has no figure iops_max, so no steps of IOPS are known", where=f"--profile {name}")
+    steps = {round(step * 10**decade) for decade in range(2, 7) for step in _SERIES}
+    return sorted(step for step in {*steps, round(most)} if step <= most)
+
+
+def _gib_for(name: str, gib: int, iops: int) -> int:
+    """Return the least size, in GiB, that holds the data and may have so many IOPS."""
+    ratio, free, least = (_figure(name, key) for key in ("iops_per_gib", "iops_base", "size_min_gib"))
+    needed = math.ceil(iops / ratio) if ratio and iops > (free or 0) else 1
+    return max(gib, needed, math.ceil(least or 1))
+
+
+def _sizes(name: str, gib: int) -> Iterator[int]:
+    size, most = max(gib, math.ceil(_figure(name, "size_min_gib") or 1)), _figure(name, "size_max_gib") or math.inf
+    for _ in range(_SIZES_MAX):
+        if size > most:
+            return
+        yield size
+        size = math.ceil(size * _SIZE_STEP)
+
+
+def _figure(name: str, figure: str) -> float | None:
+    known = whole_profile(name).figures.get(figure)
+    return None if known is None else known.number
+
+
+def _iops(candidate: Candidate) -> float:
+    caps = [cap.rate_per_s for cap in candidate.limits.all if cap.resource == "iops"]
+    return min(caps, default=math.inf)

@@ -1,0 +1,122 @@
+"""The choice: the cheapest volume that is sure to keep a goal, what refutes it, and when nothing is recommended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from volbench.errors import UsageError
+from volbench.results.credits.prices import load_prices
+from volbench.results.recommend.catalogue import Candidate, candidates
+from volbench.results.recommend.choice import SAVING_MAX, recommend
+from volbench.results.recommend.evidence import Check, Setting
+from volbench.results.recommend.goal import SURE_MIN, Chance, Goal, chance_below
+
+GOAL = Goal(p95_s=0.02)
+GP3 = candidates(load_prices(), size_bytes=100 << 30, profiles=("ebs-gp3",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """Evidence whose chances and checks are stated by the volume's IOPS."""
+
+    keeps: Mapping[int, float]
+    checked: Mapping[int, bool | None] = field(default_factory=dict)
+    name: str = "stated"
+    notes: tuple[str, ...] = ()
+
+    def chances(self, candidate: Candidate, goal: Goal) -> tuple[Chance, ...]:
+        del goal
+        known = [share for iops, share in self.keeps.items() if iops <= int(candidate.options["iops"])]
+        return (Chance(part="p95", keeps=max(known, default=0.0), text="stated"),)
+
+    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
+        del goal
+        kept = self.checked.get(int(candidate.options["iops"]))
+        return (Check(name="stated", keeps=kept, text="as stated"),)
+
+    def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:
+        del candidate, goal
+        return ()
+
+    def measurement(self, candidate: Candidate) -> str:
+        return f"measure {candidate.spec}"
+
+
+def test_the_cheapest_volume_that_is_sure_is_chosen_and_the_next_cheaper_one_is_named() -> None:
+    answer = recommend(Stated(keeps={5000: 0.1, 6000: 0.97}), GP3, GOAL)
+    assert answer.chosen is not None
+    assert answer.chosen.candidate.options["iops"] == "6000"
+    assert answer.cheaper is not None
+    assert answer.cheaper.candidate.cost.month < answer.chosen.candidate.cost.month
+    assert answer.is_cheapest
+    assert not answer.measurement
+
+
+def test_a_volume_that_a_check_refutes_is_not_chosen() -> None:
+    answer = recommend(Stated(keeps={6000: 0.97}, checked={6000: False}), GP3, GOAL)
+    assert answer.chosen is not None
+    assert int(answer.chosen.candidate.options["iops"]) > 6000
+    assert all(one.candidate.options["iops"] == "6000" for one in answer.refuted)
+
+
+def test_forecast_and_check_that_always_differ_give_no_answer() -> None:
+    every = {int(one.options["iops"]): False for one in GP3}
+    answer = recommend(Stated(keeps={3000: 0.99}, checked=every), GP3, GOAL)
+    assert answer.chosen is None
+    assert "contradict" in answer.refusal
+
+
+def test_a_cheaper_volume_that_may_do_is_told_with_what_would_decide() -> None:
+    answer = recommend(Stated(keeps={5000: 0.5, 6000: 0.97}), GP3, GOAL)
+    assert answer.chosen is not None
+    assert not answer.is_cheapest
+    assert answer.cheaper is not None
+    assert answer.measurement == f"measure {answer.cheaper.candidate.spec}"
+
+
+def test_a_check_that_holds_on_a_cheaper_volume_takes_the_word_cheapest_away() -> None:
+    cheaper = {int(one.options["iops"]): True for one in GP3}
+    answer = recommend(Stated(keeps={6000: 0.97}, checked=cheaper), GP3, GOAL)
+    assert answer.chosen is not None
+    assert not answer.is_cheapest
+
+
+def test_a_forecast_that_is_too_wide_to_buy_by_is_refused() -> None:
+    answer = recommend(Stated(keeps={3000: 0.6, 20_000: 0.97}), GP3, GOAL)
+    assert answer.chosen is None
+    assert "too wide" in answer.refusal
+    assert answer.measurement
+    assert SAVING_MAX > 1
+
+
+def test_no_volume_that_is_sure_is_no_recommendation() -> None:
+    answer = recommend(Stated(keeps={3000: SURE_MIN - 0.01}), GP3, GOAL)
+    assert answer.chosen is None
+    assert answer.cheaper is not None
+    assert answer.measurement
+
+
+@pytest.mark.parametrize("name", ["ceph-rbd", "efs-elastic", "ebs-gp33"])
+def test_a_type_without_a_price_or_of_files_is_refused(name: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        candidates(load_prices(), size_bytes=1 << 30, profiles=(name,))
+    assert name in str(refusal.value)
+
+
+def test_candidates_are_what_a_vendor_offers_and_hold_the_data() -> None:
+    offered = candidates(load_prices(), size_bytes=10 << 30)
+    assert [one.cost.month for one in offered] == sorted(one.cost.month for one in offered)
+    assert all(one.volume.size_bytes >= 10 << 30 for one in offered)
+    assert {"ebs-gp2", "ebs-gp3", "ebs-io2"} <= {one.profile for one in offered}
+    # 500 IOPS per GiB: a volume of 10 GiB grows with its IOPS.
+    assert max(int(one.options["iops"]) for one in offered if one.profile == "ebs-gp3") == 80_000
+
+
+def test_the_chance_is_a_half_at_the_middle_and_sure_beyond_the_ends() -> None:
+    assert chance_below(20.0, (10.0, 40.0)) == pytest.approx(0.5)
+    assert chance_below(40.0, (10.0, 40.0)) == pytest.approx(0.975, abs=0.001)
+    assert chance_below(40.0, (10.0, 40.0), widened=1.5) < 0.92
+    assert chance_below(5.0, (5.0, 5.0)) == 1.0
