@@ -118,7 +118,7 @@ def test_a_volume_unmounted_after_its_last_cell_is_told(local: Bench) -> None:
         subprocess.run(["umount", "-l", str(directory)], check=True)
         closed: list[OpenVolume] = []
         with pytest.raises(StepFailed, match="unmounted during the run") as caught:
-            close_volume(opened, watch, closed.append)
+            close_volume(opened, [(opened, watch)], closed.append)
         assert caught.value.cause == "volume_gone"
         assert "volbench cell erase" in caught.value.next_step
         assert closed == [opened]  # what can be removed was

@@ -29,6 +29,12 @@ def with_spec_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpe
     """
     if not options:
         return spec
+    if spec.layout:
+        raise UsageError(
+            "a sweep varies the options of one volume, and this is a layout of several",
+            where=f"volume {spec.name}={spec.text}",
+            next_step="name a layout for each value: --volume a=... --volume b=...",
+        )
     location = spec.text.partition("?")[0]
     own = spec.options.get("options", "").split(",") if spec.kind == "nfs" else []
     merged = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from volbench.core.base.text import counted
 from volbench.core.plan.variants import expand_variants, with_spec_options
+from volbench.core.profile.layout import require_target
 from volbench.core.profile.resolve import resolve_spec, resolve_volume
 from volbench.core.profile.spec import parse_volume, require_kind
 from volbench.core.records.run import TargetName, VolumeSpec
@@ -80,7 +81,10 @@ def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _checked(spec: VolumeSpec, target: TargetName | None = None) -> VolumeSpec:
     if target is not None:
+        require_target(spec, target)
         require_kind(spec, in_cluster=target == "kubernetes")
+    for component in spec.layout:
+        _checked(component, target)
     if spec.kind == "emulated":
         try:
             resolve_volume(spec)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from volbench.core.base.nearest import suggestion
+from volbench.core.profile.layout import layout_volume, split_layout
 from volbench.core.profile.nfs_options import nfs_option_faults
 from volbench.core.records.base import parse_size_bytes
 from volbench.core.records.run import VolumeSpec
@@ -135,7 +136,8 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
 
     Args:
         text: for instance `a=path:/mnt/x`, `b=emulated:ebs-gp2?size=50GiB`; an absolute path alone is `path:`,
-            and a relative one after `path:` starts at the working directory.
+            and a relative one after `path:` starts at the working directory. A layout of several volumes is
+            `a=data:SPEC,log:SPEC`.
         name: the volume's name, for a text without one.
 
     Raises UsageError with the nearest match for an unknown kind or option.
@@ -148,6 +150,8 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
             )
     else:
         spec = text
+    if (places := split_layout(spec, KINDS)) is not None:
+        return layout_volume(places, name=name, spec=spec, kinds=KINDS, parse=parse_volume)
     kind, location, query = _split(text, spec)
     try:
         KINDS[kind].check_location(location)

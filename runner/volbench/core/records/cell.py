@@ -20,6 +20,7 @@ from volbench.core.records.base import (
     VersionText,
 )
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
+from volbench.core.records.layout import ComponentFacts, ComponentPlaces, EmulatedSpec
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps import Step
 from volbench.core.records.tls import ServerAccess
@@ -190,13 +191,7 @@ class CellPlaces(Record):
     server_data_dir: str = Field(default="", description="data_dir as the server sees it, when it differs.")
     server_control_dir: str = Field(default="", description="control_dir as the server sees it, when it differs.")
     snapshots: bool = Field(default=False, description="The orchestrator takes snapshots of the volume on request.")
-
-
-class EmulatedSpec(Record):
-    """That the cell's volume is emulated, and as what; results say so everywhere."""
-
-    profile: str
-    parameters: dict[str, Scalar] = Field(default_factory=dict)
+    layout: tuple[ComponentPlaces, ...] = Field(default=(), description="Of a layout: logs and others elsewhere.")
 
 
 class AttachSpec(ServerAccess):
@@ -376,6 +371,9 @@ class CellResult(Record):
     wall_s: float
     clock_step_s: float = Field(default=0.0, description="Wall clock against monotonic clock, end minus start.")
     volume_facts: VolumeFacts
+    layout: tuple[ComponentFacts, ...] = Field(
+        default=(), description="Of a layout: what is behind its other volumes."
+    )
     host: HostFacts
     server: ServerFacts | None
     phases: tuple[Phase, ...]

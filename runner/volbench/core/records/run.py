@@ -12,6 +12,7 @@ from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Va
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.goals.pricing import PricingSpec
+from volbench.core.records.layout import Role
 from volbench.core.records.steps import Step
 from volbench.core.records.sweep import SweepSpec
 
@@ -31,6 +32,12 @@ class VolumeSpec(Record):
     text: str = Field(description="The SPEC as given.")
     variant_of: str = Field(
         default="", description="In a sweep of volume options: the volume that this one is, but for those options."
+    )
+    roles: tuple[Role, ...] = Field(
+        default=(), description="Of a component of a layout: what of a server it holds."
+    )
+    layout: tuple[VolumeSpec, ...] = Field(
+        default=(), description="Of a layout: the volumes of logs and others; the volume itself holds the data."
     )
 
 

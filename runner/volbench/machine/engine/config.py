@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from volbench.core.base.nearest import nearest_match
 from volbench.core.records.base import Scalar, parse_size_bytes
+from volbench.core.records.layout import Role
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.machine.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.machine.engine.differences import ServerIdentity, fit_options
+from volbench.machine.engine.roles import role_options
 
 PINNED: dict[str, Scalar] = {
     # These make two servers equally durable, whatever their defaults; a suite may set each of them.
@@ -34,6 +36,20 @@ PINNED: dict[str, Scalar] = {
 SOCKET_BYTES_MAX = 107
 _CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
 
+_LAYOUT_OPTIONS = {
+    option: f"name the volume of its files: --volume a=data:SPEC,{word}:SPEC"
+    for option, word in {
+        "innodb_doublewrite_dir": "doublewrite",
+        "innodb_log_group_home_dir": "redo",
+        "innodb_temp_tablespaces_dir": "tmp",
+        "innodb_tmpdir": "tmp",
+        "innodb_undo_directory": "undo",
+        "log_bin_basename": "binlog",
+        "log_bin_index": "binlog",
+        "tmpdir": "tmp",
+    }.items()
+}
+"""Options that a layout sets."""
 # Without skip_, enable_ and the like, which are stripped before the lookup.
 _HARNESS = frozenset(
     {
@@ -113,6 +129,8 @@ class ServerPaths:
     init_file: str = ""
     port: int | None = None
     """Of the loopback, for a replica of this machine; None: no network."""
+    roles: Mapping[Role, str] = field(default_factory=dict)
+    """Of a layout: the directory of each role that is not with the data."""
 
     @property
     def socket(self) -> str:
@@ -162,6 +180,7 @@ def render_config(
             else [("bind_address", "127.0.0.1"), ("port", paths.port)]
         ),
     ]
+    harness_options += role_options(identity, paths.roles, data_dir=paths.data_dir, options=fitted.options)
     harness_options += _closed_to_files(identity)
     if identity.flavor == "mysql":
         harness_options.append(("mysqlx", False))
@@ -238,7 +257,9 @@ def _refuse_harness_option(name: str, spelling: str) -> None:
             f"only volbench may set the server option {spelling}",
             where="engine.config",
             evidence="" if match == bare else f"the server would read {spelling} as {match}",
-            next_step="remove the option from the suite; volbench sets directories, socket and logs of each cell",
+            next_step=_LAYOUT_OPTIONS.get(
+                match, "remove the option from the suite; volbench sets directories, socket and logs of each cell"
+            ),
         )
 
 

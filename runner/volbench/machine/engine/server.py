@@ -23,6 +23,7 @@ from volbench.core.base.parse import parse_json
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.core.records.facts import ServerFacts
+from volbench.core.records.layout import Role
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.machine.engine import failure as failures
 from volbench.machine.engine.attached import AttachedServer
@@ -30,9 +31,10 @@ from volbench.machine.engine.config import ServerPaths, check_socket_path, rende
 from volbench.machine.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
 from volbench.machine.engine.differences import ServerIdentity, identify, require_version
 from volbench.machine.engine.facts import server_facts
+from volbench.machine.engine.roles import role_directories, server_directories
 from volbench.machine.engine.server_user import enclosed, server_user
 from volbench.machine.engine.supervisor import Supervisor, launched_supervisor
-from volbench.machine.volume.trouble import check_volume_state, exit_code_of
+from volbench.machine.volume.trouble import VolumeTrouble, check_volume_state, exit_code_of
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
@@ -240,7 +242,7 @@ class Server:
             state = self.supervisor.state()
         except StepFailed as gone:
             return Failure(cause=gone.cause, message=gone.what, where=where, evidence=gone.evidence)
-        if state.running and not check_volume_state(self.data_dir):
+        if state.running and not self._volume_trouble():
             return None
         if not state.running and state.exit_code is None:
             return Failure(cause="server_not_started", message="the server was not started", where=where)
@@ -290,17 +292,25 @@ class Server:
 
     @property
     def _tmp_dir(self) -> Path:
-        return self.data_dir.parent / "tmp"  # on the volume, where a server's would be
+        beside = self.data_dir.parent / "tmp"  # on the volume, where a server's would be
+        return self._role_dirs.get("tmp", beside)
+
+    @cached_property
+    def _role_dirs(self) -> dict[Role, Path]:
+        return role_directories(self.paths.layout)
 
     def _enclosed(self, argv: list[str]) -> list[str]:
         """Return the command for the supervisor. The server's directories are its user's then."""
         if self.user is None:
             return argv
-        return enclosed(self.user, self.data_dir, (self._tmp_dir, self.server_dir), argv)
+        others = dict.fromkeys((self._tmp_dir, self.server_dir, *self._role_dirs.values()))
+        return enclosed(self.user, self.data_dir, tuple(others), argv)
 
     def _write_config(self, overrides: Mapping[str, Scalar]) -> None:
         data_dir = self.paths.server_data_dir or self.paths.data_dir
-        self._tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (self._tmp_dir, *self._role_dirs.values()):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        roles = server_directories(self.paths.layout)
         self._make_server_dir()
         pending = self._account_is_pending()
         rendered = render_config(
@@ -308,7 +318,8 @@ class Server:
             paths=ServerPaths(
                 data_dir=data_dir,
                 control_dir=self.paths.server_control_dir or self.paths.control_dir,
-                tmp_dir=str(Path(data_dir).parent / "tmp"),
+                tmp_dir=roles.get("tmp", str(Path(data_dir).parent / "tmp")),
+                roles=roles,
                 socket_dir=self.paths.server_control_dir or str(self.server_dir),
                 init_file=self._server_file(_INIT_FILE) if pending else "",
                 port=self.port,
@@ -362,8 +373,13 @@ class Server:
                 self._raise_start_timeout(last)
             time.sleep(_READY_POLL_S)
 
+    def _volume_trouble(self) -> VolumeTrouble | None:
+        """Return what is wrong with the volume of the data, or else with one of the layout's others."""
+        directories = (self.data_dir, *self._role_dirs.values())
+        return next((found for place in directories if (found := check_volume_state(place)) is not None), None)
+
     def _raise_start_timeout(self, last: str) -> None:
-        trouble = check_volume_state(self.data_dir)
+        trouble = self._volume_trouble()
         evidence = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
         evidence += [] if trouble is None else [trouble.evidence]
         log = self.supervisor.log_tail(15)
@@ -384,7 +400,7 @@ class Server:
             failures.Circumstances(
                 exit_code=exit_code,
                 log=self.supervisor.log_since(self._log_mark),
-                volume=check_volume_state(self.data_dir),
+                volume=self._volume_trouble(),
                 oom_kills=None if before is None or now is None else now - before,
                 by_agent=self._killed_by_agent,
             ),

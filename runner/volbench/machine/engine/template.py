@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from volbench.core.base import ownership, safe_files
 from volbench.core.plan.cost import dataset_bytes, server_bytes
 from volbench.core.records.base import Record, Scalar, parse_size_bytes
 from volbench.core.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.core.records.layout import ComponentPlaces
 from volbench.errors import StepFailed
 from volbench.machine.engine.config import PINNED, checked_options
 from volbench.machine.engine.connection import write_private
@@ -38,6 +39,8 @@ from volbench.machine.engine.own_data.physical_copy import (
     is_physical_copy,
     place_physical_copy,
 )
+from volbench.machine.engine.roles import role_directories, role_of_file
+from volbench.machine.engine.seeding import seed_roles
 from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.supervisor import Supervisor
 from volbench.machine.engine.sysbench.config import sysbench_program
@@ -220,7 +223,8 @@ def prepare_template(
         partial = cache / f"{path.name}.partial"
         ownership.remove(partial)
         ownership.claim(partial, purpose="template")
-        template_paths = paths.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
+        own = {"data_dir": str(partial / DATA_DIR), "server_data_dir": "", "layout": ()}
+        template_paths = paths.model_copy(update=own)
         server = Server(spec=_preparing(spec), paths=template_paths, supervisor=supervisor)
         started_s = time.monotonic()
         notes: list[str] = []
@@ -254,6 +258,7 @@ def seed(
     template_dir: Path,
     data_dir: Path,
     *,
+    components: Sequence[ComponentPlaces] = (),
     workers: int = 4,
     progress: Callable[[int, int], None] = no_progress,
 ) -> CopyStats:
@@ -261,16 +266,27 @@ def seed(
 
     Args:
         template_dir: CACHE/KEY, as `template_path` names it.
+        components: of a layout: the files of their roles go to their volumes.
         progress: called with bytes done and bytes in all.
 
     Raises StepFailed for a template that is missing or damaged, and what `copy_tree` raises.
     """
     template = verify_template(template_dir)
     # No reflink: the first write to a shared extent is a copy on write, which the other volumes do not pay.
-    stats = copy_tree(template.data_dir, data_dir, workers=workers, progress=progress, reflink=False)
-    data_dir.chmod(_DATA_DIR_MODE)
-    if os.geteuid() == 0:
-        _take_ownership(data_dir)
+    directories = role_directories(components)
+    stats = copy_tree(
+        template.data_dir,
+        data_dir,
+        workers=workers,
+        progress=progress,
+        reflink=False,
+        select=lambda name: role_of_file(name) not in directories,
+    )
+    seed_roles(template.data_dir, directories, workers=workers)
+    for directory in (data_dir, *directories.values()):
+        directory.chmod(_DATA_DIR_MODE)
+        if os.geteuid() == 0:
+            _take_ownership(directory)
     return stats
 
 

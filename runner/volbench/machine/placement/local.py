@@ -21,6 +21,7 @@ from volbench.core.records.own_files import dump_directories
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.layout import component_places
 from volbench.machine.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.interface import OpenVolume
@@ -88,8 +89,9 @@ class LocalPlacement:
     def remove(self) -> None:
         """End running processes, then remove the cell's directories on the volume and on this machine."""
         self.kill()
-        if self.paths is not None and ownership.is_owned(Path(self.paths.volume_dir)):
-            ownership.erase_contents(Path(self.paths.volume_dir))
+        for volume_dir in _volume_directories(self.paths):
+            if ownership.is_owned(volume_dir):
+                ownership.erase_contents(volume_dir)
         for directory in (*_own_directories(self.paths, self.control_dir), *self.dump_directories):
             if directory.exists():
                 ownership.remove(directory)
@@ -128,6 +130,11 @@ class LocalTarget:
             emulator_socket=str(volume.emulator_socket or "") if volume else "",
             template_dir=str(workspace.templates),
             scratch_dir=str(workspace.scratch_dir(cell_id)),
+            layout=component_places(
+                volume,
+                directory=lambda component, _: str(host_directory(component) / workspace.volume_folder),
+                socket=lambda component, _: str(component.emulator_socket or ""),
+            ),
         )
 
     def launch(self, job: Job) -> Placement:
@@ -139,7 +146,8 @@ class LocalTarget:
         for directory in dump_directories(job.cell):
             ownership.claim(directory, purpose="dump", run_id=job.cell.run_id)
         if paths is not None:
-            self._workspace.claim(Path(paths.volume_dir))
+            for volume_dir in _volume_directories(paths):
+                self._workspace.claim(volume_dir)
             Path(paths.template_dir).mkdir(parents=True, exist_ok=True)
         private = {} if paths is not None else {"TMPDIR": str(control_dir)}  # for option files
         self._agents = [agent for agent in self._agents if agent.poll() is None]
@@ -163,9 +171,10 @@ class LocalTarget:
         Ended here, it would be the first container of a compose project to exit, and `up --exit-code-from runner`
         would stop the runner before its verdict.
         """
-        directory = host_directory(volume) / self._workspace.volume_folder
-        if directory.exists():
-            ownership.remove(directory)
+        for component in volume.all:
+            directory = host_directory(component) / self._workspace.volume_folder
+            if directory.exists():
+                ownership.remove(directory)
 
     def clean_up(self) -> None:
         """End running processes of the run; remove control and scratch directories."""
@@ -177,6 +186,13 @@ class LocalTarget:
 
 def _label(job: Job) -> str:
     return f"{job.cell.run_id}/{job.cell.cell_id}"
+
+
+def _volume_directories(paths: CellPlaces | None) -> list[Path]:
+    """Return the run's directory on the volume, and on each of a layout's other volumes."""
+    if paths is None:
+        return []
+    return [Path(paths.volume_dir), *(Path(component.volume_dir) for component in paths.layout)]
 
 
 def _own_directories(paths: CellPlaces | None, control_dir: Path) -> list[Path]:

@@ -65,6 +65,11 @@ def no_progress(done_bytes: int, total_bytes: int) -> None:
     """Ignore progress."""
 
 
+def every_entry(name: str) -> bool:  # noqa: ARG001 - as others of its kind
+    """Select everything."""
+    return True
+
+
 def copy_tree(
     source: Path,
     destination: Path,
@@ -72,6 +77,7 @@ def copy_tree(
     workers: int = 4,
     progress: Progress = no_progress,
     reflink: bool = True,
+    select: Callable[[str], bool] = every_entry,
 ) -> CopyStats:
     """Copy a tree into a new or empty directory. On return it is on the device: its pages can be evicted.
 
@@ -85,6 +91,7 @@ def copy_tree(
         reflink: share extents if the filesystem supports that. The first write to each shared extent is then a
             copy on write, which a data directory on another volume does not have: False for equal conditions. Then
             copy_file_range is not used either, since XFS and Btrfs share extents for it.
+        select: returns whether an entry of `source` itself is copied, by its name.
 
     Raises Refused for a destination that is not empty; EnvironmentLacks (volume_full, volume_read_only) or
     StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
@@ -96,7 +103,7 @@ def copy_tree(
     if not made and any(destination.iterdir()):
         raise Refused("the destination of a copy is not empty", where=str(destination), cause="not_empty")
     try:
-        directories, files = _make_directories(source, destination)
+        directories, files = _make_directories(source, destination, select)
         total = sum(file.size for file in files)
         copier = _Copier(total=total, progress=progress, method="copy_file_range" if reflink else "sendfile")
         if not (reflink and copier.can_reflink(files)):
@@ -184,7 +191,9 @@ class _Copier:
             self._progress(self._done, self._total)
 
 
-def _make_directories(source: Path, destination: Path) -> tuple[list[Path], list[_File]]:
+def _make_directories(
+    source: Path, destination: Path, select: Callable[[str], bool]
+) -> tuple[list[Path], list[_File]]:
     """Create all directories and links, parents first; return the directories and the files to copy."""
     directories, files = [], []
     waiting = [(source, destination)]
@@ -194,6 +203,8 @@ def _make_directories(source: Path, destination: Path) -> tuple[list[Path], list
         directories.append(target_dir)
         with os.scandir(source_dir) as entries:
             for entry in entries:
+                if source_dir == source and not select(entry.name):
+                    continue
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
                     waiting.append((Path(entry.path), target_dir / entry.name))

@@ -10,6 +10,7 @@ from volbench.errors import EnvironmentLacks
 from volbench.machine.volume.interface import Volume
 from volbench.machine.volume.kinds.nfs import NfsVolume
 from volbench.machine.volume.kinds.path import PathVolume
+from volbench.machine.volume.layout import LayoutVolume
 
 if TYPE_CHECKING:
     from volbench.machine.cluster.client import Cluster
@@ -37,6 +38,12 @@ def make_volume(
     Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
+    if spec.layout:
+        data, *components = (
+            make_volume(volume, target=target, run_id=run_id)
+            for volume in (spec.model_copy(update={"layout": ()}), *spec.layout)
+        )
+        return LayoutVolume(spec, data, components)
     if cluster is not None:
         return _claim(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep, lane=lane)
     if spec.kind == "path":

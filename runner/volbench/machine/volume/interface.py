@@ -25,6 +25,7 @@ class OpenVolume:
         claim: its name in a Kubernetes namespace.
         emulator_claim: name of the claim with the control socket of the emulated volume that backs it.
         emulator_socket: control socket of an emulated volume: its counters are a source of samples.
+        components: of a layout, the volumes of logs and others, each with its roles in `spec`.
     """
 
     name: str
@@ -37,6 +38,12 @@ class OpenVolume:
     claim: str | None = None
     emulator_claim: str | None = None
     emulator_socket: Path | None = None
+    components: tuple[OpenVolume, ...] = ()
+
+    @property
+    def all(self) -> tuple[OpenVolume, ...]:
+        """The volume of the data, then those of a layout's other components."""
+        return self, *self.components
 
 
 class Volume(Protocol):

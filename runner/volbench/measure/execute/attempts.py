@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from volbench.core.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
+from volbench.core.records.cell import AttachSpec, CellResult, CellSpec
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.engine.supervisor import supervisor_script
 from volbench.machine.placement.interface import Job, JobKind, Placement, Target
+from volbench.machine.placement.layout import emulated_spec
 from volbench.machine.volume.interface import OpenVolume
 from volbench.measure.execute.cell.progress import Progress, read_progress
 from volbench.measure.execute.cell_spec import cell_spec
@@ -190,7 +191,7 @@ class Attempts:
             template_key=template_key,
             paths=None if self._attached else self._target.cell_paths(planned.cell_id, volume),
             attach=self._attached.get(planned.volume),
-            emulated=_emulated(volume),
+            emulated=emulated_spec(volume),
             host_volume=volume.facts if volume else None,
         )
         self._directory.write_cell(cell)
@@ -213,10 +214,3 @@ def _without_result(job: Job, evidence: str) -> StepFailed:
 
 def _details(failure: VolbenchError) -> dict[str, str]:
     return {"cause": failure.cause, "message": failure.what, "evidence": failure.evidence}
-
-
-def _emulated(volume: OpenVolume | None) -> EmulatedSpec | None:
-    facts = volume.facts if volume else None
-    if facts is None or facts.emulated_profile is None:
-        return None
-    return EmulatedSpec(profile=facts.emulated_profile, parameters=facts.emulated_parameters)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec, EmulatedSpec
+from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.layout import EmulatedSpec
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.core.suite.sweep import with_parameters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from subprocess import TimeoutExpired
@@ -58,7 +58,7 @@ class RunVolumes:
         self._remove = remove
         self._say = on_message
         self._lane_of = lane_of
-        self._watches: dict[str, VolumeWatch] = {}
+        self._watches: dict[str, list[tuple[OpenVolume, VolumeWatch]]] = {}
         self._closed: set[str] = set()
         self.opened: dict[str, OpenVolume] = {}
         """By key."""
@@ -159,16 +159,18 @@ class RunVolumes:
         volume.retained = measured is not None  # a failed `open` closes the volume too
         opened = volume.__enter__()
         at_end(lambda: self._close(key))
-        if opened.host_path is not None:
-            self._watches[key] = VolumeWatch(opened.host_path)
-        at_end(lambda: close_volume(opened, self._watches.get(key), self._remove))
+        self._watches[key] = [
+            (component, VolumeWatch(component.host_path))
+            for component in opened.all
+            if component.host_path is not None
+        ]
+        at_end(lambda: close_volume(opened, self._watches[key], self._remove))
         return opened
 
     def check(self, cell: PlannedCell) -> None:
         """Raise EnvironmentLacks or StepFailed, with the cause, if something is wrong with a cell's volume."""
-        watch = self._watches.get(self.key_of(cell))
-        if watch is not None:
-            watch.check(where=f"volume {cell.volume}")
+        for component, watch in self._watches.get(self.key_of(cell), ()):
+            watch.check(where=f"volume {component.name}")
 
     def check_mounts(self) -> None:
         """Check that the volumes of the run's start are mounted now: a bare mount point is another volume."""
@@ -186,19 +188,29 @@ class RunVolumes:
                 )
 
 
-def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable[[OpenVolume], object]) -> None:
+def close_volume(
+    opened: OpenVolume,
+    watches: Sequence[tuple[OpenVolume, VolumeWatch]],
+    remove: Callable[[OpenVolume], object],
+) -> None:
     """Remove the run's directory from a volume. Raise StepFailed if the volume was unmounted: the directory stays.
 
     Args:
-        watch: knows which file system was mounted at the start; None: not visible from here.
+        watches: know which file system was mounted at the start, for each volume that is visible from here.
         remove: removes the run's directory, if it is visible.
     """
-    trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
+    troubles = [(component, watch.trouble()) for component, watch in watches if component.spec.kind == "path"]
     remove(opened)
-    if trouble is not None and trouble.cause == "volume_gone":
+    gone = [
+        (component, trouble)
+        for component, trouble in troubles
+        if trouble is not None and trouble.cause == "volume_gone"
+    ]
+    if gone:
+        component, trouble = gone[0]
         raise StepFailed(
             "the volume was unmounted during the run, and the run's directory is still on it",
-            where=f"volume {opened.spec.text}",
+            where=f"volume {component.spec.text}",
             evidence=trouble.evidence,
             next_step="mount the volume again, then remove its volbench-* with `volbench cell erase DIR`",
             cause="volume_gone",
@@ -206,8 +218,10 @@ def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable
 
 
 def mount_of(volume: OpenVolume) -> str:
-    """Return mount point and filesystem of a user's directory; empty for other kinds of volumes."""
-    facts = volume.facts
-    if volume.spec.kind != "path" or facts is None or facts.mount_point is None:
-        return ""  # the `open` of other kinds mounts them
-    return f"{facts.mount_point} ({facts.filesystem})"
+    """Return mount point and filesystem of a user's directories; empty for other kinds of volumes."""
+    mounts = [
+        f"{component.facts.mount_point} ({component.facts.filesystem})"
+        for component in volume.all
+        if component.spec.kind == "path" and component.facts is not None and component.facts.mount_point is not None
+    ]  # the `open` of other kinds mounts them
+    return ", ".join(mounts)

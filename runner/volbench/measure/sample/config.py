@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,17 @@ _PATHS = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComponentConfig:
+    """The devices of one component of a layout; the names are those of `SamplingConfig`."""
+
+    component: str
+    disks: tuple[str, ...] = ()
+    nvme_devices: tuple[str, ...] = ()
+    mount_point: str = ""
+    emulator_socket: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
     """Where the sources are. An empty path or name: that source is absent, and says so.
 
@@ -50,6 +62,7 @@ class SamplingConfig:
         over_tcp: the server is somebody's who gave its address for a load: a network may be in between.
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
+        components: of a layout, the devices of its other volumes.
         server_pids, client_pids: roots of the server's process trees and of the agent's, as seen from here.
         task_file: what a process outside tells of the cell's processes (`task_account.keep_task_file`).
         read_only: the server is somebody else's: nothing of it is configured, not even for our own connection.
@@ -74,6 +87,7 @@ class SamplingConfig:
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""
+    components: tuple[ComponentConfig, ...] = ()
     server_pids: tuple[int, ...] = ()
     client_pids: tuple[int, ...] = ()
     task_file: str = ""
@@ -102,5 +116,9 @@ class SamplingConfig:
 def read_config(path: Path) -> SamplingConfig:
     """The configuration in a file. Raises OSError, ValueError or TypeError for one that is none."""
     raw = parse_json(path.read_text())
-    lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
-    return SamplingConfig(**{**raw, **lists})
+    components = tuple(ComponentConfig(**_with_tuples(component)) for component in raw.get("components", ()))
+    return SamplingConfig(**{**_with_tuples(raw), "components": components})
+
+
+def _with_tuples(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from volbench.core.records.layout import base_source
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.errors import RunUnreadable
 from volbench.measure.sample.interface import Reading
@@ -27,7 +29,9 @@ def series_rows(raw_file: Path) -> Iterator[SeriesRow]:
     interval. Raises RunUnreadable.
     """
     for source, before, after in _pairs(raw_file):
-        yield from SAMPLERS[source].rates(before, after)
+        base, component = base_source(source)
+        rates = SAMPLERS[base].rates(before, after)
+        yield from (replace(row, source=source) for row in rates) if component else rates
 
 
 def server_histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
@@ -51,7 +55,7 @@ def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
         for source, reading in record.read.items():
             before = last.get(source)
             last[source] = reading
-            if before is not None and source in SAMPLERS:
+            if before is not None and base_source(source)[0] in SAMPLERS:
                 yield source, before, reading
 
 

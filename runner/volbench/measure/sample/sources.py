@@ -6,13 +6,14 @@ another process are read by threads of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import walk_packages
 
 from volbench.measure.sample import cgroup, device, host, server
+from volbench.measure.sample.components import component_samplers, config_of_component
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.interface import MACHINE, Sampler
 from volbench.measure.sample.shared import Shared
@@ -56,14 +57,20 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     for sampler in sorted(samplers.values(), key=lambda sampler: sampler.every_ticks):
         if config.sources is None or sampler.source in config.sources:
             classes.setdefault(sampler.lane, []).append(sampler)
-    return [
-        Lane(
-            samplers=tuple(sampler.from_config(config, shared) for sampler in lane),
-            remote=any(sampler.is_remote(config) for sampler in lane),
-        )
-        for lane in classes.values()
-        if lane
-    ]
+    lanes = [_lane(lane, config, shared) for lane in classes.values() if lane]
+    for component in config.components:
+        of_component = config_of_component(config, component)
+        lanes += [
+            _lane([sampler], of_component, shared) for sampler in component_samplers(config, component, samplers)
+        ]
+    return lanes
+
+
+def _lane(lane: Sequence[type[Sampler]], config: SamplingConfig, shared: Shared) -> Lane:
+    return Lane(
+        samplers=tuple(sampler.from_config(config, shared) for sampler in lane),
+        remote=any(sampler.is_remote(config) for sampler in lane),
+    )
 
 
 def not_requested(config: SamplingConfig) -> list[str]:

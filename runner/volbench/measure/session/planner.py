@@ -12,6 +12,7 @@ from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
 from volbench.core.plan.variants import expand_variants
 from volbench.core.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.core.profile.layout import check_roles
 from volbench.core.records.base import Scalar, parse_duration_s
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.run import PLANNED_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
@@ -121,6 +122,7 @@ def plan_suite(
     check_modulated(suite_file.steps, [] if attached else specs)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
+    check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
     chosen_options = _target_options(target, attached, request)
     if target == "kubernetes":

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import DatasetSpec, Failure
 from volbench.core.records.facts import ServerFacts, VolumeFacts
+from volbench.core.records.layout import ComponentPlaces
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.snapshots import SnapshotTimes
@@ -117,6 +118,7 @@ class StepContext:
         state: values that later steps need from earlier ones, such as the last dump (`dump.LAST_DUMP`).
         cancelled: set if the step has to end early; its child processes are then ended.
         emulator_socket: control socket of an emulated volume, as this process sees it.
+        layout: where the server's other volumes are.
         outage: a block in which the step itself causes trouble of the volume, so that it cancels nothing.
         take_snapshot: takes a snapshot of the server's volume; the event cancels it. None: nobody can here.
         is_last: no step follows, and server and data are discarded: a load need not end its transactions.
@@ -135,6 +137,7 @@ class StepContext:
     state: dict[str, Any] = field(default_factory=dict)
     cancelled: threading.Event = field(default_factory=threading.Event)
     emulator_socket: Path | None = None
+    layout: tuple[ComponentPlaces, ...] = ()
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
     is_last: bool = False
     dump_folder: str = ""

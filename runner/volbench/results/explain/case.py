@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from volbench.core.records.layout import Role
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -49,7 +50,8 @@ class Case:
     `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
-    `instance`: the vendor's type of the virtual machine; empty: not known.
+    `instance`: the vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
+    are on other volumes than the data.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Case:
     recorded: bool = False
     volume_grid: Grid | None = None
     instance: str = ""
+    elsewhere: tuple[Role, ...] = ()
 
     @property
     def of_volume(self) -> Case:

@@ -13,6 +13,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, RULES
 from volbench.results.explain.check.objections import most_served
+from volbench.results.explain.components import data_case
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
@@ -34,6 +35,7 @@ _BURST = "storage.burst_exhausted"
 _MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
 """Causes because of which a limit is met: the level of an empty bucket, reads that memory had served."""
 _CPUS = frozenset({SATURATED, OTHERS})
+_OF_VOLUME = "storage."
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
 EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
@@ -100,8 +102,30 @@ def explain_case(case: Case) -> Explanation:
     )
 
 
+def explain_component(case: Case) -> Explanation:
+    """What one of a layout's other volumes does to a step: causes of the volume alone, the one of most first.
+
+    Args:
+        case: the step as that volume sees it, see `component_cases`.
+    """
+    if len(case.grid) < SAMPLES_MIN:
+        return Explanation(findings=())
+    of_volume = [finding for finding in storage_findings(case) if finding.cause.startswith(_OF_VOLUME)]
+    named = arbitrate(case, shares_of_latency(case, of_volume), CAUSES)
+    findings = [_weighed(finding) for finding in named.findings]
+    loss = loss_of(findings)
+    ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
+    return Explanation(
+        findings=tuple(
+            replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
+        ),
+        refuted=named.refuted,
+        served=most_served(case),
+    )
+
+
 def _named(case: Case) -> list[Cause]:
-    storage = storage_findings(case)
+    storage = storage_findings(data_case(case))
     reads_named = any(is_much(finding) for finding in storage if finding.cause != SYNC_LATENCY)
     server = server_findings(case, reads_named=reads_named)
     return [*storage, *server, *(finding for rule in RULES for finding in rule(case))]

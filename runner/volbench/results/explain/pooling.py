@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median as median_of
 
 from volbench.core.records.report import FindingRow, RefutedRow
@@ -52,6 +52,19 @@ def finding_rows(
     rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
     loss = loss_of(rows)
     return tuple(ranked_by(rows, lambda finding: len(finding.cell_ids) * weight_of(finding, loss)))
+
+
+def with_components(rows: Sequence[FindingRow], of_components: Iterable[FindingRow]) -> tuple[FindingRow, ...]:
+    """Return the findings of a volume and of its layout's other volumes, the one of most first.
+
+    The volume is not acquitted where one of the others has a cause.
+    """
+    added = tuple(of_components)
+    if not added:
+        return tuple(rows)
+    together = [*(finding for finding in rows if finding.cause != NONE), *added]
+    loss = loss_of(together)
+    return tuple(ranked_by(together, lambda finding: len(finding.cell_ids) * weight_of(finding, loss)))
 
 
 def against(

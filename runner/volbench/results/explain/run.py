@@ -10,6 +10,7 @@ import numpy as np
 
 from volbench.core.base.text import counted
 from volbench.core.records.cell import CellResult, StepResult
+from volbench.core.records.layout import ComponentFacts, Role
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
 from volbench.errors import RunUnreadable
@@ -22,10 +23,11 @@ from volbench.results.explain.accounts.time_budget import TimeBudget, time_budge
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Beside, Case
 from volbench.results.explain.check.response import volume_share_max
+from volbench.results.explain.components import component_cases
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
-from volbench.results.explain.findings import Explanation, explain_case
-from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows
+from volbench.results.explain.findings import Explanation, explain_case, explain_component
+from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
 from volbench.results.response.model import NoResponse, Response
@@ -56,6 +58,8 @@ class StepView:
     waits: CellSamples | None = None
     waits_by_query: Mapping[str, CellSamples] = field(default_factory=dict)
     invalid_reasons: tuple[str, ...] = ()
+    components: Mapping[str, Explanation] = field(default_factory=dict)
+    """Of a layout: what each of its other volumes did, by the component's name."""
 
     @property
     def valid(self) -> bool:
@@ -94,7 +98,7 @@ def explain_run(loaded: LoadedRun) -> RunExplanation:
             for case in cases_of(loaded, result):
                 step_views = views.setdefault((volume_of[result.cell_id], case.name), {})
                 invalid = _why_invalid(result, case.name, reasons[result.cell_id])
-                view = _view(case, invalid_reasons=invalid)
+                view = _view(case, result.layout, invalid_reasons=invalid)
                 waits = _waits(loaded, result, volume_of[result.cell_id], case)
                 by_query = {} if waits is None else class_samples(waits, case)
                 step_views[result.cell_id] = replace(view, waits=waits, waits_by_query=by_query)
@@ -152,12 +156,21 @@ def _findings(
     explained = {cell: view.explanation for cell, view in (valid or cells).items()}
     left_out = len(cells) - len(explained)
     rows = finding_rows(volume, step, explained, left_out=left_out, volume_share_max=volume_share)
+    rows = with_components(rows, _component_rows(volume, step, valid or cells, left_out))
     if valid:
         return rows
     invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
     return tuple(
         entry.model_copy(update={"valid": False, "evidence": (*entry.evidence, invalid)}) for entry in rows
     )
+
+
+def _component_rows(volume: str, step: str, cells: Mapping[str, StepView], left_out: int) -> Iterator[FindingRow]:
+    """Findings of a layout's other volumes. The response is of the data's volume: it bounds none of them."""
+    for name in dict.fromkeys(name for view in cells.values() for name in view.components):
+        explained = {cell: view.components[name] for cell, view in cells.items() if name in view.components}
+        for finding in finding_rows(volume, step, explained, left_out=left_out):
+            yield finding.model_copy(update={"component": name})
 
 
 def _refuted(
@@ -183,7 +196,7 @@ def _first_reasons(cells: Mapping[str, StepView]) -> str:
     return "; ".join(reasons[:REASONS_MAX]) + ("; ..." if len(reasons) > REASONS_MAX else "")
 
 
-def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
+def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tuple[str, ...]) -> StepView:
     return StepView(
         explanation=explain_case(case),
         per_transaction=per_transaction(case),
@@ -197,6 +210,7 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
         interval_s=case.grid.width_s,
         time_budget=time_budget(case),
         pool=pool_of(case.grid),
+        components={name: explain_component(seen) for name, seen in component_cases(case, layout)},
         invalid_reasons=invalid_reasons,
     )
 
@@ -268,6 +282,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
         cpus=result.host.cpus,
         instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
+        elsewhere=_elsewhere(result),
     )
 
 
@@ -288,6 +303,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         cpus=result.host.cpus,
         instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
+        elsewhere=_elsewhere(result),
         latency_ms={name: found.value for name, found in step.metrics.items() if name.startswith("latency_ms")},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
         client_cpus=(
@@ -304,3 +320,8 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
             and second_step.kind != step.kind  # the load's own phases
         ),
     )
+
+
+def _elsewhere(result: CellResult) -> tuple[Role, ...]:
+    """Return the roles whose files are on other volumes than the data."""
+    return tuple(role for component in result.layout for role in component.roles)

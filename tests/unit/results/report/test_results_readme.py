@@ -22,14 +22,14 @@ from volbench.results.store.series import SERIES_COLUMNS
 README = (Path(__file__).resolve().parents[4] / "results/README.md").read_text()
 
 
-def models_below(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every model that an annotation mentions, and those of its fields."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def models_below(annotation: Any, above: frozenset[Any] = frozenset()) -> Iterator[type[BaseModel]]:
+    """Every model that an annotation mentions, and those of its fields; one may mention itself."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in above:
         yield annotation
         for field in annotation.model_fields.values():
-            yield from models_below(field.annotation)
+            yield from models_below(field.annotation, above | {annotation})
     for part in typing.get_args(annotation):
-        yield from models_below(part)
+        yield from models_below(part, above)
 
 
 ALL = sorted({model for root in MODELS.values() for model in models_below(root)}, key=lambda model: model.__name__)

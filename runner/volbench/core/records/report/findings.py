@@ -29,6 +29,7 @@ class FindingRow(Record):
     evidence: tuple[EvidenceRow, ...] = ()
     advice: str = ""
     valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")
+    component: str = Field(default="", description="Of a layout: the other volume that it is about, such as log.")
 
 
 class RefutedRow(Record):

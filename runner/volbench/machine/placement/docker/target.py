@@ -15,6 +15,7 @@ from typing import Any
 import docker
 
 from volbench.core.base import ownership, safe_files
+from volbench.core.profile.layout import component_word
 from volbench.core.records.cell import CellPlaces
 from volbench.core.records.own_files import own_directories
 from volbench.core.records.run import PlannedCell
@@ -30,6 +31,7 @@ from volbench.machine.placement.docker.containers import (
 )
 from volbench.machine.placement.docker.images import server_image, tools_image
 from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.layout import component_places, run_directories
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.deleted_inodes import concerns, forget_deleted_inodes
 from volbench.machine.volume.facts.discovery import discover
@@ -54,6 +56,7 @@ INSIDE = CellPlaces(
 """Paths in both containers."""
 INSIDE_OUT = "/volbench/out"
 INSIDE_NAMED_VOLUME = "/volbench/named"
+INSIDE_COMPONENTS = "/volbench/components"
 INSIDE_CGROUP = "/volbench/cgroup"
 INSIDE_EMULATOR = "/volbench/emulator.sock"
 
@@ -87,7 +90,12 @@ class DockerTarget:
         """Return paths inside the containers, the same for every cell."""
         if volume is None or volume.host_path is not None:
             emulator = INSIDE_EMULATOR if volume is not None and volume.emulator_socket else ""
-            return INSIDE.model_copy(update={"emulator_socket": emulator})
+            components = component_places(
+                volume,
+                directory=lambda _, word: f"{INSIDE_COMPONENTS}/{word}",
+                socket=lambda _, word: f"{INSIDE_EMULATOR}.{word}",
+            )
+            return INSIDE.model_copy(update={"emulator_socket": emulator, "layout": components})
         directory = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
         return INSIDE.model_copy(update={"volume_dir": directory, "data_dir": f"{directory}/data"})
 
@@ -121,9 +129,9 @@ class DockerTarget:
         if volume.host_path is not None:
             with engine_errors("connecting to the Docker engine"):
                 self._client.ping()
-            directory = volume.host_path / self._workspace.volume_folder
-            if directory.exists():
-                ownership.remove(directory)
+            for directory in run_directories(volume, self._workspace.volume_folder):
+                if directory.exists():
+                    ownership.remove(directory)
             return
         inside = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
         erase = ["volbench", "cell", "erase", inside, "--owner", str(self._uid)]
@@ -147,15 +155,16 @@ class DockerTarget:
         workspace.templates.mkdir(parents=True, exist_ok=True)
         directories = [control, scratch, job.out, workspace.templates]
         if job.volume is not None and job.volume.host_path is not None:
-            directories.append(workspace.claim(job.volume.host_path / workspace.volume_folder))
+            directories += map(workspace.claim, run_directories(job.volume, workspace.volume_folder))
         elif job.volume is not None:
             inside = f"{INSIDE_NAMED_VOLUME}/{workspace.volume_folder}"
             make = ["install", "-d", "-m", "0700", "-o", str(self._uid), "-g", str(self._uid), inside]
             self._run_once(make, self._named_mount(job.volume))
         for directory in directories:
             self._hand_over(directory)
-        if job.volume is not None and job.volume.emulator_socket is not None and os.getuid() == 0:
-            os.chown(job.volume.emulator_socket, self._uid, self._uid, follow_symlinks=False)
+        for _, socket in _emulator_sockets(job):
+            if os.getuid() == 0:
+                os.chown(socket, self._uid, self._uid, follow_symlinks=False)
         return control
 
     def _hand_over(self, directory: Path) -> None:
@@ -167,7 +176,12 @@ class DockerTarget:
         workspace, cell_id = self._workspace, job.cell.cell_id
         shared = [_bind(workspace.control_dir(cell_id), INSIDE.control_dir)]
         if job.volume is not None and job.volume.host_path is not None:
-            shared.append(_bind(job.volume.host_path / workspace.volume_folder, INSIDE.volume_dir))
+            inside = [
+                INSIDE.volume_dir,
+                *(f"{INSIDE_COMPONENTS}/{component_word(component.spec)}" for component in job.volume.components),
+            ]
+            directories = run_directories(job.volume, workspace.volume_folder)
+            shared += [_bind(source, target) for source, target in zip(directories, inside, strict=True)]
         elif job.volume is not None:
             shared.append(self._named_mount(job.volume))
         preparing = job.kind == "prepare"
@@ -180,8 +194,7 @@ class DockerTarget:
             _bind(Path("/sys/fs/cgroup"), INSIDE_CGROUP, read_only=True),
             *(_bind(path, str(path), read_only=True) for path in own_directories(job.cell)),
         ]
-        if job.volume is not None and job.volume.emulator_socket is not None:
-            agent.append(_bind(job.volume.emulator_socket, INSIDE_EMULATOR))
+        agent += [_bind(socket, inside) for inside, socket in _emulator_sockets(job)]
         return ([*shared, templates] if preparing else shared), agent
 
     def _named_mount(self, volume: OpenVolume) -> docker.types.Mount:
@@ -242,9 +255,9 @@ class DockerTarget:
         with engine_errors("reading the agent's state"):
             agent.reload()
         roots = {SERVER: [server.attrs["State"]["Pid"]], CLIENT: [agent.attrs["State"]["Pid"]]}
-        daemon = socket_peer(job.volume.emulator_socket) if job.volume and job.volume.emulator_socket else None
-        if daemon is not None:
-            roots[EMULATOR] = [daemon]
+        daemons = [peer for _, socket in _emulator_sockets(job) if (peer := socket_peer(socket)) is not None]
+        if daemons:
+            roots[EMULATOR] = daemons
         stop = threading.Event()
         arguments = (control / TASK_FILE, roots, stop)
         thread = threading.Thread(target=keep_task_file, args=arguments, daemon=True)
@@ -257,13 +270,24 @@ class DockerTarget:
         if stop is not None and thread is not None:
             stop.set()
             thread.join()  # the thread must not write to a directory during its removal
-        if job.volume is not None and job.volume.host_path is not None:
-            directory = job.volume.host_path / workspace.volume_folder
+        for directory in run_directories(job.volume, workspace.volume_folder):
             if ownership.is_owned(directory):
                 ownership.erase_contents(directory)
         for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
             if directory.exists():
                 ownership.remove(directory)
+
+
+def _emulator_sockets(job: Job) -> list[tuple[str, Path]]:
+    """Return the control socket of each emulated volume of a job, each with its path in the agent's container."""
+    if job.volume is None:
+        return []
+    inside = [
+        INSIDE_EMULATOR,
+        *(f"{INSIDE_EMULATOR}.{component_word(component.spec)}" for component in job.volume.components),
+    ]
+    sockets = zip(inside, (volume.emulator_socket for volume in job.volume.all), strict=True)
+    return [(path, socket) for path, socket in sockets if socket is not None]
 
 
 def _forget_deleted_inodes(job: Job) -> None:

@@ -1,8 +1,9 @@
-"""The power of an emulated volume: cut, so that what was not durable is gone, and brought back for a recovery."""
+"""The power of emulated volumes: cut, so that what was not durable is gone, and brought back for a recovery."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,39 @@ class Power:
         except StepFailed as error:
             error.cause = "volume_power"
             raise
+
+
+class PowerOfAll:
+    """The power of a machine: the switches of all volumes that a server is on, thrown together.
+
+    Args:
+        controls: the control sockets, that of the data's volume first.
+    """
+
+    def __init__(self, controls: Sequence[Path]) -> None:
+        self._switches = [Power(control) for control in controls]
+
+    def check(self) -> None:
+        """Raise EnvironmentLacks where this process could not bring a volume back."""
+        for switch in self._switches:
+            switch.check()
+
+    def durability(self) -> str:
+        """Return the weakest durability of the volumes: async, write_back or write_through."""
+        found = {switch.durability() for switch in self._switches}
+        return next(name for name in ("async", "write_back", "write_through") if name in found)
+
+    def settle(self) -> None:
+        """Make earlier writes durable on each volume."""
+        for switch in self._switches:
+            switch.settle()
+
+    def cut(self) -> dict[str, int]:
+        """Cut the power, one volume right after the other; return the sums of what was lost."""
+        lost = [switch.cut() for switch in self._switches]
+        return {name: sum(one.get(name, 0) for one in lost) for name in lost[0]}
+
+    def restore(self) -> None:
+        """Restore the power; no process may have a file of a volume open. Raise StepFailed."""
+        for switch in self._switches:
+            switch.restore()

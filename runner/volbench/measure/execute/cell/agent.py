@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -20,7 +20,7 @@ from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellResult, Ce
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.own_files import dump_folder
 from volbench.core.records.steps import Step
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.machine.engine.template import TemplateRecord, seed, verify_template
@@ -28,22 +28,20 @@ from volbench.machine.host.blockstats import device_read_bytes
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.emulated.control import reset
 from volbench.machine.volume.facts.discovery import discover, with_host_facts
-from volbench.machine.volume.trouble import CAUSES, trouble_error
 from volbench.measure.execute.cell.cell_server import CellServer, server_of
+from volbench.measure.execute.cell.components import CREDITS, check_components, component_facts, reset_components
 from volbench.measure.execute.cell.progress import ProgressFile
 from volbench.measure.execute.cell.recorder import CellRecorder, recording
 from volbench.measure.execute.cell.result_builder import CellResultBuilder
 from volbench.measure.execute.cell.sampling import sampling
 from volbench.measure.execute.cell.snapshots import SnapshotRequests
 from volbench.measure.execute.cell.summaries import write_summaries
-from volbench.measure.execute.volume_watch import VolumeWatch, cancel_on_trouble
+from volbench.measure.execute.cell.volume_access import Outage, on_volumes
 from volbench.measure.workload.interface import StepContext, StepOutcome
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE
 
 _log = logging.getLogger(__name__)
-CREDITS = "credits"
-"""The parameter of profiles with burst credits, and the daemon's word for setting them."""
 LATER_MODULES = (
     "volbench.measure.workload.registry",
     "volbench.results.store.series",
@@ -67,7 +65,9 @@ def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen[bytes] | None
         out: the cell's directory; receives result.json, series.parquet, histograms.parquet and raw/.
         sampling_process: started by `sample.controller.launch`; None: it is started when it is needed.
     """
-    builder = CellResultBuilder(cell, volume_facts=_volume_facts(cell), host=host_facts())
+    builder = CellResultBuilder(
+        cell, volume_facts=_volume_facts(cell), components=component_facts(cell), host=host_facts()
+    )
     progress = ProgressFile(out)
     with recording(out) as record, builder.capturing_failure():
         _reset_emulated_volume(cell)
@@ -99,6 +99,7 @@ def _reset_emulated_volume(cell: CellSpec) -> None:
     if cell.emulated is not None and cell.places is not None and cell.places.emulator_socket:
         fill = cell.emulated.parameters.get(CREDITS)
         reset(Path(cell.places.emulator_socket), credits_share=None if fill is None else float(fill))
+    reset_components(cell.places)
 
 
 def _run(
@@ -110,7 +111,7 @@ def _run(
     sampling_process: Popen[bytes] | None,
 ) -> None:
     with (
-        _on_volume(cell.places) as (cancelled, watch),
+        on_volumes(cell.places) as (cancelled, outage),
         server_of(cell) as server,
         _attached_data(cell, server, builder, progress),
         sampling(cell, out, builder, server, record, sampling_process),
@@ -119,7 +120,7 @@ def _run(
             _start_on_copy(cell, cell.places, builder, server, progress)
         builder.server = server.facts()
         record.open()  # not while a load runs
-        context = _context(cell, out, builder, server, record, progress, cancelled, watch)
+        context = _context(cell, out, builder, server, record, progress, cancelled, outage)
         from volbench.measure.workload.registry import workload_for  # noqa: PLC0415 - see LATER_MODULES
 
         for step in cell.steps:
@@ -191,13 +192,14 @@ def _start_on_copy(
     with builder.phase("seed"):
         progress.report("copying the dataset")
         template_dir = Path(paths.template_dir) / cell.template_key
-        seed(template_dir, Path(paths.data_dir))
+        seed(template_dir, Path(paths.data_dir), components=paths.layout)
     if cell.dataset.is_own:
         template = verify_template(template_dir).record
         builder.notes += [_dataset_note(cell.dataset, template), *template.notes]
     with builder.phase("start"), importing(LATER_MODULES):
         progress.report("starting the server")
         server.start()
+    builder.notes += check_components(paths)
 
 
 def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
@@ -226,7 +228,7 @@ def _context(
     record: CellRecorder,
     progress: ProgressFile,
     cancelled: threading.Event,
-    watch: VolumeWatch | None,
+    outage: Outage,
 ) -> StepContext:
     paths = cell.places
     snapshots = SnapshotRequests(progress, Path(paths.control_dir)) if paths and paths.snapshots else None
@@ -243,7 +245,8 @@ def _context(
         cancelled=cancelled,
         device_read_bytes=partial(device_read_bytes, builder.volume_facts),
         emulator_socket=Path(paths.emulator_socket) if paths and paths.emulator_socket else None,
-        outage=watch.outage if watch else nullcontext,
+        layout=paths.layout if paths else (),
+        outage=outage,
         dump_folder=dump_folder(cell),
         take_snapshot=snapshots.take if snapshots else None,
     )
@@ -299,44 +302,3 @@ def importing(modules: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         thread.join()
-
-
-@contextmanager
-def _on_volume(paths: CellPlaces | None) -> Iterator[tuple[threading.Event, VolumeWatch | None]]:
-    """Leave nothing on the volume, however the block ends; the directory itself belongs to the orchestrator.
-
-    Yields the event that cancels a step, set when the volume stays in trouble, and the watch that sets the event.
-    A failure that the volume's trouble caused is raised as that trouble.
-    """
-    cancelled = threading.Event()
-    if paths is None:
-        yield cancelled, None
-        return
-    directory = Path(paths.volume_dir)
-    ownership.claim(directory, purpose="cell")
-    ownership.erase_contents(directory)
-    watch = VolumeWatch(directory, writable=True)
-    try:
-        passive_watch = VolumeWatch(directory)
-        with cancel_on_trouble(passive_watch, cancelled):
-            yield cancelled, passive_watch
-        watch.check(where=f"volume at {directory}")  # a server still writes to a volume that was unmounted
-    except (VolbenchError, OSError) as error:
-        trouble = watch.trouble()
-        with suppress(VolbenchError):  # the cell's own failure matters more than a failure of the cleanup
-            ownership.erase_contents(directory)
-        cause = getattr(error, "cause", "")
-        # A write refused as read-only is better evidence than a log that only names an I/O error.
-        if trouble is None or (cause in CAUSES and trouble.cause != "volume_read_only") or cause == trouble.cause:
-            raise
-        raise trouble_error(trouble, where=getattr(error, "where", ""), also=_error_text(error)) from error
-    except BaseException:
-        ownership.erase_contents(directory)
-        raise
-    ownership.erase_contents(directory)
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, VolbenchError):
-        return "; ".join(text for text in (error.what, error.evidence) if text)
-    return str(error)

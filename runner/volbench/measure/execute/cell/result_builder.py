@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from volbench.core.records.cell import CellResult, CellSpec, Failure, Phase, SourceQuality, StepResult
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.core.records.failures import failure_of
+from volbench.core.records.layout import ComponentFacts
 from volbench.errors import VolbenchError
 from volbench.measure.execute.volume_watch import failure_from_os_error
 from volbench.measure.workload.interface import Clock
@@ -18,9 +19,17 @@ from volbench.measure.workload.interface import Clock
 class CellResultBuilder:
     """Collects a cell's phases, steps, facts and failure; `result()` returns the record."""
 
-    def __init__(self, cell: CellSpec, *, volume_facts: VolumeFacts, host: HostFacts) -> None:
+    def __init__(
+        self,
+        cell: CellSpec,
+        *,
+        volume_facts: VolumeFacts,
+        host: HostFacts,
+        components: tuple[ComponentFacts, ...] = (),
+    ) -> None:
         self.clock = Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         self.volume_facts = volume_facts
+        self.components = components
         self.server: ServerFacts | None = None
         self.steps: list[StepResult] = []
         self.sources: list[SourceQuality] = []
@@ -80,6 +89,7 @@ class CellResultBuilder:
             wall_s=self.clock.now_s(),
             clock_step_s=self.clock_step_s(),
             volume_facts=self.volume_facts,
+            layout=self.components,
             host=self._host,
             server=self.server,
             phases=tuple(sorted(self._phases, key=lambda phase: phase.t0_s)),

@@ -22,7 +22,7 @@ from volbench.measure.execute.cell.result_builder import CellResultBuilder
 from volbench.measure.sample.cgroup.cgroup_cpu import find_cpu_files
 from volbench.measure.sample.cgroup.cgroup_io import find_directory
 from volbench.measure.sample.cgroup.cgroup_pod import CGROUPS, cgroup_root_of, own_cpu_files, own_io_directory
-from volbench.measure.sample.config import RAW_FILE, SamplingConfig
+from volbench.measure.sample.config import RAW_FILE, ComponentConfig, SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 
 SERVER_CGROUP_FILE = "cgroup"
@@ -92,9 +92,26 @@ def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: 
         over_tcp=cell.attach is not None and server.socket is None,
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
+        components=_components(cell, builder),
         server_pids=_server_pids(cell),
         client_pids=(os.getpid(),),
         task_file=task_file,
+    )
+
+
+def _components(cell: CellSpec, builder: CellResultBuilder) -> tuple[ComponentConfig, ...]:
+    """Return the devices of each component of the cell's layout."""
+    components = cell.places.layout if cell.places else ()
+    facts = [component.volume_facts for component in builder.components]
+    return tuple(
+        ComponentConfig(
+            component=component.name,
+            disks=volume.counted_disks,
+            nvme_devices=nvme_devices(volume.physical_disks),
+            mount_point=volume.mount_point or "" if volume.nfs_server else "",
+            emulator_socket=component.emulator_socket,
+        )
+        for component, volume in zip(components, facts, strict=True)
     )
 
 

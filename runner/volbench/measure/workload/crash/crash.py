@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from volbench.core.records.metrics import metric
@@ -16,7 +17,7 @@ from volbench.core.records.steps.crash import CrashStep
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.connection import quoted_name
-from volbench.machine.volume.emulated.power import Power
+from volbench.machine.volume.emulated.power import PowerOfAll
 from volbench.measure.workload.crash import ledger
 from volbench.measure.workload.crash.ledger import LedgerSpec, RecoveryCheck, Writer
 from volbench.measure.workload.failures import with_server_cause
@@ -104,7 +105,7 @@ class Crash(Workload[CrashStep]):
             notes=tuple(_notes(fault, cuts, damaged, settings)),
             details={
                 "fault": fault,
-                "volume_durability": _power(step, ctx).durability() if ctx.emulator_socket else None,
+                "volume_durability": _power(step, ctx).durability() if all(_sockets(ctx).values()) else None,
                 "settings": settings,
                 "cuts": [cut.details() for cut in cuts],
                 "damaged_tables": list(damaged),
@@ -117,18 +118,30 @@ def fault_of(step: CrashStep, ctx: StepContext) -> Fault:
     """Return the step's fault; `auto`: cut the power of an emulated volume, else kill the server."""
     if step.fault != "auto":
         return step.fault
-    return "power_cut" if ctx.emulator_socket is not None else "kill_server"
+    return "power_cut" if all(_sockets(ctx).values()) else "kill_server"
 
 
-def _power(step: CrashStep, ctx: StepContext) -> Power:
-    if ctx.emulator_socket is None:
+def _sockets(ctx: StepContext) -> dict[str, Path | None]:
+    """Return the control socket of each volume of the server, by the directory on it; None: not emulated."""
+    own = {ctx.volume_facts.path or "a volume": ctx.emulator_socket}
+    layout = {
+        component.volume_dir: Path(component.emulator_socket) if component.emulator_socket else None
+        for component in ctx.layout
+    }
+    return {**own, **layout}
+
+
+def _power(step: CrashStep, ctx: StepContext) -> PowerOfAll:
+    sockets = _sockets(ctx)
+    real = [directory for directory, socket in sockets.items() if socket is None]
+    if real:
         raise EnvironmentLacks(
-            "a power cut needs an emulated volume",
+            "a power cut needs emulated volumes, for the data and for each component of a layout",
             where=f"step {step.name}",
-            evidence=f"the data is on {ctx.volume_facts.path or 'a volume'}",
-            next_step="use fault: kill_server, or a volume emulated:PROFILE",
+            evidence=f"not emulated: {', '.join(real)}",
+            next_step="use fault: kill_server, or volumes emulated:PROFILE",
         )
-    return Power(ctx.emulator_socket)
+    return PowerOfAll([socket for socket in sockets.values() if socket is not None])
 
 
 def _cut(step: CrashStep, ctx: StepContext, ledger_spec: LedgerSpec, number: int, after_s: float) -> Cut:
@@ -147,7 +160,8 @@ def _cut(step: CrashStep, ctx: StepContext, ledger_spec: LedgerSpec, number: int
             ctx.server.kill()
         if power is not None:
             power.restore()
-            acknowledge_lost_writes(ctx.volume_dir)
+            for directory in (ctx.volume_dir, *(Path(component.volume_dir) for component in ctx.layout)):
+                acknowledge_lost_writes(directory)
     ctx.progress(f"recovering after cut {number} of {step.cuts}", None)
     cut = partial(Cut, committed_s=committed_s, dropped=dropped)
     try:

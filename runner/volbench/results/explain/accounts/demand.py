@@ -28,6 +28,7 @@ _CPU_BEYOND_STATEMENTS = 1.0
 _CPU_IDLE = 0.1
 """Share of the CPUs that statements and client use, below which a transaction costs more than on busier ones with
 warm caches: 2.1 times as much at 3 % (tests/benchmarks/what_if.py). That makes up for what is beside them."""
+_SEVERAL_VOLUMES = "the server's files are on several volumes, and the model has one"
 _NO_CPU = "the CPU time of a transaction is not known"
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
 OTHER_SHARE_MAX = 0.3
@@ -112,6 +113,8 @@ def demand_of(case: Case) -> Demand | Unpredictable:
 
 def _demand(case: Case) -> Demand:
     tps, device = case.grid.column("client", "tps"), case.device
+    if case.elsewhere:
+        raise CannotPredict(_SEVERAL_VOLUMES)
     _refuse(case, device)
     if tps is None or device is None or device.reads is None or device.writes is None or case.threads is None:
         raise CannotPredict("reads and writes of the volume, or the client's transactions, are not known")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from volbench.core.base.text import percent
+from volbench.core.records.layout import component_name
 from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
 from volbench.results.compare.figures import figure_of
 from volbench.results.explain.causes import CAUSES
@@ -102,7 +103,8 @@ def sentence(text: str) -> str:
 
 
 def _location(finding: FindingRow) -> str:
-    return f"{finding.volume} ({finding.step})"
+    volume = component_name(finding.volume, finding.component) if finding.component else finding.volume
+    return f"{volume} ({finding.step})"
 
 
 def _elsewhere(finding: FindingRow) -> str:
