@@ -319,7 +319,7 @@ def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:
 
 def _varied(row: FigureRow, rows: Iterable[FigureRow]) -> list[str]:
     """Return the parameters by which a row differs from another one of its volume and step."""
-    levels = [one.parameters for one in rows if (one.volume, one.step) == (row.volume, row.step)]
+    levels = [figure.parameters for figure in rows if (figure.volume, figure.step) == (row.volume, row.step)]
     return [name for name, value in row.parameters.items() if any(level.get(name) != value for level in levels)]
 
 
