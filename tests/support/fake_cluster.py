@@ -127,10 +127,11 @@ class FakeCluster(Cluster):
     def _listed(self, path: str, query: dict[str, Any]) -> Object:
         if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
             _refuse(404)
+        prefix = f"{path}/" if path != "/api/v1/pods" else self.object_path("pods/")
         items = [
             one
             for place, one in self.objects.items()
-            if place.startswith(f"{path}/") and _is_selected(one, query.get("labelSelector", ""))
+            if place.startswith(prefix) and _is_selected(one, query.get("labelSelector", ""))
         ]
         return {"metadata": {"resourceVersion": str(len(self.changes))}, "items": items}
 

@@ -191,7 +191,10 @@ def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
     active = f", {counted(len(run.active_pods), 'active pod')}" if run.active_pods else ""
     expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
-    return f"{run.run_id}: since {run.created_at}, {counted(len(run.jobs), 'job')}{active}, {claims}{expires}"
+    whose = f", started by {run.started_by}" if run.started_by else ""
+    return (
+        f"{run.run_id}: since {run.created_at}{whose}, {counted(len(run.jobs), 'job')}{active}, {claims}{expires}"
+    )
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:

@@ -51,6 +51,9 @@ class VolumeFacts(Record):
     persistent_volume_uid: str | None = Field(
         default=None, description="Another uid is another volume. None: no right to read PersistentVolumes."
     )
+    other_pods: tuple[str, ...] = Field(
+        default=(), description="In a cluster: pods, not of the run, that mounted the claim while the cell ran."
+    )
     emulated_profile: str | None = None
     emulated_parameters: dict[str, Scalar] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()

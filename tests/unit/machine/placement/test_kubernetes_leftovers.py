@@ -12,7 +12,7 @@ from volbench.cli.main import app
 from volbench.errors import Refused, UsageError
 from volbench.machine.placement.kubernetes.leftovers import delete_runs, runs_in
 from volbench.machine.placement.kubernetes.manifests import labels_of_run
-from volbench.machine.volume.kinds.run_owner import RunOwner
+from volbench.machine.volume.kinds.run_owner import RunOwner, this_user
 
 OLD, NEW = "20260101T000000Z-quick-aaaaaa", "20260201T000000Z-quick-bbbbbb"
 SIZE = {"resources": {"requests": {"storage": "20Gi"}}}
@@ -80,7 +80,8 @@ def test_the_commands_say_what_they_list_and_delete(cluster: FakeCluster, monkey
     monkeypatch.setattr("volbench.machine.cluster.client.Cluster", lambda **_: cluster)
     listed = CliRunner().invoke(app, ["k8s", "list", "--namespace", "bench"], catch_exceptions=False)
     text = " ".join(listed.stdout.split())
-    assert f"{OLD}: since 2026-01-01T00:00:00Z, 1 job, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
+    begun = f"{OLD}: since 2026-01-01T00:00:00Z, started by {this_user()}"
+    assert f"{begun}, 1 job, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
     assert f"{NEW}: since 2026-02-01T00:00:00Z, 1 job, 1 active pod, new-a (20Gi)" in listed.stdout
     cleaned = CliRunner().invoke(app, ["k8s", "clean", OLD], catch_exceptions=False)
     assert cleaned.exit_code == 0

@@ -9,6 +9,7 @@ from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
 from volbench.errors import EnvironmentLacks, VolumeUnavailable
 from volbench.machine.volume.kinds.claim import ClaimVolume
+from volbench.machine.volume.kinds.run_owner import RunOwner, owner_name
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
 CLAIM = "volbench-abcdef-a"
@@ -125,3 +126,56 @@ def test_a_missing_class_or_claim_concerns_one_volume(cluster: FakeCluster) -> N
     for spec in ("storage-class:fast", "pvc:none"):
         with pytest.raises(VolumeUnavailable):
             volume_of(cluster, spec=spec).open()
+
+
+class TestLease:
+    """A user's claim is one run's at a time."""
+
+    OTHER = "20260101T000000Z-quick-fedcba"
+
+    @pytest.fixture
+    def shared(self, cluster: FakeCluster) -> FakeCluster:
+        """A claim of the user, and another one on the same volume of its driver."""
+        for name in ("mine", "again"):
+            cluster.put(f"persistentvolumeclaims/{name}", spec={"storageClassName": "efs"})
+            cluster.bind(name, f"pv-{name}", csi={"driver": "efs.csi.aws.com", "volumeHandle": "fs-1"})
+        return cluster
+
+    def volume(self, cluster: FakeCluster, run_id: str, claim: str = "mine") -> ClaimVolume:
+        owner = RunOwner(cluster, run_id, ttl_s=7200, image="tools:1")
+        spec = parse_volume(f"pvc:{claim}", name="a")
+        return ClaimVolume(spec, cluster=cluster, run_id=run_id, owner=owner)
+
+    @pytest.mark.parametrize("claim", ["mine", "again"])
+    def test_another_run_is_refused_and_named(self, shared: FakeCluster, claim: str) -> None:
+        with self.volume(shared, RUN_ID):
+            with pytest.raises(EnvironmentLacks) as refused, self.volume(shared, self.OTHER, claim):
+                pass
+            assert (refused.value.exit_code, refused.value.cause) == (3, "claim_in_use")
+            assert all(word in refused.value.evidence for word in (RUN_ID, "claim mine", "2026-01-01T02:00:00Z"))
+        with self.volume(shared, self.OTHER, claim) as opened:
+            assert opened.claim == claim, "it was given back"
+
+    def test_a_resume_after_a_kill_keeps_the_lease(self, shared: FakeCluster) -> None:
+        self.volume(shared, RUN_ID).open()
+        with self.volume(shared, RUN_ID) as opened:
+            assert opened.claim == "mine"
+
+    def test_a_refused_run_takes_nobodys_lease_away(self, shared: FakeCluster) -> None:
+        with self.volume(shared, RUN_ID):
+            for _ in range(2):
+                with pytest.raises(EnvironmentLacks, match=RUN_ID), self.volume(shared, self.OTHER):
+                    pass
+
+    def test_the_lease_of_an_owner_that_is_gone_is_made_anew(self, shared: FakeCluster) -> None:
+        self.volume(shared, RUN_ID).open()
+        shared.delete(shared.jobs(owner_name(RUN_ID)), doing="the cluster, after ttl")
+        self.volume(shared, RUN_ID).open()
+        (lease,) = [one for path, one in shared.objects.items() if "/leases/" in path]
+        owner = shared.objects[shared.jobs(owner_name(RUN_ID))]
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+
+    def test_a_claim_on_a_class_is_the_runs_own_and_needs_none(self, cluster: FakeCluster) -> None:
+        owner = RunOwner(cluster, RUN_ID, ttl_s=7200, image="tools:1")
+        ClaimVolume(parse_volume("storage-class:gp2", name="a"), cluster=cluster, run_id=RUN_ID, owner=owner).open()
+        assert not [path for path in cluster.objects if "/leases/" in path]

@@ -166,6 +166,11 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
     [
         ({"memory_backed": True, "filesystem": "tmpfs"}, {}, "Volume b is memory (tmpfs), not durable storage."),
         ({"overlay": True}, {}, "overlay filesystem"),
+        (
+            {"claim": "data", "other_pods": ("pod app",)},
+            {},
+            "Claim data of volume b is not this run's alone: pod app",
+        ),
         ({"nfs_server": "10.0.0.1", "mount_options": ("rw", "async")}, {}, "mount loses nothing that was synced"),
         ({"nfs_server": "10.0.0.1", "mount_options": ("rw",)}, {}, "server (sync, or async, which loses"),
         ({"device_number": "8:1", "disk": "nvme1n1"}, {}, "Volumes a and b lie on the same disk nvme1n1"),

@@ -11,7 +11,7 @@ from volbench.machine.cluster.client import Cluster
 from volbench.machine.placement.kubernetes.affinity import COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.pods import is_over
 from volbench.machine.volume.kinds.claim import LABEL_RUN
-from volbench.machine.volume.kinds.run_owner import OWNER, expires_at, owner_name
+from volbench.machine.volume.kinds.run_owner import OWNER, expires_at, owner_name, started_by
 
 Object = dict[str, Any]
 _MANAGED = f"app.kubernetes.io/managed-by=volbench,{LABEL_RUN}"
@@ -25,6 +25,7 @@ class RunObjects:
         created_at: of the oldest object, as the API server writes it.
         active_pods: pods that run, or keep results that nobody has collected.
         claims: names of claims with their sizes, each of which is a volume that costs.
+        started_by: `user@machine`; empty: not known.
         expires_at: when the cluster deletes all of it unless the run is resumed; empty: never, nothing owns it.
     """
 
@@ -35,6 +36,7 @@ class RunObjects:
     active_pods: tuple[str, ...] = ()
     claims: tuple[tuple[str, str], ...] = ()
     expires_at: str = ""
+    started_by: str = ""
 
 
 def runs_in(cluster: Cluster) -> list[RunObjects]:
@@ -108,6 +110,7 @@ def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
             (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
         ),
         expires_at=next(map(expires_at, owners), ""),
+        started_by=next(map(started_by, owners), ""),
     )
 
 

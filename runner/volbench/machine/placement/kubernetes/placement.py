@@ -17,6 +17,7 @@ from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.collect import RESULT, collect, run_in_pod
 from volbench.machine.placement.kubernetes.creation import creation_refusal, creation_trouble
 from volbench.machine.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.machine.placement.kubernetes.occupants import NodeWait, pods_on_claim
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.pods import (
     Trouble,
@@ -87,6 +88,8 @@ class KubernetesPlacement:
         self._deleted_pod: Object | None = None
         self._first_node: Object | None = None
         self._node_was_read = False
+        self._other_pods: dict[str, None] = {}
+        self._node_wait = NodeWait(cluster, job.cell.run_id)
 
     def wait_for_end(self, seconds: float) -> None:
         """Wait so long: `running` reads what the watch reported."""
@@ -108,6 +111,7 @@ class KubernetesPlacement:
                 self._on_node(pod)
             if not self._node_was_read:  # a provider removes it with its instance
                 self._first_node, self._node_was_read = self._node(pod), True
+                self._note_other_pods()
         if has_ended(pod, AGENT) or is_over(pod):
             return not self._finish(pod)
         if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
@@ -246,6 +250,8 @@ class KubernetesPlacement:
         final = trouble is not None and trouble.final and (trouble.at_once or waited_s > FINAL_TROUBLE_AFTER_S)
         limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
         if not final and waited_s < limit_s:
+            if queued and self._pod is not None:
+                self._node_wait.show(self._job.out)
             return
         events = self._events()
         claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
@@ -254,12 +260,14 @@ class KubernetesPlacement:
         )
         failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
         option = "queue_timeout" if queued else "start_timeout"
+        occupants = self._node_wait.find() if queued and self._pod is not None else []
+        others = "".join(f"\n{one.text}" for one in occupants)
+        steps = [one.next_step for one in occupants[:1]] or [(trouble and trouble.next_step) or "fix that"]
         raise failure(
             trouble.what if trouble else "the pod does not start",
             where=self._where,
-            evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step=f"{(trouble and trouble.next_step) or 'fix that'}; then `volbench resume RUN`"
-            f" (--target-option {option}=... waits longer)",
+            evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}{others}\n{self.evidence()}",
+            next_step=f"{steps[0]}; then `volbench resume RUN` (--target-option {option}=... waits longer)",
             cause=trouble.cause if trouble else "pod_pending",
         )
 
@@ -309,13 +317,22 @@ class KubernetesPlacement:
         same = node is not None and (first is None or node["metadata"].get("uid") == first["metadata"].get("uid"))
         return spot_interruption(node if same else first, is_removed=not same and cause == "node_lost")
 
-    def _identity(self) -> dict[str, str | None]:
-        """Return which volume the cell was on; it was bound by the pod at the latest."""
+    def _note_other_pods(self) -> None:
+        """Note who else mounts a claim of the user."""
+        volume = self._job.volume
+        if volume is not None and volume.claim is not None and volume.spec.kind == "pvc":
+            pods = self._cluster.ask("GET", "pods", doing=f"looking who mounts claim {volume.claim}")["items"]
+            self._other_pods.update(dict.fromkeys(pods_on_claim(pods, volume.claim, self._job.cell.run_id)))
+
+    def _identity(self) -> dict[str, object]:
+        """Return which volume the cell was on, bound by the pod at the latest, and which other pods were there."""
+        self._note_other_pods()
         if self._job.volume is None or self._job.volume.claim is None:
             return {}
         path = f"persistentvolumeclaims/{self._job.volume.claim}"
         claim = self._cluster.ask_if_allowed(path, doing=f"reading the claim of {self.name}")
-        return identity(claim, persistent_volume(self._cluster, claim)) if claim else {}
+        found = identity(claim, persistent_volume(self._cluster, claim)) if claim else {}
+        return {**found, "other_pods": (*self._other_pods,)}
 
     def _await_termination_cause(self, pod: Object) -> Trouble | None:
         """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""

@@ -32,13 +32,13 @@ def enrich_from_cluster(
     events: Sequence[Object] = (),
     *,
     node: Object | None = None,
-    volume: Mapping[str, str | None] | None = None,
+    volume: Mapping[str, object] | None = None,
 ) -> None:
     """Complete a collected result.json.
 
     Args:
         node: the pod's node, None if unknown.
-        volume: fields of VolumeFacts that tell which volume the cell was on.
+        volume: fields of VolumeFacts that tell which volume the cell was on, and who else used it.
     """
     if not file.exists():
         return

@@ -15,6 +15,7 @@ NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "pods/log", ("get",)),
     ("", "pods/exec", ("get", "create")),
     ("", "events", ("list",)),
+    ("coordination.k8s.io", "leases", ("create", "get", "delete")),
 )
 """API group, resource and verbs. `pods/exec` is a GET over a web socket; newer clusters require create too."""
 

@@ -19,6 +19,7 @@ from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.machine.volume.kinds.claim_facts import changed_volume, identity, persistent_volume
 
 if TYPE_CHECKING:
+    from volbench.machine.volume.kinds.claim_lease import ClaimLease
     from volbench.machine.volume.kinds.run_owner import RunOwner
 
 DEFAULT_SIZE = "20Gi"
@@ -61,6 +62,7 @@ class ClaimVolume(VolumeBase):
         self._keep = keep
         self._lane = lane
         self._where = f"volume {spec.name}={spec.text}"
+        self._lease: ClaimLease | None = None
 
     @property
     def claim(self) -> str:
@@ -90,6 +92,7 @@ class ClaimVolume(VolumeBase):
         volume = persistent_volume(self._cluster, claim)
         facts = _facts(claim).model_copy(update=identity(claim, volume))
         self._refuse_changed(facts)
+        self._take_lease(claim, volume)
         return OpenVolume(
             name=self.spec.name,
             spec=self.spec,
@@ -99,7 +102,10 @@ class ClaimVolume(VolumeBase):
         )
 
     def close(self) -> None:
-        """Delete a claim that was created for the run, unless the run can be resumed on it."""
+        """Delete a claim that was created for the run, unless the run can be resumed on it; give the lease back."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
         if self.spec.kind == "storage-class" and not (self._keep or self.retained):
             path = f"persistentvolumeclaims/{self.claim}"
             self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
@@ -113,6 +119,15 @@ class ClaimVolume(VolumeBase):
         return (
             f"claim {self.claim} and its volume stay for `volbench resume RUN`{until}; to delete both now: {delete}"
         )
+
+    def _take_lease(self, claim: dict[str, Any], volume: dict[str, Any] | None) -> None:
+        """Let no other run measure a volume that `pvc:` names. Raise EnvironmentLacks where one does."""
+        from volbench.machine.volume.kinds.claim_lease import ClaimLease  # noqa: PLC0415 - imports this module
+
+        if self.spec.kind == "pvc" and self._owner is not None:
+            lease = ClaimLease(self._cluster, self._run_id, self._owner, claim=claim, volume=volume)
+            lease.take()
+            self._lease = lease
 
     def _owner_references(self) -> list[dict[str, str]]:
         if self._owner is None:

@@ -6,7 +6,9 @@ When nobody extends it any more, the cluster's own controllers end the Job (acti
 
 from __future__ import annotations
 
+import getpass
 import math
+import socket
 import threading
 import time
 from datetime import UTC, datetime
@@ -22,6 +24,8 @@ OWNER = "owner"
 """The component, in the Job's labels and name."""
 NOT_OWNER = f"app.kubernetes.io/component!={OWNER}"
 """Label selector of everything else."""
+STARTED_BY = "volbench.org/started-by"
+"""Annotation of the owner: `user@machine`, whom others ask about the run."""
 _DUE_SHARE = 1 / 8
 """The time is extended when this part of `ttl` has passed."""
 _ENDED_WAIT_S = 120.0
@@ -101,6 +105,7 @@ class RunOwner:
             time.sleep(_POLL_S)
         if job is None:
             manifest = owner_manifest(self._run_id, ttl_s=self._ttl_s, image=self._image)
+            manifest["metadata"]["annotations"] = {STARTED_BY: this_user()}
             self._cluster.apply_once(self._cluster.jobs(), manifest, doing=self._doing)
             job = self._cluster.ask("GET", self._path, doing=self._doing)
         self._job = job
@@ -144,6 +149,20 @@ def expires_at(job: Object) -> str:
     created = datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
     end = datetime.fromtimestamp(created + job["spec"]["activeDeadlineSeconds"], tz=UTC)
     return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def started_by(job: Object) -> str:
+    """Return who started the run of an owner, as `user@machine`; empty where it does not say."""
+    return str(job["metadata"].get("annotations", {}).get(STARTED_BY, ""))
+
+
+def this_user() -> str:
+    """Return `user@machine` of this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # an id without a name, as in many pods
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
 
 
 def owner_manifest(run_id: str, *, ttl_s: float, image: str) -> Object:

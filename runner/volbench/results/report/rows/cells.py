@@ -96,18 +96,21 @@ def used_within_bounds(cells: Iterable[CellRow], comparisons: Iterable[Compariso
 
 
 def volume_rows(run: RunRecord, results: Sequence[CellResult]) -> tuple[VolumeRow, ...]:
-    """Return each volume with the facts from its first cell."""
+    """Return each volume with the facts from its first cell, and the other pods on its claim from all cells."""
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     first: dict[str, CellResult] = {}
+    pods: dict[str, dict[str, None]] = {}
     for result in results:
-        first.setdefault(volume_of[result.cell_id], result)
-    return tuple(_volume_row(spec, first.get(spec.name)) for spec in run.volumes)
+        volume = volume_of[result.cell_id]
+        first.setdefault(volume, result)
+        pods.setdefault(volume, {}).update(dict.fromkeys(result.volume_facts.other_pods))
+    return tuple(_volume_row(spec, first.get(spec.name), (*pods.get(spec.name, ()),)) for spec in run.volumes)
 
 
-def _volume_row(spec: VolumeSpec, result: CellResult | None) -> VolumeRow:
+def _volume_row(spec: VolumeSpec, result: CellResult | None, other_pods: tuple[str, ...] = ()) -> VolumeRow:
     if result is None:
         return VolumeRow(name=spec.name, kind=spec.kind, spec=spec.text, emulated=spec.kind == "emulated")
-    facts = result.volume_facts
+    facts = result.volume_facts.model_copy(update={"other_pods": other_pods})
     return VolumeRow(
         name=spec.name,
         kind=spec.kind,

@@ -21,6 +21,7 @@ _LOCATION_FACTS = {
     "claim_uid",
     "persistent_volume",
     "persistent_volume_uid",
+    "other_pods",
 }
 """Facts about the location of a volume, which always differ and explain nothing."""
 _PER_CELL_VARIABLES = (

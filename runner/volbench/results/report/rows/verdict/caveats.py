@@ -145,6 +145,10 @@ def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
     """Yield volumes that share their storage, and directories on which nothing is mounted."""
     facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
     yield from (shared.text for shared in shared_storage(facts))
+    for name, volume in facts.items():
+        if volume.other_pods:
+            pods, verb = ", ".join(volume.other_pods), "mounts" if len(volume.other_pods) == 1 else "mount"
+            yield f"Claim {volume.claim} of volume {name} is not this run's alone: {pods} {verb} it too."
     for spec in run.volumes:
         if spec.kind == "path" and spec.name in facts and facts[spec.name].emulated_profile is None:
             text = not_mounted_text(spec.name, spec.location, facts[spec.name])
