@@ -70,19 +70,44 @@ def decided_at(
     return found
 
 
+def first_verdict(
+    x: NDArray[np.float64], y: NDArray[np.float64], *, margin: float, looks: int = CELLS_MAX
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the cells of each volume at the first look with a verdict, 0 for none, and whether it is a difference.
+
+    Shape (runs,) each. Equivalence comes first, as in a report.
+    """
+    found, named = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.bool_)
+    for n in range(CELLS_MIN, looks + 1):
+        change, shortest = two_tests(x[:, :n], y[:, :n], level=look_level(n))
+        equivalent = np.abs(change) + shortest <= math.log1p(margin)
+        differs = (np.abs(change) > shortest) & (np.abs(change) > math.log1p(margin))
+        named |= differs & ~equivalent & (found == 0)
+        found[(equivalent | differs) & (found == 0)] = n
+    return found, named
+
+
 def told_apart(
     a: NDArray[np.float64], b: NDArray[np.float64], *, level: float, margin: float = 0.0
 ) -> NDArray[np.bool_]:
     """Whether one comparison of all cells, shape (runs, n) each, has its smaller p below `level`, shape (runs,)."""
+    change, reach = two_tests(a, b, level=level)
+    decided: NDArray[np.bool_] = (np.abs(change) > reach) & (np.abs(change) > math.log1p(margin))
+    return decided
+
+
+def two_tests(
+    a: NDArray[np.float64], b: NDArray[np.float64], *, level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the change and half the interval that neither test refuses, shape (runs,) each."""
     n = a.shape[1]
     change, (var_a, var_b) = (b - a).mean(axis=1), (side.var(axis=1, ddof=1) for side in (a, b))
     unequal = np.sqrt(np.maximum(var_a, var_b) / np.minimum(var_a, var_b)) > SPREAD_RATIO_MAX
     freedom = (var_a + var_b) ** 2 / ((var_a**2 + var_b**2) / (n - 1))
-    welch = np.abs(change) / np.sqrt((var_a + var_b) / n)
-    paired = np.abs(change) / ((b - a).std(axis=1, ddof=1) / math.sqrt(n))
-    beyond = np.zeros(len(a), dtype=np.bool_)
+    welch, paired = np.sqrt((var_a + var_b) / n), (b - a).std(axis=1, ddof=1) / math.sqrt(n)
+    reach = np.zeros(len(a))
     for factor, rows in ((1, ~unequal), (WELCH_FACTOR, unequal)):
         critical = np.interp(freedom, FREEDOM, critical_values(level / factor))
-        beyond |= rows & ((welch > critical) | (paired > t_quantile(1 - level / factor / 2, n - 1)))
-    decided: NDArray[np.bool_] = beyond & (np.abs(change) > math.log1p(margin))
-    return decided
+        shorter = np.minimum(welch * critical, paired * t_quantile(1 - level / factor / 2, n - 1))
+        reach[rows] = shorter[rows]
+    return change, reach

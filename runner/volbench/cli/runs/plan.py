@@ -60,6 +60,17 @@ def _work(suite: ResolvedSuite) -> Iterator[str]:
         yield f"  step {step.name}: {step.kind} {parameters}"
 
 
+def _end_until_decided(planned: Planned) -> str:
+    """Return when a run until decided ends, and after how many cells at the earliest."""
+    run, cost = planned.run, planned.cost
+    fewest = CELLS_UNTIL_DECIDED[0] * len(run.volumes)
+    shortest = duration(round(cost.wall_s * fewest / cost.cells))
+    text = f"the run stops when all pairs have a verdict: after {fewest} cells ({shortest}) or later"
+    if len(run.volumes) > 2 and run.suite.sweep is None:
+        text += f"; each volume when its pair with {run.volumes[0].name} has one"
+    return text
+
+
 def show_plan(planned: Planned) -> None:
     """Print target, volumes, steps and cost of a planned run."""
     run, cost = planned.run, planned.cost
@@ -87,9 +98,7 @@ def show_plan(planned: Planned) -> None:
         f"{duration(round(cost.measured_s))} of it measured"
     )
     if at_most and len(run.volumes) > 1:
-        fewest = CELLS_UNTIL_DECIDED[0] * len(run.volumes)
-        shortest = duration(round(cost.wall_s * fewest / cost.cells))
-        out.print(f"the run stops when all pairs have a verdict: after {fewest} cells ({shortest}) or later")
+        out.print(_end_until_decided(planned), markup=False)
     spare = replacements_max(run)
     if spare:
         more = duration(round(cost.wall_s * spare / len(run.cells)))

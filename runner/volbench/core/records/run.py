@@ -131,6 +131,7 @@ class JournalEvent(Record):
         "run_interrupted",
         "run_resumed",
         "run_decided",
+        "volume_decided",
         "run_extended",
         "run_finished",
         "cell_replaced",
@@ -156,11 +157,18 @@ def since_extended(events: Iterable[JournalEvent]) -> tuple[JournalEvent, ...]:
     return every[last:]
 
 
+def stopped_volumes(events: Iterable[JournalEvent]) -> dict[str, str]:
+    """Return volumes that got no further cells once their pair had a verdict -> the volume that it was with."""
+    return {
+        str(event.details.get("volume")): str(event.details.get("against"))
+        for event in events
+        if event.event == "volume_decided"
+    }
+
+
 def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
-    """The ids of planned cells that a run did not need, since it was decided without them."""
-    return frozenset(
-        str(cell_id)
-        for event in since_extended(events)
-        if event.event == "run_decided"
-        for cell_id in event.details.get("skipped", ())
-    )
+    """The ids of planned cells that a run did not need, since it or their volume was decided without them."""
+    every = tuple(events)
+    decided = [event for event in every if event.event == "volume_decided"]
+    decided += [event for event in since_extended(every) if event.event == "run_decided"]
+    return frozenset(str(cell_id) for event in decided for cell_id in event.details.get("skipped", ()))

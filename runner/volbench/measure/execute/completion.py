@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volbench.core.records.cell import CellResult
-from volbench.core.records.run import PlannedCell, skipped_cells
+from volbench.core.records.run import PlannedCell, skipped_cells, stopped_volumes
 from volbench.results.compare.disturbance import held_share
 from volbench.results.store.run_directory import RunDirectory
 
@@ -26,6 +26,18 @@ def pending_cells(directory: RunDirectory, cells: Sequence[PlannedCell] | None =
     skipped = skipped_cells(directory.events())
     planned = directory.run.cells if cells is None else cells
     return [cell for cell in planned if cell.cell_id not in skipped and not is_done(directory, cell)]
+
+
+def open_cells(directory: RunDirectory) -> list[PlannedCell]:
+    """Return the planned cells without those that a decided pair of volumes has: their figures stay.
+
+    Another value in place of one would be another look at that pair.
+    """
+    cells, stopped = directory.run.cells, stopped_volumes(directory.events())
+    done = [cell for cell in cells if cell.volume in stopped and is_done(directory, cell)]
+    last = max((cell.block for cell in done), default=-1)
+    of_pairs = {*stopped, *(stopped.values() if last >= 0 else ())}
+    return [cell for cell in cells if cell.volume not in of_pairs or cell.block > last]
 
 
 def is_done(directory: RunDirectory, planned: PlannedCell) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from volbench.core.base.text import counted, ignore_messages
 from volbench.core.records.cell import AttachSpec, CellResult, PreparedTemplate
-from volbench.core.records.run import PlannedCell, RunRecord, since_extended
+from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Target
 from volbench.machine.volume.interface import OpenVolume, Volume
@@ -20,7 +20,8 @@ from volbench.machine.volume.trouble import CAUSES
 from volbench.measure.execute.attempts import Attempts, CellState
 from volbench.measure.execute.budget import why_over_budget
 from volbench.measure.execute.cleanup import push_cleanup
-from volbench.measure.execute.completion import is_done, is_finished, pending_cells
+from volbench.measure.execute.completion import is_done, is_finished, open_cells, pending_cells
+from volbench.measure.execute.decisions import Decide, Decisions, never_decided
 from volbench.measure.execute.interruptions import Interruptions
 from volbench.measure.execute.lanes import by_lane, run_lanes
 from volbench.measure.execute.replacements import Replacements
@@ -56,11 +57,6 @@ class Outcome:
         return self.failures[0].exit_code if self.failures else 0
 
 
-def never_decided(directory: RunDirectory) -> str:  # noqa: ARG001 - as others of its kind
-    """Return nothing: every planned cell is run."""
-    return ""
-
-
 def no_replacements(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
     """Repeat no invalid cell."""
     return ()
@@ -82,7 +78,7 @@ class Orchestrator:
         attached: Mapping[str, AttachSpec] = MappingProxyType({}),
         on_state: Callable[[CellState], None] = ignore_states,
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = no_replacements,
-        decided: Callable[[RunDirectory], str] = never_decided,
+        decided: Decide = never_decided,
         on_message: Callable[[str], None] = ignore_messages,
         budget_s: float | None = None,
     ) -> None:
@@ -91,14 +87,14 @@ class Orchestrator:
         Args:
             attached: servers that run already, by the name of the volume that stands for them.
             invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
-            decided: called after each block of a run that goes on until it is decided; returns why the cells so
-                far are enough, or nothing.
+            decided: called after each block of a run that goes on until it is decided; returns what the cells
+                so far decide: a decided volume gets no further ones.
             on_message: called with a line for each cell that is repeated, with the reason.
             budget_s: of a run that goes on until it is decided: no block begins that would not end within this
                 time. A resumed run keeps the budget of its start.
         """
         self._replacements = Replacements(directory, invalid_cells, on_message)
-        self._decided = decided
+        self._decisions = Decisions(directory, decided, on_message)
         self._budget: dict[str, Any] = {} if budget_s is None else {"budget_s": budget_s}
         self._template_keys: dict[str, str] = {}
         self._prepared: set[tuple[str, str]] = set()
@@ -163,7 +159,11 @@ class Orchestrator:
     def _run_in_order(self) -> list[VolbenchError]:
         failures = self._run_blocks()
         # A decided run has its figures: other values in place of some would be another look at the data.
-        return failures if failures or self._is_decided() else self._replace_invalid(self._run.cells)
+        return (
+            failures
+            if failures or self._decisions.is_decided
+            else self._replace_invalid(open_cells(self._directory))
+        )
 
     def _replace_invalid(self, cells: Sequence[PlannedCell]) -> list[VolbenchError]:
         """Repeat those of the cells that are invalid, as often as the plan allows."""
@@ -204,26 +204,16 @@ class Orchestrator:
             block_cells = [cell for cell in pending_cells(self._directory) if cell.block == block]
             reason = why_over_budget(self._directory.events(), block_cells, parallel=self._target.parallel)
             if reason:
-                self._skip_pending(
+                self._decisions.skip_pending(
                     reason, f"not decided after {counted(block, 'cell')} of each volume", over_budget=True
                 )
                 break
             failures += self._run_cells([cell for cell in cells if cell.block == block])
-            reason = "" if failures else self._decided(self._directory)
-            if reason:
-                self._skip_pending(reason, f"decided after {block + 1} cells of each volume")
-            if reason or failures:
+            if failures:
+                break
+            if self._decisions.after_block(block):
                 break
         return failures
-
-    def _skip_pending(self, reason: str, outcome: str, **details: Any) -> None:
-        """Skip the cells that are left, and record why."""
-        unneeded = [cell.cell_id for cell in pending_cells(self._directory)]
-        self._directory.journal.append("run_decided", reason=reason, skipped=unneeded, **details)
-        self._say(f"{outcome}: {reason}; {counted(len(unneeded), 'is skipped', 'are skipped')}")
-
-    def _is_decided(self) -> bool:
-        return any(event.event == "run_decided" for event in since_extended(self._directory.events()))
 
     def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from volbench import __version__
 from volbench.core.base.text import counted, duration
 from volbench.core.plan.extension import check_extendable, extended
-from volbench.core.records.run import RunRecord, is_over_budget
+from volbench.core.records.run import RunRecord, is_over_budget, stopped_volumes
 from volbench.errors import UsageError
 from volbench.measure.execute.budget import block_s
 from volbench.measure.execute.completion import is_finished
@@ -86,8 +86,10 @@ def _longer(directory: RunDirectory, budget_s: float | None) -> RunRecord:
             evidence=f"the run is of {run.volbench_version}, this is {__version__}",
             next_step="begin a new run with --until decided",
         )
-    names = [volume.name for volume in run.volumes if not volume.variant_of]
-    needed_s = block_s(directory.events(), cells=len(names), parallel=int(run.target_options.get("parallel", 1)))
+    events = directory.events()
+    stopped = stopped_volumes(events)
+    names = [volume.name for volume in run.volumes if not volume.variant_of and volume.name not in stopped]
+    needed_s = block_s(events, cells=len(names), parallel=int(run.target_options.get("parallel", 1)))
     if budget_s is not None and needed_s is not None and needed_s > budget_s:
         raise UsageError(
             "the budget is below one block of cells",
@@ -96,4 +98,4 @@ def _longer(directory: RunDirectory, budget_s: float | None) -> RunRecord:
             f" {duration(needed_s)}",
             next_step=f"give at least --budget {math.ceil(needed_s)}s",
         )
-    return extended(run, repeats=max(CELLS_MAX, run.suite.repeats))
+    return extended(run, repeats=max(CELLS_MAX, run.suite.repeats), stopped=stopped)

@@ -19,7 +19,7 @@ from volbench.measure.session.own_data import download_dataset
 from volbench.measure.session.planner import Planned
 from volbench.measure.session.targets import make_target
 from volbench.results.report.render import write_reports
-from volbench.results.report.rows.verdict.pairs import why_decided
+from volbench.results.report.rows.verdict.pairs import decision_of
 from volbench.results.report.rows.verdict.replace import cells_to_replace
 from volbench.results.store.bucket import Bucket
 from volbench.results.store.run_directory import RunDirectory
@@ -95,7 +95,7 @@ def execute(directory: RunDirectory, invocation: Invocation) -> Execution:
             attached=invocation.attached,
             on_state=copying(invocation.watch, directory, invocation.bucket, invocation.say),
             invalid_cells=cells_to_replace,
-            decided=why_decided,
+            decided=decision_of,
             on_message=invocation.say,
             budget_s=invocation.budget_s,
         )

@@ -31,7 +31,7 @@ def compared_cells(
         of_one_run: cells of the same block are neighbours in time.
     """
     return compare(
-        (row if of_one_run else replace(row, block=None) for row in _rows(cells, spec)),
+        (row if of_one_run else replace(row, block=None) for row in rows_of(cells, spec)),
         volumes,
         margin=spec.margin,
         alpha=1 - spec.confidence,
@@ -39,7 +39,8 @@ def compared_cells(
     )
 
 
-def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
+def rows_of(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
+    """Yield the values of the cells, of metrics that have a direction."""
     for cell in cells:
         primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
         for name, metric in cell.metrics.items():
@@ -78,6 +79,7 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                     primary=entry.name in primary,
                     rank=primary.index(entry.name) if entry.name in primary else 0,
                     node=cell.node,
+                    block=cell.block,
                     is_beyond=True,
                 )
 

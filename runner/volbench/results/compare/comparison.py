@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 from volbench.core.records.report import Standing
 from volbench.errors import MustNotCompare, RunUnreadable
-from volbench.results.compare.prepared import Prepared, prepare
+from volbench.results.compare.prepared import Prepared, figure_of_rows, prepare
 from volbench.results.compare.row import Row, Scalar
 from volbench.results.stats.corrections import fallback, holm
 from volbench.results.stats.covariates import Adjustment
@@ -117,12 +117,51 @@ def compare(
     comparisons: list[Comparison] = []
     for group in table.values():
         for candidate in volumes[1:]:
-            judged = _judge_group(group, volumes[0], candidate, margin, level, disturbed=False)
-            if _any_disturbed(group, (volumes[0], candidate)):
-                bounded = _judge_group(group, volumes[0], candidate, margin, level, disturbed=True)
+            of_pair = _of_common_blocks(group, (volumes[0], candidate)) if sequential else group
+            judged = _judge_group(of_pair, volumes[0], candidate, margin, level, disturbed=False)
+            if _any_disturbed(of_pair, (volumes[0], candidate)):
+                bounded = _judge_group(of_pair, volumes[0], candidate, margin, level, disturbed=True)
                 judged = [_of_two_looks(*looks) for looks in zip(bounded, judged, strict=True)]
-            comparisons += judged
+            comparisons += judged if of_pair is group else _with_figures_of(group, judged)
     return comparisons
+
+
+def _of_common_blocks(
+    group: Mapping[str, Mapping[str, list[Row]]], volumes: tuple[str, str]
+) -> Mapping[str, Mapping[str, list[Row]]]:
+    """Return the rows of two volumes without those of blocks after the last one that both have.
+
+    A volume that is decided gets no further cells, and the first one goes on with the others. What it measures
+    then is no part of the decided pair, or each block would be another look at it.
+    """
+    first_blocks, second_blocks = (
+        {row.block for sides in group.values() for row in sides.get(volume, []) if row.block is not None}
+        for volume in volumes
+    )
+    if not first_blocks & second_blocks or max(first_blocks) == max(second_blocks):
+        return group
+    end = min(max(first_blocks), max(second_blocks))
+    return {
+        metric: {
+            volume: [row for row in rows if row.block is None or row.block <= end or volume not in volumes]
+            for volume, rows in sides.items()
+        }
+        for metric, sides in group.items()
+    }
+
+
+def _with_figures_of(
+    group: Mapping[str, Mapping[str, list[Row]]], comparisons: Sequence[Comparison]
+) -> list[Comparison]:
+    """Return the comparisons with the figures of all rows of their volumes: a volume has one figure in a report."""
+    figures = [
+        [figure_of_rows(group[c.metric].get(volume, [])) for volume in (c.baseline, c.candidate)]
+        for c in comparisons
+    ]
+    return [
+        replace(c, standings=(of_x[0], of_y[0]), baseline_value=of_x[1], candidate_value=of_y[1])
+        for c, (of_x, of_y) in zip(comparisons, figures, strict=True)
+    ]
 
 
 def _judge_group(

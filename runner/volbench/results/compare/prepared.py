@@ -167,11 +167,7 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> Si
     """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
     kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
     kept.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
-    standing, figure = population(
-        (standing_of(valid=row.valid, bounded=row.bounds is not None), row.value)
-        for row in rows
-        if row.value is not None and math.isfinite(row.value)
-    )
+    standing, figure = figure_of_rows(rows)
     return Side(
         values=tuple(value for value, _ in kept),
         excluded_runs=len(rows) - len(kept),
@@ -180,5 +176,15 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> Si
         nodes=tuple(row.node for _, row in kept),
         blocks=tuple(row.block for _, row in kept),
         standing=standing,
-        figure=median(figure) if figure else None,
+        figure=figure,
     )
+
+
+def figure_of_rows(rows: Sequence[Row]) -> tuple[Standing | None, float | None]:
+    """Return a volume's figure of one metric, and of cells of which standing it is; None where no cell has one."""
+    standing, values = population(
+        (standing_of(valid=row.valid, bounded=row.bounds is not None), row.value)
+        for row in rows
+        if row.value is not None and math.isfinite(row.value)
+    )
+    return standing, median(values) if values else None

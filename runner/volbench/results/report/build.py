@@ -176,8 +176,7 @@ def _warnings(
         server,
         pairs,
         with_result=_done(loaded),
-        skipped=0 if over_budget else len(skipped_cells(events)),
-        replaced=sum(event.event == "cell_replaced" for event in events),
+        events=events,
         first=(
             *((OVER_BUDGET,) if over_budget else ()),
             *unavailable_volumes(events, volume_of).values(),

@@ -18,7 +18,7 @@ from volbench.measure.execute.completion import is_finished
 from volbench.measure.session.extension import extend_run, may_get_cells
 from volbench.results.report.build import build_report
 from volbench.results.report.rows.verdict.caveats import OVER_BUDGET
-from volbench.results.report.rows.verdict.pairs import why_decided
+from volbench.results.report.rows.verdict.pairs import decision_of
 from volbench.results.store import run_directory
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RUN_FILE
@@ -31,7 +31,7 @@ def finished(path: Path, *, budget_s: float | None = None, repeats: int = 8, **c
     bench = Bench.create(path, until="decided", repeats=repeats, **changes)
     of_this_version = bench.directory.run.model_copy(update={"volbench_version": __version__})
     write_record(bench.directory.path / RUN_FILE, of_this_version)
-    assert not bench.orchestrator(bench.target(), decided=why_decided, budget_s=budget_s).run().failures
+    assert not bench.orchestrator(bench.target(), decided=decision_of, budget_s=budget_s).run().failures
     assert is_finished(bench.directory)
     return bench
 
@@ -66,7 +66,7 @@ def test_a_run_that_its_budget_ended_goes_on_to_a_verdict(tmp_path: Path) -> Non
     extend_run(bench.directory, ignore_messages, budget_s=3600)
     assert not skipped_cells(bench.directory.events())
     again = bench.target()
-    assert not bench.orchestrator(again, decided=why_decided).run().failures
+    assert not bench.orchestrator(again, decided=decision_of).run().failures
     assert len(again.launched) == 4
     report = build_report(bench.directory)
     assert (report.summary.verdict, report.complete) == ("candidate_better", True)
@@ -85,7 +85,7 @@ def test_an_interruption_among_added_cells_loses_nothing(tmp_path: Path) -> None
         return result
 
     with pytest.raises(KeyboardInterrupt):
-        bench.orchestrator(bench.target(ctrl_c), decided=why_decided).run()
+        bench.orchestrator(bench.target(ctrl_c), decided=decision_of).run()
     kept = {result.cell_id: result for result in bench.directory.results()}
     assert kept.keys() - first.keys() == {bench.directory.run.cells[len(first)].cell_id}
     assert {cell_id: kept[cell_id] for cell_id in first} == first
@@ -93,7 +93,7 @@ def test_an_interruption_among_added_cells_loses_nothing(tmp_path: Path) -> None
     extend_run(bench.directory, said.append)
     assert said == ["no cell is added: the run is not finished, so its planned cells come first"]
     again = bench.target()
-    bench.orchestrator(again, decided=why_decided).run()
+    bench.orchestrator(again, decided=decision_of).run()
     assert not again.launched.count(next(iter(first)))
     assert build_report(bench.directory).summary.verdict == "candidate_better"
 
@@ -118,7 +118,7 @@ def test_an_end_while_the_plan_is_replaced_leaves_a_run_that_goes_on(
     if failing == "append":
         assert snapshot(bench) == before
         extend_run(bench.directory, ignore_messages)
-    bench.orchestrator(bench.target(), decided=why_decided).run()
+    bench.orchestrator(bench.target(), decided=decision_of).run()
     assert build_report(bench.directory).summary.verdict == "candidate_better"
     assert is_finished(bench.directory)
 

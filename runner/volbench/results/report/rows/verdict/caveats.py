@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from volbench.core.base.text import counted, percent
+from volbench.core.base.text import percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import (
     COUNTED_AS_SLOWEST,
@@ -23,6 +23,7 @@ from volbench.core.records.run import JournalEvent, RunRecord
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows
 from volbench.results.compare.settings import server_differences
+from volbench.results.report.rows.verdict.progress import progress_caveats
 from volbench.results.report.wording import adjustment_text, figure_text
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
@@ -52,13 +53,14 @@ def caveats(
     pairs: Sequence[PairSummary],
     *,
     with_result: int,
-    skipped: int = 0,
-    replaced: int = 0,
+    events: Sequence[JournalEvent],
     first: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return all caveats that apply, the gravest first.
 
     Args:
+        with_result: cells that are done.
+        events: of the journal.
         first: caveats of volumes that could not be used, and of the nodes of the cells.
     """
     sentences = [
@@ -66,9 +68,9 @@ def caveats(
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_places(run, volumes),
-        *_of_the_run(run, with_result, skipped),
+        *progress_caveats(run, with_result, events),
         *_of_limits(run),
-        *_of_replacements(replaced),
+        *_of_replacements(sum(event.event == "cell_replaced" for event in events)),
         *_of_validity(cells),
         *_of_figures(cells),
         *_of_adjustments(pairs),
@@ -184,18 +186,6 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
             )
         if any(broken):
             yield f"Volume {volume} left data torn or damaged after a crash ({step})."
-
-
-def _of_the_run(run: RunRecord, done: int, skipped: int) -> Iterator[str]:
-    if done < len(run.cells) - skipped:
-        yield f"The run is not complete: {done} of {len(run.cells)} planned cells are done."
-    elif skipped:
-        yield (
-            f"The run stopped when it was decided: {done} of at most {counted(len(run.cells), 'cell')}. Intervals"
-            " and verdicts allow for the looks at the data."
-        )
-    if run.suite.scale != "full":
-        yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
 def _of_limits(run: RunRecord) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.report import CellRow
@@ -44,22 +45,46 @@ def run_comparisons(
     return without_verdict_across_nodes(comparisons, hosts_by_volume(results, volume_of), declared_placements(run))
 
 
-def why_decided(directory: RunDirectory) -> str:
-    """Return why the cells so far are enough, for one line of text, or nothing.
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What the cells of a run decide: all of it, or the pairs of some volumes with the first one.
 
-    Every pair of volumes has a verdict in the report, or there is one volume and nothing to decide.
+    Args:
+        reason: why the cells so far are enough, for one line of text; empty: they are not.
+        baseline: the volume that each other one makes a pair with.
+        volumes: other ones whose pair has a verdict.
+    """
+
+    reason: str = ""
+    baseline: str = ""
+    volumes: tuple[str, ...] = ()
+
+
+def why_decided(directory: RunDirectory) -> str:
+    """Return why the cells so far are enough, for one line of text, or nothing."""
+    return decision_of(directory).reason
+
+
+def decision_of(directory: RunDirectory) -> Decision:
+    """Return what the cells so far decide.
+
+    All, where every pair of volumes has a verdict in the report, or there is one volume and nothing to decide.
     """
     run, results = directory.run, directory.results()
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     volumes = compared_volumes(run, results, unavailable_volumes(directory.events(), volume_of))
     cells = Counter(volume_of[result.cell_id] for result in results if result.status == "done")
     if min((cells[name] for name in volumes), default=0) < CELLS_MIN:
-        return ""
+        return Decision()
     if len(volumes) < 2:
-        return "one volume is not compared"
+        return Decision(reason="one volume is not compared")
     if len(nodes_of_all(hosts_by_volume(results, volume_of), volumes)) < int(run.target_options.get("nodes", 1)):
-        return ""  # nodes that the run was asked to measure on have no block yet
+        return Decision()  # nodes that the run was asked to measure on have no block yet
     pairs = summarise(run_comparisons(run, results, cell_rows(run, results), volumes))
-    if len(pairs) < len(volumes) - 1 or any(pair.verdict == "inconclusive" for pair in pairs):
-        return ""
-    return "every pair of volumes has a verdict"
+    decided = tuple(pair.candidate for pair in pairs if pair.verdict != "inconclusive")
+    enough = len(decided) == len(volumes) - 1
+    return Decision(
+        reason="every pair of volumes has a verdict" if enough else "",
+        baseline=volumes[0],
+        volumes=() if run.suite.sweep is not None else decided,  # effects of a sweep are of all of its cells
+    )

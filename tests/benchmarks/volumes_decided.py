@@ -1,0 +1,111 @@
+"""How many cells runs of many volumes take, when each volume stops at its verdict and when all stop together.
+
+    PYTHONPATH=runner:tests/support python tests/benchmarks/volumes_decided.py [--runs 20000] [--seed 7]
+
+Simulated logs of one metric: the first volume is compared with each other one, after each block from 3 to 20 of
+each volume. A pair is decided when it is named different or equivalent at the level of its look. The simulation is
+our own construction. Exit code 1 when a volume that equals the first one is named in more than 5 % of the pairs,
+allowing for three standard errors over runs, or when fewer cells are saved than the documentation promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from simulated_looks import Noise, bursts, first_verdict, normal, skewed
+
+from volbench.results.stats.sequential import CELLS_MAX
+
+VOLUMES = (10, 25, 50)
+MARGIN = 0.05
+SHARED = 0.15
+"""Standard deviation of what all cells of a block have in common."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Volumes of a run: spread of a cell, and that of the volumes' logarithms around the first one."""
+
+    name: str
+    spread: float
+    between: float
+    equal: float = 0.0
+    noise: Noise = normal
+    saved_min: float = 0.0
+
+
+FLEETS = (
+    Fleet(name="they differ by 30 %, cells by 3 %", spread=0.03, between=0.30, saved_min=0.3),
+    Fleet(name="half equal the first, half differ by 30 %, cells by 3 %", spread=0.03, between=0.30, equal=0.5),
+    Fleet(name="all equal, cells differ by 5 %", spread=0.05, between=0.0, equal=1.0),
+    Fleet(name="all equal, cells differ by 5 %, skewed", spread=0.05, between=0.0, equal=1.0, noise=skewed),
+    Fleet(name="all equal, cells differ by 5 %, bursts", spread=0.05, between=0.0, equal=1.0, noise=bursts),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Cells of a run on average when it stops as one, and volume by volume; shares of equal pairs and of runs."""
+
+    together: float
+    apart: float
+    false_pairs: float
+    false_runs: float
+
+
+def counted(fleet: Fleet, volumes: int, *, runs: int, seed: int) -> Counted:
+    """Simulate runs of so many volumes; pairs share the first volume's cells, as in a run."""
+    draw = np.random.default_rng(seed)
+    stopped: NDArray[np.int64] = np.zeros((runs, volumes - 1), dtype=np.int64)
+    false = np.zeros((runs, volumes - 1), dtype=np.bool_)
+    is_equal = np.zeros((runs, volumes - 1), dtype=np.bool_)
+    shape = (runs, CELLS_MAX)
+    common = SHARED * draw.normal(0, 1, shape)
+    first = common + fleet.spread * fleet.noise(draw, shape)
+    for other in range(volumes - 1):
+        equal = draw.random(runs) < fleet.equal
+        shift = np.where(equal, 0.0, fleet.between * draw.normal(0, 1, runs))
+        y = common + shift[:, None] + fleet.spread * fleet.noise(draw, shape)
+        stopped[:, other], named = first_verdict(first, y, margin=MARGIN)
+        false[:, other], is_equal[:, other] = named & equal, equal
+    until = np.where(stopped > 0, stopped, CELLS_MAX)
+    longest = until.max(axis=1)
+    return Counted(
+        together=float(volumes * longest.mean()),
+        apart=float((longest + until.sum(axis=1)).mean()),
+        false_pairs=float(false.sum() / max(1, is_equal.sum())),
+        false_runs=float(false.any(axis=1).mean()),
+    )
+
+
+def main() -> int:
+    """Print the table, and return 1 where a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs)
+    missed = 0
+    print("| volumes | | all stop together | each stops | an equal volume is named | any is |")
+    print("|--:|---|--:|--:|--:|--:|")
+    for fleet in FLEETS:
+        for volumes in VOLUMES:
+            found = counted(fleet, volumes, runs=given.runs, seed=given.seed)
+            missed += found.false_pairs > limit or found.apart > (1 - fleet.saved_min) * found.together
+            false = (f"{found.false_pairs:.1%}", f"{found.false_runs:.1%}") if fleet.equal else ("", "")
+            cells = f"{found.together:.0f} | {found.apart:.0f}"
+            print(f"| {volumes} | {fleet.name} | {cells} | {false[0]} | {false[1]} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
