@@ -36,7 +36,8 @@ from scratch_server import scratch_server
 from volbench.machine.engine.connection import Account, rows
 from volbench.measure.workload.process import process_cpu_s
 from volbench.validation.catalog.inventory import read_inventory
-from volbench.validation.data.checksums import Table, chunk_query, on_both, tables_of
+from volbench.validation.data.checksums import chunk_query, on_both, tables_of
+from volbench.validation.data.table import Table
 from volbench.validation.source.server import read_only
 
 TIMES_FASTER_MIN = 1.4

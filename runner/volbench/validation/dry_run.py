@@ -10,8 +10,11 @@ from volbench.core.records.validation.plan import ValidationPlan
 from volbench.validation.catalog.accounts import PLUGINS, login_statements
 from volbench.validation.catalog.grants import ROLES, grant_statements
 from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
-from volbench.validation.data.checksums import Column, Table, chunk_query, row_text
+from volbench.validation.data.checksums import chunk_query, row_text
+from volbench.validation.data.chunks import bound_query, size_query
 from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
+from volbench.validation.data.table import Column, Table
+from volbench.validation.data.throttle import SNAPSHOT_S_MAX, THREADS_RUNNING
 from volbench.validation.forecast.move import bytes_statement
 from volbench.validation.queries.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
 from volbench.validation.source.rights import GRANTS
@@ -29,6 +32,7 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
 
+_KEY = Column(name="KEY", type="int")
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(Column(name="COLUMN", type="int"),), key=("KEY",))
 
 
@@ -65,8 +69,12 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
 def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
     """Yield the statements of the plan's keys, except queries."""
     if plan.data:
-        yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
-        yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+        yield f"{THREADS_RUNNING}  -- every second, and:"
+        yield "  -- or: ".join(REPLICA_STATUS)
+        yield f"{SNAPSHOT}  -- every {SNAPSHOT_S_MAX:g} s"
+        yield f"{size_query(_TABLE)}  -- of a table without a key"
+        yield f"{bound_query(_TABLE, (_KEY,), ('LAST',), 2)}  -- the end of each chunk"
+        yield f"{chunk_query(_TABLE, '`KEY` > LAST AND `KEY` <= NEXT')}  -- each chunk"
         yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
     if plan.replica is not None and plan.replica.on == "source":
         for choice in (REPLICA_STATUS, checksum_statements(plan.replica.table, schemas)):

@@ -12,19 +12,28 @@ CRC32, is faster, and does not change when two rows exchange values of equal len
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from volbench.core.base.text import counted
-from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole
 from volbench.validation.catalog.objects import Attributes, Inventory
+from volbench.validation.data.chunks import (
+    CHUNK_ROWS,
+    STATEMENT_S_MAX,
+    UNDIVIDED_BYTES_MAX,
+    Pace,
+    chunk_conditions,
+    divisible_key,
+    size_query,
+)
+from volbench.validation.data.table import BYTES, STRINGS, Column, Table, quoted_name
+from volbench.validation.data.throttle import Throttle
 from volbench.validation.source.server import Rows, SqlReader
 
-CHUNK_ROWS = 100_000
-ROWS_MAX = 10**13
-"""Of a table: with as many, its chunks alone would take years."""
 ROWS_NAMED_MAX = 5
 CHUNKS_COUNTED_MAX = 10
 """Chunks whose differing rows are counted one by one: with more of them, a table differs as a whole."""
@@ -40,46 +49,7 @@ _IN_HEX = (
     "geometrycollection",
     "geomcollection",
 )
-_BYTES = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob")
-_STRINGS = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext")
-_CONVERTED = (*_STRINGS, "enum", "set", "json")
-_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of both servers: its type on the source, whether it may be NULL, whether texts are stored alike."""
-
-    name: str
-    type: str
-    nullable: bool = True
-    stored_alike: bool = False
-
-    @property
-    def base_type(self) -> str:
-        """The type without length and signedness."""
-        return self.type.split("(", maxsplit=1)[0].split(maxsplit=1)[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table to compare: columns, key, and columns that are not comparable."""
-
-    schema: str
-    name: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-    incomparable: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """schema.table"""
-        return f"{self.schema}.{self.name}"
-
-    @property
-    def quoted(self) -> str:
-        """`schema`.`table`"""
-        return f"{_name(self.schema)}.{_name(self.name)}"
+_CONVERTED = (*STRINGS, "enum", "set", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +96,16 @@ def compare_tables(
     values: bool = True,
 ) -> Iterator[TableComparison]:
     """Yield each table, read in full on both sides; with the keys of differing rows, or only their number."""
+    throttle = Throttle(source, candidate)
     for index, table in enumerate(tables):
         progress(table.label, index / len(tables))
-        yield _compare(source, candidate, table, values=values)
+        yield _compare(source, candidate, table, throttle, values=values)
 
 
 def row_text(table: Table) -> str:
     """Return the SQL expression of a row's text."""
     texts = [_column_text(column) for column in table.columns] or ["''"]
-    nulls = ", ".join(f"ISNULL({_name(column.name)})" for column in table.columns if column.nullable)
+    nulls = ", ".join(f"ISNULL({quoted_name(column.name)})" for column in table.columns if column.nullable)
     texts += [f"CONCAT({nulls})"] if nulls else []
     return f"CONCAT_WS('#', {', '.join(texts)})"
 
@@ -153,13 +124,22 @@ def on_both(source: SqlReader, candidate: SqlReader, sql: str) -> tuple[Rows, Ro
 
 
 @reads_answers("rows")
-def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: bool) -> TableComparison:
-    rows, chunks, differing = [0, 0], 0, []
-    for where in _chunks(source, candidate, table):
+def _compare(
+    source: SqlReader, candidate: SqlReader, table: Table, throttle: Throttle, *, values: bool
+) -> TableComparison:
+    if (large := _too_large_without_key(source, candidate, table)) is not None:
+        return TableComparison(
+            table=table.label, equal=None, source_rows=0, candidate_rows=0, chunks=0, texts=(large,)
+        )
+    rows, chunks, differing, pace = [0, 0], 0, [], Pace()
+    for where in chunk_conditions((source, candidate), table, pace):
+        throttle.wait()
         chunks += 1
+        begun_s = time.monotonic()
         source_sums, candidate_sums = (
             _sums(answer) for answer in on_both(source, candidate, chunk_query(table, where))
         )
+        pace.adapt(time.monotonic() - begun_s)
         rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
         if source_sums != candidate_sums:
             differing.append(where)
@@ -180,30 +160,24 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
     )
 
 
+@reads_answers("sizes")
+def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: Table) -> str | None:
+    """Return why a table that no key divides is not read, or None where one statement reads it soon enough."""
+    if divisible_key(table):
+        return None
+    sizes = [whole(row[0][0]) for row in on_both(source, candidate, size_query(table)) if row]
+    if max(sizes, default=0) <= UNDIVIDED_BYTES_MAX:
+        return None
+    return (
+        f"not compared: no primary key divides its {max(sizes) / 2**20:,.0f} MiB, and one statement reads at most "
+        f"{UNDIVIDED_BYTES_MAX >> 20} MiB within {STATEMENT_S_MAX:g} s"
+    )
+
+
 def _sums(answer: Rows) -> tuple[int, int]:
     """Return the number of rows and the sum of a chunk."""
     ((rows, row_sum, *_),) = answer
     return whole(rows), whole(row_sum)
-
-
-def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[str]:
-    """Yield conditions that partition the rows of both sides: ranges of an integer key, else the whole table."""
-    integers = {column.name for column in table.columns if column.base_type in _INTEGERS}
-    if not table.key or table.key[0] not in integers:
-        yield "TRUE"
-        return
-    key = _name(table.key[0])
-    answers = on_both(source, candidate, f"SELECT MIN({key}), MAX({key}), COUNT(*) FROM {table.quoted}")
-    bounds = [bound for (bound,) in answers if bound[0] is not None]
-    if not bounds:
-        yield "TRUE"
-        return
-    low = min(whole(bound[0], low=-COUNT_MAX) for bound in bounds)
-    high = max(whole(bound[1], low=-COUNT_MAX) for bound in bounds)
-    chunk_count = max(1, -(-max(whole(bound[2], high=ROWS_MAX) for bound in bounds) // CHUNK_ROWS))
-    step = -(-(high - low + 1) // chunk_count)
-    for first in range(low, high + 1, step):
-        yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"
 
 
 def _differences(
@@ -233,9 +207,11 @@ def _differences(
 
 def _different_rows(source: SqlReader, candidate: SqlReader, table: Table, where: str) -> tuple[list[str], bool]:
     """Return a text for each differing row of a chunk, and whether all rows of the chunk were read."""
-    keys = ", ".join(_name(name) for name in table.key)
+    keys = ", ".join(quoted_name(name) for name in table.key)
+    floats = {column.name for column in table.columns if column.base_type == "float"}
+    printed_keys = ", ".join(_printed_float(name) if name in floats else quoted_name(name) for name in table.key)
     each_row = (
-        f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {where} "
+        f"SELECT {printed_keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {where} "
         f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
     )
     source_rows, candidate_rows = (
@@ -308,25 +284,27 @@ def _column(name: str, source_side: Attributes, candidate_side: Attributes) -> C
         nullable=not source_side["nullable"] == candidate_side["nullable"] == "NO",
         # In utf8mb4 there is nothing to convert.
         stored_alike=source_side["charset"] == candidate_side["charset"] not in {"", "utf8mb4"},
+        ordered_alike=all(source_side.get(name) == candidate_side.get(name) for name in ("charset", "collation")),
     )
 
 
 def _column_text(column: Column) -> str:
-    name, base = _name(column.name), column.base_type
+    name, base = quoted_name(column.name), column.base_type
     if base in _IN_HEX:
         return f"HEX({name})"
-    if base in _BYTES or (base in _STRINGS and column.stored_alike):
+    if base in BYTES or (base in STRINGS and column.stored_alike):
         return f"CAST({name} AS BINARY)"
     if base in _CONVERTED:
         return f"CONVERT({name} USING utf8mb4)"
     if base == "float":
-        return f"({name} + 0e0)"  # a bare column prints six digits, which hides the last bits
+        return _printed_float(column.name)
     return name
+
+
+def _printed_float(name: str) -> str:
+    """Return the expression of a FLOAT in full: a bare column prints six digits, which hides the last bits."""
+    return f"({quoted_name(name)} + 0e0)"
 
 
 def _key(key: tuple[str, ...]) -> str:
     return key[0] if len(key) == 1 else f"({', '.join(key)})"
-
-
-def _name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,150 @@
+"""Chunks of checksums on real servers: every type of key divides a table, by ranges of its primary key."""
+
+# ruff: noqa: S608 - names and texts of our own
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from scratch_server import scratch_server
+
+from volbench.machine.engine.connection import Account, connection
+from volbench.validation.catalog.inventory import read_inventory
+from volbench.validation.data import checksums
+from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.data.chunks import Pace, chunk_conditions
+from volbench.validation.source.server import read_only
+
+pytestmark = pytest.mark.mysqld
+
+ROWS = 3_000
+CHUNK = 500
+SCHEMA = "keys"
+KEYS = {
+    "int": ("k INT", "n - 1500", "k"),
+    "unsigned": ("k BIGINT UNSIGNED", "18446744073709551615 - n * 7", "k"),
+    "gaps": ("k INT", "n * n", "k"),
+    "decimal": ("k DECIMAL(20,4)", "n / 16 - 90", "k"),
+    "float": ("k FLOAT", "1048576 + n / 8", "k"),
+    "double": ("k DOUBLE", "n * 1e-9 + 0.1", "k"),
+    "date": ("k DATE", "DATE_ADD('1999-01-01', INTERVAL n DAY)", "k"),
+    "datetime": ("k DATETIME(6)", "DATE_ADD('2026-01-01', INTERVAL n * 7 MICROSECOND)", "k"),
+    "timestamp": ("k TIMESTAMP", "DATE_ADD('2026-03-29', INTERVAL n * 60 SECOND)", "k"),
+    "time": ("k TIME", "SEC_TO_TIME(n * 60 - 90000)", "k"),
+    "latin1": ("k VARCHAR(40) CHARACTER SET latin1", "CONCAT(IF(MOD(n, 2), 'Ä', 'b'), '''', '\\\\\\\\', n)", "k"),
+    "utf8mb4": ("k VARCHAR(40) CHARACTER SET utf8mb4", "CONCAT(IF(MOD(n, 3), '猫', 'Z'), CHAR(1), n)", "k"),
+    "case": ("k CHAR(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "CONCAT(IF(MOD(n, 2), 'a', 'A'), n)", "k"),
+    "uuid": ("k BINARY(16)", "UNHEX(MD5(n))", "k"),
+    "two": ("a VARCHAR(9), k INT", "CONCAT('g', MOD(n, 3)), n", "a, k"),
+    "three": ("a DATE, b VARBINARY(9), k INT", "'2026-01-01', CHAR(MOD(n, 5)), n", "a, b, k"),
+    "enum_first": ("a ENUM('z','a'), k INT", "IF(MOD(n, 2), 'a', 'z'), n", "a, k"),
+    "enum_second": ("k INT, a ENUM('z','a')", "n, 'a'", "k, a"),
+}
+UNDIVIDED = {"enum_first"}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Account, Account]]:
+    with (
+        scratch_server(tmp_path_factory.mktemp("a")) as source,
+        scratch_server(tmp_path_factory.mktemp("b")) as candidate,
+    ):
+        accounts = [Account(user="root", socket=str(server.socket)) for server in (source, candidate)]
+        for account in accounts:
+            fill(account)
+        yield accounts[0], accounts[1]
+
+
+def fill(account: Account) -> None:
+    digits = "(SELECT 0 d" + "".join(f" UNION SELECT {digit}" for digit in range(1, 10)) + ")"
+    numbers = (
+        f"SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS n FROM {digits} a, {digits} b, {digits} c, {digits} e"
+    )
+    with connection(account, timeout_s=60) as opened, opened.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE `{SCHEMA}`")
+        cursor.execute(f"USE `{SCHEMA}`")
+        for name, (columns, values, key) in KEYS.items():
+            cursor.execute(f"CREATE TABLE `{name}` ({columns}, v INT NOT NULL, PRIMARY KEY ({key}))")
+            cursor.execute(f"INSERT INTO `{name}` SELECT {values}, n FROM ({numbers}) numbers WHERE n < {ROWS}")
+        cursor.execute("CREATE TABLE no_key (v INT)")
+        cursor.execute("INSERT INTO no_key VALUES (1), (2)")
+        opened.commit()
+
+
+def compared(pair: tuple[Account, Account]) -> dict[str, TableComparison]:
+    with read_only(pair[0]) as source, read_only(pair[1]) as candidate:
+        inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
+        tables = tables_of(*inventories)
+        return {one.table: one for one in compare_tables(source, candidate, tables, lambda *_: None)}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 500 rows, whatever time they take."""
+
+    class Even(Pace):
+        def adapt(self, seconds: float) -> None:
+            pass
+
+    monkeypatch.setattr(checksums, "Pace", lambda: Even(rows=CHUNK))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_key_of_any_type_divides_a_table(pair: tuple[Account, Account]) -> None:
+    """Each row is in one chunk; a key that may be sorted in two ways is read in one statement."""
+    tables = compared(pair)
+    assert {name: one.source_rows for name, one in tables.items()} == {
+        **{f"{SCHEMA}.{name}": ROWS for name in KEYS},
+        f"{SCHEMA}.no_key": 2,
+    }
+    assert all(one.equal and one.candidate_rows == one.source_rows for one in tables.values())
+    chunks = {name.removeprefix(f"{SCHEMA}."): one.chunks for name, one in tables.items()}
+    even = ROWS // CHUNK + 1
+    assert chunks == {**dict.fromkeys(KEYS, even), **dict.fromkeys([*UNDIVIDED, "no_key"], 1)}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("name", [name for name in KEYS if name not in UNDIVIDED])
+def test_a_row_is_found_in_its_chunk(pair: tuple[Account, Account], name: str) -> None:
+    """A value that differs, a row that only the candidate has, and one that it has not: three rows, no other."""
+    with connection(pair[1], SCHEMA, timeout_s=60) as opened, opened.cursor() as cursor:
+        cursor.execute(f"UPDATE `{name}` SET v = v + 1000000 WHERE v = 777")
+        cursor.execute(f"CREATE TABLE aside AS SELECT * FROM `{name}` WHERE v = 1888")
+        cursor.execute(f"DELETE FROM `{name}` WHERE v = 1888")
+        opened.commit()
+    try:
+        of_table = compared(pair)[f"{SCHEMA}.{name}"]
+    finally:
+        with connection(pair[1], SCHEMA, timeout_s=60) as opened, opened.cursor() as cursor:
+            cursor.execute(f"UPDATE `{name}` SET v = 777 WHERE v = 1000777")
+            cursor.execute(f"INSERT INTO `{name}` SELECT * FROM aside")
+            cursor.execute("DROP TABLE aside")
+            opened.commit()
+    assert (of_table.equal, of_table.different_rows, of_table.all_counted) == (False, 2, True)
+
+
+def test_chunks_are_ranges_of_the_key(pair: tuple[Account, Account]) -> None:
+    """The server goes to the chunk and reads it; it does not read the table for each."""
+    with read_only(pair[0]) as source:
+        inventory = read_inventory(source, [SCHEMA])
+        for table in tables_of(inventory, inventory):
+            if not table.key or table.name in UNDIVIDED:
+                continue
+            conditions = list(chunk_conditions((source, source), table, Pace(rows=CHUNK)))
+            for where in conditions[1:-1]:
+                [plan] = source.query(f"EXPLAIN SELECT COUNT(*), SUM(v) FROM {table.quoted} WHERE {where}")
+                assert {"range", "PRIMARY"} <= set(plan), (table.name, where, plan)
+
+
+def test_a_large_table_without_a_key_is_not_read_and_told(
+    pair: tuple[Account, Account], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement would take longer than ten seconds: no verdict, instead of an hour on the source."""
+    monkeypatch.setattr(checksums, "UNDIVIDED_BYTES_MAX", 1_000)
+    tables = compared(pair)
+    for name in ("no_key", *UNDIVIDED):
+        of_table = tables[f"{SCHEMA}.{name}"]
+        assert (of_table.equal, of_table.chunks) == (None, 0)
+        assert "no primary key divides" in of_table.texts[0]
+    assert tables[f"{SCHEMA}.int"].equal
