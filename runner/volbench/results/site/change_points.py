@@ -28,8 +28,12 @@ ALPHA = 0.01
 SEGMENT_MIN = 3
 """A level needs this many runs on either side."""
 CLIP = 4.0
-RUNS_MAX = 400
-"""Only so many of the latest runs are examined: time and memory grow with their square."""
+RUNS_MAX = 100_000
+"""Only so many of the latest runs are examined: 270 years, a run a day."""
+_SIZE_REMEMBERED_MAX = 400
+"""Runs whose orders are remembered, since the histories of one suite have one length: at most 6 MB for each."""
+_VALUES_AT_ONCE = 1 << 20
+"""Of the orders of a longer history: memory does not grow with it."""
 PERMUTATIONS = 1999
 _SEED = 20_010_537
 _ROUNDING = 1e-9
@@ -85,7 +89,7 @@ def _splits(values: NDArray[np.float64], start: int, end: int, alpha: float) -> 
     pending = [(start, end)]
     while pending:
         start, end = pending.pop()
-        split = _best_split(values[start:end])
+        split = _best_split(values[start:end], p_max=alpha)
         if split is not None and split[1] <= alpha:
             index = start + split[0]
             yield index, split[1]
@@ -106,15 +110,23 @@ def _repartitioned(values: NDArray[np.float64], splits: Sequence[tuple[int, floa
     return moved
 
 
-def _best_split(values: NDArray[np.float64]) -> tuple[int, float] | None:
-    """Return the most likely first index of a new level, and its p-value; None for a short or constant segment."""
+def _best_split(values: NDArray[np.float64], *, p_max: float = 1.0) -> tuple[int, float] | None:
+    """Return the most likely first index of a new level, and its p-value; None for a short or constant segment.
+
+    Args:
+        values: of a segment.
+        p_max: a larger p-value is of no interest: no more orders are tried than prove that it is larger.
+    """
     scores = _scores(values)
     if scores is None:
         return None
     observed = _standardised(scores[np.newaxis])[0]
-    shuffled = _standardised(scores[_orders(len(values))]).max(axis=1)
-    best = int(observed.argmax())
-    as_large = int((shuffled >= observed[best] - _ROUNDING).sum())
+    best, as_large = int(observed.argmax()), 0
+    for orders in _orders_in_parts(len(values)):
+        shuffled = _standardised(scores[orders]).max(axis=1)
+        as_large += int((shuffled >= observed[best] - _ROUNDING).sum())
+        if (1 + as_large) / (1 + PERMUTATIONS) > p_max:
+            break
     return best + SEGMENT_MIN, (1 + as_large) / (1 + PERMUTATIONS)
 
 
@@ -142,8 +154,18 @@ def _standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
+def _orders_in_parts(size: int) -> Iterator[NDArray[np.intp]]:
+    """Yield random orders, the same in each process: a page must not change when it is made again."""
+    if size <= _SIZE_REMEMBERED_MAX:
+        yield _orders(size)
+        return
+    random = np.random.default_rng([_SEED, size])
+    at_once = max(1, _VALUES_AT_ONCE // size)
+    for first in range(0, PERMUTATIONS, at_once):
+        yield random.permuted(np.tile(np.arange(size), (min(at_once, PERMUTATIONS - first), 1)), axis=1)
+
+
 @lru_cache(maxsize=64)
 def _orders(size: int) -> NDArray[np.intp]:
-    """Random orders, the same in each process: a page must not change when it is made again."""
     random = np.random.default_rng([_SEED, size])
     return random.permuted(np.tile(np.arange(size), (PERMUTATIONS, 1)), axis=1)
