@@ -23,7 +23,8 @@ from pathlib import Path
 from volbench.core.base import safe_files
 from volbench.core.base.parse import parse_json
 from volbench.measure.sample.interface import Presence, Reading
-from volbench.measure.sample.raw import End, Header, RawWriter, SourcePresence, Tick, record_of
+from volbench.measure.sample.names import NamesReader, NamesWriter
+from volbench.measure.sample.raw import RAW_SCHEMA, End, Header, RawWriter, SourcePresence, Tick, record_of
 
 RING = "ring"
 SEGMENT = re.compile(r"segment-(\d{6,})-(\d+)\.jsonl")
@@ -90,7 +91,7 @@ class RingWriter(RawWriter):
     def header(self, *, interval_s: float, zero_monotonic_ns: int) -> None:
         """The first line of every segment."""
         super().header(interval_s=interval_s, zero_monotonic_ns=zero_monotonic_ns)
-        self._header = {"schema": 1, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns}
+        self._header = {"schema": RAW_SCHEMA, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns}
         self._head = one_line(self._header).encode()
 
     def presence(self, source: str, presence: Presence, *, remote: bool, next_tick: int) -> None:
@@ -121,7 +122,7 @@ class RingWriter(RawWriter):
         with self._lock:
             os.close(self._fd)
             self._fd = descriptor
-            self._keys.clear()  # each segment names its values itself
+            self._names = NamesWriter()  # each segment names its values itself
         for line in (self._header, *self._presences.values()):
             self._write(line)
         self._erase_old()
@@ -210,7 +211,7 @@ class RingTail:
         self._number = 0
         self._path: Path | None = None
         self._offset = 0
-        self._keys: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._names = NamesReader()
 
     def new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
         """Records that were added; a line that is not whole yet is left for the next call."""
@@ -223,7 +224,7 @@ class RingTail:
             if self._path is not None:
                 yield from self._new_records()  # written since the last look, before the next segment began
             self._number, self._path, self._offset = following[0].number, following[0].path, 0
-            self._keys = {}
+            self._names = NamesReader()
 
     def _new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
         assert self._path is not None  # noqa: S101 - asked only then
@@ -236,7 +237,7 @@ class RingTail:
         complete_lines = data[: data.rfind(b"\n") + 1]
         self._offset += len(complete_lines)
         for line in complete_lines.splitlines():
-            record = record_of(parse_json(line), self._keys)
+            record = record_of(parse_json(line), self._names)
             if record is not None:
                 yield record
 

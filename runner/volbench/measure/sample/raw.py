@@ -2,14 +2,15 @@
 
 One JSON object a line:
 
-    {"schema": 1, "interval_s": ..., "zero_monotonic_ns": ...}
+    {"schema": 2, "interval_s": ..., "zero_monotonic_ns": ...}
     {"source": "cpu", "present": true, "reason": "", "remote": false, "next_tick": n}   whenever that changes
-    {"keys": 3, "source": "cpu", "names": [["user", ""], ...]}          what the values are, before they are used
+    {"keys": 3, "source": "cpu", "names": [["user", ""], ...], "of": [[0, 7], [9, 1]]}    names of a list of values
     {"tick": n, "late_s": ..., "took_s": ..., "read": {"cpu": [t_s, 3, [values]]}, "failed": {"psi": "reason"}}
     {"end_s": ...}                                                      a clean end
 
-Tick n is due n intervals after the cell's zero. A line goes out with one write, so that a killed process leaves at
-most one truncated line, the last.
+A list of names comes before its values: `names` are new ones of the source, numbered from 0 on in the file, and
+`of` the ranges of these numbers, each its first and how many. Tick n is due n intervals after the cell's zero. A
+line goes out with one write, so that a killed process leaves at most one truncated line, the last.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from typing import Any
 from volbench.core.base import safe_files
 from volbench.core.base.parse import NUMBER_MAX, SPAN_MAX_S, WHOLE_MAX, parse_json
 from volbench.errors import RunUnreadable
-from volbench.measure.sample.interface import Key, Presence, Reading
+from volbench.measure.sample.interface import Presence, Reading
+from volbench.measure.sample.names import NamesReader, NamesWriter
 
-RAW_SCHEMA = 1
+RAW_SCHEMA = 2
+_SCHEMAS_READ = (1, RAW_SCHEMA)
 LINE_BYTES_MAX = 16 << 20
 """A line holds what one tick read; those of a server with every digest have less than a MiB."""
 _NUMBERS = {int, float, bool}
@@ -39,9 +42,9 @@ class RawWriter:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._lock = threading.Lock()
+        self._lock, self._naming = threading.Lock(), threading.Lock()
         self._broken = False  # nothing may follow half a line: the reader forgives only the last one
-        self._keys: dict[tuple[str, tuple[Key, ...]], int] = {}
+        self._names = NamesWriter()
 
     def header(self, *, interval_s: float, zero_monotonic_ns: int) -> None:
         """The first line."""
@@ -72,13 +75,10 @@ class RawWriter:
         self._write(line)
 
     def _keys_of(self, source: str, reading: Reading) -> int:
-        names = tuple(reading.values)
-        with self._lock:
-            number = self._keys.get((source, names))
-            if number is not None:
-                return number
-            number = self._keys[source, names] = len(self._keys)
-        self._write({"keys": number, "source": source, "names": names})
+        with self._naming:  # a list goes out before one that needs its names
+            number, line = self._names.number(source, tuple(reading.values))
+            if line is not None:
+                self._write(line)
         return number
 
     def end(self, end_s: float) -> None:
@@ -147,7 +147,7 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
 
     Raises RunUnreadable for a file that is absent, foreign, or damaged before its last line.
     """
-    keys: dict[int, tuple[Key, ...]] = {}
+    names = NamesReader()
     try:
         file = safe_files.open_given(path)
     except OSError as error:
@@ -159,7 +159,7 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
             if not line.endswith(b"\n"):
                 return
             try:
-                record = record_of(parse_json(line), keys)
+                record = record_of(parse_json(line), names)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise RunUnreadable(
                     "the samples are damaged", where=f"{path}:{number}", evidence=repr(error)
@@ -170,8 +170,8 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
                 yield record
 
 
-def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePresence | Tick | End | None:
-    """The record of one line; None for a line of names, which go to `keys`.
+def record_of(line: Any, names: NamesReader) -> Header | SourcePresence | Tick | End | None:
+    """The record of one line; None for a line of names, which go to `names`.
 
     Raises ValueError, KeyError, TypeError or AttributeError for a line that is none.
     """
@@ -181,7 +181,7 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
                 raise ValueError("a reading that is no number")
             _seconds(t_s)
         read = {
-            source: Reading(t_s=t_s, values=dict(zip(keys[number], values, strict=True)))
+            source: Reading(t_s=t_s, values=dict(zip(names[number], values, strict=True)))
             for source, (t_s, number, values) in line["read"].items()
         }
         return Tick(
@@ -192,7 +192,7 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
             failed=line.get("failed", {}),
         )
     if "keys" in line:
-        keys[line["keys"]] = tuple((name, entity) for name, entity in line["names"])
+        names.add(line)
         return None
     if "present" in line:
         if not {type(line["source"]), type(line["reason"])} <= {str}:
@@ -203,7 +203,7 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePre
         )
     if "end_s" in line:
         return End(end_s=_seconds(line["end_s"]))
-    if line["schema"] != RAW_SCHEMA:
+    if line["schema"] not in _SCHEMAS_READ:
         raise ValueError(f"schema {line['schema']} is not {RAW_SCHEMA}")
     return Header(
         interval_s=_seconds(line["interval_s"]), zero_monotonic_ns=_whole_number(line["zero_monotonic_ns"])

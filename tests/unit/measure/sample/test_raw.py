@@ -56,6 +56,48 @@ def test_names_are_written_once_until_they_change(tmp_path: Path) -> None:
     assert path.read_text().count('"keys"') == 2
 
 
+def test_a_name_is_written_once_however_lists_change(tmp_path: Path) -> None:
+    """As those of statements do: each tick has another list, in an order of its own."""
+    path = tmp_path / "samples.jsonl"
+    writer = RawWriter(path)
+    writer.header(interval_s=1.0, zero_monotonic_ns=17)
+    written = []
+    for tick in range(1, 60):
+        entities = [f"statement_{number:03d}" for number in range(100) if (number * 7 + tick) % 9]
+        values = {("count", entity): float(tick) for entity in (entities if tick % 2 else reversed(entities))}
+        written.append({"performance_schema": Reading(t_s=float(tick), values=values)})
+        writer.tick(tick, late_s=0.0, took_s=0.0, read=written[-1], failed={})
+    writer.close()
+    assert path.read_text().count("statement_077") == 1
+    assert [record.read for record in read_raw(path) if isinstance(record, Tick)] == written
+
+
+def test_lists_of_schema_1_are_read(tmp_path: Path) -> None:
+    """Each of its lines of names has the whole list."""
+    path = tmp_path / "samples.jsonl"
+    head = '{"schema":1,"interval_s":1.0,"zero_monotonic_ns":17}\n'
+    lists = ('[["user",""]]', '[["user",""],["steal",""]]')
+    lines = [
+        f'{{"keys":{number},"source":"cpu","names":{names}}}\n'
+        f'{{"tick":{number + 1},"late_s":0,"took_s":0,"read":{{"cpu":[1.5,{number},{[5] * (number + 1)}]}}}}\n'
+        for number, names in enumerate(lists)
+    ]
+    path.write_text("".join([head, *lines]))
+    ticks = [record.read["cpu"].values for record in read_raw(path) if isinstance(record, Tick)]
+    assert ticks == [{("user", ""): 5}, {("user", ""): 5, ("steal", ""): 5}]
+
+
+@pytest.mark.parametrize("ranges", [[[0, 3]], [[-1, 1]], [[0, 0]], [[0, 2], [0, 2]], [[1, 2]], [["0", 1]], [0], 7])
+def test_a_list_of_names_that_are_not_there_is_damage(tmp_path: Path, ranges: object) -> None:
+    path = tmp_path / "samples.jsonl"
+    write(path, ticks=1)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    next(line for line in lines if "keys" in line)["of"] = ranges
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(RunUnreadable, match="damaged"):
+        list(read_raw(path))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(st.data())
 def test_a_file_cut_at_any_byte_loses_at_most_its_last_line(tmp_path: Path, data: st.DataObject) -> None:
