@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import json as jsonlib
 import sys
 from typing import Annotated
 
 import typer
 from ruamel.yaml import YAML
 
+from volbench.cli import console, options
 from volbench.errors import UsageError
 from volbench.machine.placement.docker.compose import compose_document
 
@@ -19,6 +20,7 @@ def compose(
         typer.Option("--volume", metavar="NAME=DIRECTORY", help="A volume's name and directory; repeat it."),
     ],
     suite: Annotated[str, typer.Option("--suite", help="A shipped suite, such as compare.yaml.")] = "quick.yaml",
+    json: options.Json = False,
 ) -> None:
     """Print a compose file that runs a suite on these volumes: docker/README.md says how."""
     directories: dict[str, str] = {}
@@ -27,8 +29,11 @@ def compose(
         if not separator or name in directories:
             raise UsageError(f"{text!r} is not NAME=DIRECTORY with a new name", where="compose")
         directories[name] = directory
+    document = compose_document(directories, suite=suite)
+    if json:
+        console.show_json(document)
+        return
     printer = YAML()
     printer.default_flow_style = False
     printer.width = 1000
-    document = compose_document(directories, suite=suite)
-    printer.dump(json.loads(json.dumps(document)), sys.stdout)  # copied, so that nothing becomes an alias
+    printer.dump(jsonlib.loads(jsonlib.dumps(document)), sys.stdout)  # copied, so that nothing becomes an alias

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from volbench.cli import console, options
+from volbench.core.base.text import counted
 from volbench.core.records.cell import ServerSpec
 from volbench.errors import VolbenchError
 from volbench.machine.host.host import host_facts
@@ -18,14 +20,36 @@ from volbench.validation.toolkit import PROGRAMS as TOOLKIT
 from volbench.validation.toolkit import local_tools_image
 
 
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Prerequisites of one target or use. `needed`: without one of them it is not possible."""
+
+    name: str
+    needed: tuple[Means, ...]
+    optional: tuple[Means, ...] = ()
+
+    @property
+    def missing(self) -> tuple[Means, ...]:
+        """What is needed and absent."""
+        return tuple(item for item in self.needed if not item.present)
+
+
 def doctor(json: options.Json = False) -> None:
-    """Check this machine, and print the command that fixes each missing prerequisite."""
-    other_checks = [capabilities.nfs_client(), capabilities.chromium(), capabilities.kubernetes()]
-    checks = [*_docker(), *_local(), capabilities.fuse_and_loop(), _emulator_daemon(), *other_checks]
+    """Check this machine by target and use, and print the command that fixes each missing prerequisite."""
+    groups = _groups()
+    checks = [item for group in groups for item in (*group.needed, *group.optional)]
     if json:
         prerequisites = [
-            {"name": item.name, "available": item.present, "evidence": item.evidence, "fix": item.mend}
-            for item in checks
+            {
+                "name": item.name,
+                "available": item.present,
+                "evidence": item.evidence,
+                "fix": item.mend,
+                "group": group.name,
+                "needed": item in group.needed,
+            }
+            for group in groups
+            for item in (*group.needed, *group.optional)
         ]
         console.show_json({"host": host_facts().model_dump(), "prerequisites": prerequisites})
         return
@@ -33,18 +57,49 @@ def doctor(json: options.Json = False) -> None:
     console.out.print(
         f"{host.cpus} CPUs, {host.memory_bytes / 2**30:.0f} GiB, kernel {host.kernel}, {host.cpu_model}"
     )
-    for line in _lines(checks):
-        console.out.print(line, markup=False)
     console.out.print(_verdict(checks))
+    for group in groups:
+        console.out.print()
+        console.out.print(_heading(group), style="bold", markup=False, highlight=False)
+        for line in _lines(group):
+            console.out.print(line, markup=False, soft_wrap=True)
 
 
-def _lines(checks: Sequence[Means]) -> Iterator[str]:
-    """Yield a line for each capability, and one with the fix of a missing one; commands are never wrapped."""
-    width = max(len(capability.name) for capability in checks)
-    for capability in checks:
-        yield f"  {'yes' if capability.present else 'no':<3}  {capability.name:<{width}}  {capability.evidence}"
-        if not capability.present and capability.mend:
-            yield f"  {'':<3}  {'':<{width}}  fix: {capability.mend}"
+def _groups() -> tuple[Group, ...]:
+    """Return the prerequisites of each target, then those of other uses."""
+    local, dumps, files, toolkit = _local()
+    fuse = (capabilities.fuse_and_loop(), _emulator_daemon())
+    return (
+        Group(name="target docker", needed=tuple(_docker())),
+        Group(name="target local", needed=local),
+        Group(name="target kubernetes", needed=(capabilities.kubernetes(),)),
+        Group(name="emulated volumes", needed=fuse),
+        Group(name="volumes on NFS", needed=(capabilities.nfs_client(),)),
+        Group(name="dumps and backups of target local", needed=(), optional=dumps),
+        Group(name="fio steps of target local", needed=files),
+        Group(name="Percona Toolkit: alter, purge, validate, facts of a host", needed=(), optional=toolkit),
+        Group(name="pictures and tests of pages", needed=(), optional=(capabilities.chromium(),)),
+    )
+
+
+def _heading(group: Group) -> str:
+    if group.missing:
+        return f"{group.name}: not possible; it needs {', '.join(item.name for item in group.missing)}"
+    absent = [item.name for item in group.optional if not item.present]
+    if not group.needed and absent:
+        programs = counted(len(group.optional), "program")
+        return f"{group.name}: {len(group.optional) - len(absent)} of {programs}"
+    return f"{group.name}: ready"
+
+
+def _lines(group: Group) -> Iterator[str]:
+    """Yield a line for each prerequisite, and one with the fix of a missing one; commands are never wrapped."""
+    items = (*group.needed, *group.optional)
+    width = max(len(item.name) for item in items)
+    for item in items:
+        yield f"  {'yes' if item.present else 'no':<3}  {item.name:<{width}}  {item.evidence}"
+        if not item.present and item.mend:
+            yield f"  {'':<3}  {'':<{width}}  fix: {item.mend}"
 
 
 def _docker() -> list[Means]:
@@ -69,12 +124,20 @@ _OF_STEPS = ("pt-online-schema-change", "pt-archiver")
 _OF_CELLS = ("pt-summary", "pt-mysql-summary")
 
 
-def _local() -> list[Means]:
-    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio", *_OF_STEPS, *_OF_CELLS)
+def _local() -> tuple[tuple[Means, ...], ...]:
+    """Return what target local needs, its programs for dumps, for fio, and those of Percona Toolkit."""
     packages = {"mysqldump": "default-mysql-client", "myloader": "mydumper"}
     packages |= dict.fromkeys((*_OF_STEPS, *_OF_CELLS), "percona-toolkit")
-    tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
-    return [capabilities.database_server(), *tools, *_toolkit()]
+
+    def tools(*names: str) -> tuple[Means, ...]:
+        return tuple(capabilities.find_program(name, package=packages.get(name, "")) for name in names)
+
+    return (
+        (capabilities.database_server(), *tools("sysbench")),
+        tools("mysqldump", "mydumper", "myloader", "mariadb-backup"),
+        tools("fio"),
+        (*tools(*_OF_STEPS, *_OF_CELLS), *_toolkit()),
+    )
 
 
 def _toolkit() -> list[Means]:

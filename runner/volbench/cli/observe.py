@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli import console, options
+from volbench.core.base.text import counted
 from volbench.core.records.base import parse_duration_s, parse_size_bytes
 from volbench.errors import UsageError
 from volbench.machine.placement.attach import parse_dsn
@@ -82,6 +83,7 @@ def observe(
     ] = False,
     allow_privileged: options.AllowPrivileged = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the output directory.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
     if ctx.invoked_subcommand is not None:
@@ -116,7 +118,9 @@ def observe(
             _introduce(observer)
         with _display(observer, quiet=quiet) as show:
             observer.run(process, stopped.is_set, show)
-    console.say(f"observed: {options_given.directory}; {observer.now.incidents} incidents")
+    if json:
+        console.show_json({"directory": str(options_given.directory), "incidents": observer.now.incidents})
+    console.say(f"observed: {options_given.directory}; {counted(observer.now.incidents, 'incident')}")
     console.say(f"report: volbench observe report {options_given.directory}")
 
 
@@ -156,9 +160,7 @@ def _introduce(observer: Observer) -> None:
     observation = observer.observation
     volume = observation.volume
     where = (
-        "not observation from here"
-        if volume is None
-        else volume.disk or volume.nfs_server or f"{volume.filesystem}"
+        "not observed from here" if volume is None else volume.disk or volume.nfs_server or f"{volume.filesystem}"
     )
     server = f"{observation.server.flavor} {observation.server.version} at {observation.server_address}"
     console.say(f"observing {server}; volume: {where}")
@@ -227,7 +229,7 @@ def view(observer: Observer, now: Now) -> Group:
     table.add_row(*(_figure(now, name) for name in _METRICS_DISPLAYED if now.value(name) is not None))
     observation = observer.observation
     incident = f"; incident {now.in_incident} goes on" if now.in_incident else ""
-    head = f"{observation.server_address}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
+    head = f"{observation.server_address}, {now.t_s:.0f} s, {counted(now.incidents, 'incident')}{incident}"
     suspected = Text(f"suspicion (last 60 s): {now.suspicion or 'not yet'}")
     return Group(Text(head, style="bold"), table, suspected, *map(Text, now.messages[-MESSAGES_SHOWN:]))
 

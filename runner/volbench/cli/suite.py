@@ -23,11 +23,17 @@ app = typer.Typer(help="Check suite files, print their schema and documentation.
 def check(
     suites: Annotated[list[Path], typer.Argument(help="Suite files.")],
     settings: options.Settings = [],  # noqa: B006 - typer copies it
+    json: options.Json = False,
 ) -> None:
     """Check suite files without running anything; every fault is shown with its line."""
+    rows = []
     for path in suites:
         suite, _ = load_suite(path, settings=settings, more_faults=suite_volume_faults)
-        console.out.print(f"{path}: suite {suite.name} is well formed", markup=False)
+        rows.append({"path": str(path), "name": suite.name, "steps": len(suite.resolved().steps)})
+        if not json:
+            console.out.print(f"{path}: suite {suite.name} is well formed", markup=False)
+    if json:
+        console.show_json(rows)
 
 
 @app.command("list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.cli.doctor import _local, _verdict
+from volbench.cli.doctor import Group, _heading, _lines, _local, _verdict
 from volbench.machine.placement.capabilities import Means
 from volbench.measure.execute.cell.summaries import SUMMARIES
 from volbench.measure.workload.alter import PT_OSC
@@ -31,5 +31,16 @@ def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...
 
 def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
     """By `validate`, by the steps `alter` and `purge`, and by cells for their pages on host and server."""
-    shown = {capability.name for capability in _local() if capability.name.startswith("pt-")}
-    assert shown == {*PROGRAMS, PT_OSC, PT_ARCHIVER, *SUMMARIES}
+    *_, toolkit = _local()
+    assert {capability.name for capability in toolkit} == {*PROGRAMS, PT_OSC, PT_ARCHIVER, *SUMMARIES}
+
+
+def test_a_target_says_what_it_misses_and_how_to_get_it() -> None:
+    """Twenty lines of yes and no did not say which target they are for."""
+    there = Means(name="mysqld", present=True, evidence="/usr/sbin/mysqld")
+    absent = Means(name="sysbench", present=False, evidence="not on PATH", mend="apt-get install sysbench")
+    group = Group(name="target local", needed=(there, absent))
+    assert _heading(group) == "target local: not possible; it needs sysbench"
+    assert "fix: apt-get install sysbench" in list(_lines(group))[-1]
+    assert _heading(Group(name="target local", needed=(there,))) == "target local: ready"
+    assert _heading(Group(name="dumps", needed=(), optional=(there, absent))) == "dumps: 1 of 2 programs"

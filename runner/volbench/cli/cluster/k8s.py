@@ -15,6 +15,7 @@ from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import console, options
 from volbench.cli.cluster import k8s_runner
+from volbench.cli.tables import show_rows
 from volbench.core.base.text import counted, size
 from volbench.core.base.units import MIB
 from volbench.core.records.base import parse_duration_s
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
+COLUMNS = ("run", "since", "jobs", "active pods", "claims", "deleted at")
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
 
 
@@ -55,6 +57,7 @@ def render(
     target_option: options.TargetOptions = [],  # noqa: B006
     tools: options.Tools = "",
     everything: options.Everything = False,
+    json: options.Json = False,
 ) -> None:
     """Print the manifests of a run: owner, claims, each volume's preparation and first cell. Contacts no cluster.
 
@@ -64,12 +67,16 @@ def render(
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     chosen = read_options(planned.run.target_options)
     namespace, marks = chosen.namespace, marks_of(chosen)
+    manifests = [marks.on(manifest) for manifest in manifests_of(planned.run, everything=everything)]
+    for manifest in manifests if namespace else ():
+        manifest["metadata"]["namespace"] = namespace
+    if json:
+        console.show_json(manifests)
+        return
     printer = YAML()
     printer.default_flow_style = False
     printer.width = 1000
-    for manifest in map(marks.on, manifests_of(planned.run, everything=everything)):
-        if namespace:
-            manifest["metadata"]["namespace"] = namespace
+    for manifest in manifests:
         walk_tree(manifest)  # long texts as blocks
         sys.stdout.write("---\n")
         printer.dump(manifest, sys.stdout)
@@ -80,20 +87,23 @@ Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the 
 
 
 @app.command("list")
-def list_runs(namespace: Namespace = "", context: Context = "", json: options.Json = False) -> None:
+def list_runs(
+    namespace: Namespace = "",
+    context: Context = "",
+    output: options.Output = options.OutputFormat.TABLE,
+    json: options.Json = False,
+) -> None:
     """List runs that have jobs, pods, config maps or claims in a namespace; claims cost while they are there."""
     from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
     from volbench.machine.placement.kubernetes.leftovers import runs_in  # noqa: PLC0415 - brings the client
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         runs = runs_in(cluster)
-        if json:
-            console.show_json([asdict(run) for run in runs])
-            return
-        for run in runs:
-            console.out.print(_described(run), markup=False)
-        if not runs:
+        output = options.OutputFormat.JSON if json else output
+        if not runs and output == options.OutputFormat.TABLE:
             console.say(f"no run has objects in namespace {cluster.namespace}")
+            return
+        show_rows(COLUMNS, [_row(run) for run in runs], output, data=[asdict(run) for run in runs])
 
 
 @app.command("clean")
@@ -102,14 +112,19 @@ def clean(
     namespace: Namespace = "",
     context: Context = "",
     force: Annotated[bool, typer.Option("--force", help="Also runs with active pods; their results go.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Delete what runs have in a namespace: jobs, pods, config maps, and claims with their data."""
     from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
     from volbench.machine.placement.kubernetes.leftovers import delete_runs  # noqa: PLC0415 - brings the client
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        deleted = []
         for run in delete_runs(cluster, run_ids, force=force):
+            deleted.append(asdict(run))
             console.say(f"deleted: {_described(run)}")
+    if json:
+        console.show_json(deleted)
 
 
 @app.command("snapshot")
@@ -185,6 +200,11 @@ def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
         yield f"{noun} read of its {files}: {seconds:.1f} s, {rate:.0f} MiB/s"
     if restored.unreadable:
         yield f"{restored.unreadable} files could not be read: --user names a user that may"
+
+
+def _row(run: RunObjects) -> tuple[str, ...]:
+    claims = ", ".join(f"{name} ({size})" for name, size in run.claims)
+    return run.run_id, run.created_at, f"{len(run.jobs)}", f"{len(run.active_pods)}", claims, run.expires_at or ""
 
 
 def _described(run: RunObjects) -> str:

@@ -40,6 +40,7 @@ def submit(
     resume: Annotated[str, typer.Option("--resume", metavar="RUN_ID", help="Continue this run of the claim.")] = "",
     results_size: Annotated[str, typer.Option(help="Size of the claim for results, if there is none yet.")] = "5Gi",
     results_class: Annotated[str, typer.Option(help="Its storage class; default: the cluster's default.")] = "",
+    json: options.Json = False,
 ) -> None:
     """Start a run whose orchestrator is a Job in the cluster; k8s/base must be applied there."""
     from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
@@ -49,7 +50,8 @@ def submit(
     chosen = parse_options(target_option)
     request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
-    show_plan(planned)
+    if not json:
+        show_plan(planned)
     if cost_max is not None:
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
@@ -74,6 +76,8 @@ def submit(
     with closing(Cluster(context=context, namespace=namespace, marks=marks)) as cluster:
         name = remote.submit(cluster, submission)
         where = f"-n {cluster.namespace} {name}"
+        if json:
+            console.show_json({"job": name, "namespace": cluster.namespace})
     console.say(f"submitted job {name}; this machine may be switched off")
     console.say(f"follow it with: volbench k8s logs {where}")
     console.say(f"copy the results with: volbench k8s fetch {where}")
@@ -95,6 +99,7 @@ def fetch(
     context: Context = "",
     tools: options.Tools = "",
     out: options.Results = Path("results"),
+    json: options.Json = False,
 ) -> None:
     """Copy the results of a submitted run to this machine, each file verified by its checksum."""
     from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
@@ -102,6 +107,8 @@ def fetch(
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         runs = fetched.fetch(cluster, name, out, image=tools or tools_image())
+    if json:
+        console.show_json([str(run) for run in runs])
     for run in runs:
         console.say(f"results: {run}")
     if not runs:

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from volbench.cli import console, options
 from volbench.core.base.text import counted
 from volbench.core.records.base import parse_duration_s
+from volbench.core.records.validation.capture import Capture
 from volbench.errors import Refused, UsageError
 from volbench.machine.engine.attached import account_of
 from volbench.machine.engine.connection import write_private
@@ -44,6 +45,7 @@ def capture(
         ),
     ] = None,
     allow_privileged: options.AllowPrivileged = False,
+    json: options.Json = False,
 ) -> None:
     """Capture the statements of a live server by class (read-only), or mask the literals of a slow log."""
     if out.exists():
@@ -67,6 +69,8 @@ def capture(
             lines = masked(logged, sql_mode=sql_mode, on_skipped=unclear.append)
             text = "".join(lines).encode("utf-8", "replace").decode()
             write_private(out, text)
+        if json:
+            console.show_json({"path": str(out), "log": str(log), "skipped_statements": len(unclear)})
         console.say(f"masked: {out}; {log}: {logged.summary()}")
         if unclear:
             hint = "" if sql_mode is not None else "; --sql-mode tells what a backslash means"
@@ -74,12 +78,14 @@ def capture(
                 f"skipped, as literals depend on server settings: {counted(len(unclear), 'statement')}{hint}"
             )
         return
-    text = _live(server, option_file, seconds, mask=mask, privileged=allow_privileged)
-    write_private(out, text)
+    captured = _live(server, option_file, seconds, mask=mask, privileged=allow_privileged)
+    write_private(out, captured.model_dump_json(indent=1, by_alias=True) + "\n")
+    if json:
+        console.show_json({"path": str(out), **captured.model_dump(mode="json", by_alias=True)})
     console.say(f"captured: {out}")
 
 
-def _live(server: str, option_file: str, seconds: str, *, mask: bool, privileged: bool) -> str:
+def _live(server: str, option_file: str, seconds: str, *, mask: bool, privileged: bool) -> Capture:
     try:
         duration_s = parse_duration_s(seconds)
     except ValueError as error:
@@ -95,7 +101,4 @@ def _live(server: str, option_file: str, seconds: str, *, mask: bool, privileged
             source.query, where="capture", grants=TO_CAPTURE, option="--allow-privileged", is_allowed=privileged
         )
         task = bar.add_task("capturing", total=1.0)
-        captured = take(
-            source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share)
-        )
-    return captured.model_dump_json(indent=1, by_alias=True) + "\n"
+        return take(source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share))

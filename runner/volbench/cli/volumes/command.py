@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.tables import show_rows
 from volbench.cli.volumes import text as volume_text
 from volbench.cli.volumes.faults import parse_fault
 from volbench.core.base import ownership
@@ -53,17 +54,21 @@ def _start() -> None:
 
 
 @app.command("list")
-def list_profiles_and_volumes(directories: Directories = [], json: options.Json = False) -> None:  # noqa: B006 - typer copies it
+def list_profiles_and_volumes(
+    directories: Directories = [],  # noqa: B006 - typer copies it
+    output: options.Output = options.OutputFormat.TABLE,
+    json: options.Json = False,
+) -> None:
     """Show the profiles with their main figures, and the emulated volumes of this machine."""
     resolved = [resolve(name) for name in profile_names()]
     volumes = find_volumes(directories)
-    if json:
-        console.show_json(
-            {
-                "profiles": [volume_text.profile_data(profile) for profile in resolved],
-                "volumes": [volume.__dict__ for volume in volumes],
-            }
-        )
+    if json or output != options.OutputFormat.TABLE:
+        data = {
+            "profiles": [volume_text.profile_data(profile) for profile in resolved],
+            "volumes": [volume.__dict__ for volume in volumes],
+        }
+        rows = [*map(volume_text.profile_row, resolved), *map(volume_text.volume_row, volumes)]
+        show_rows(volume_text.COLUMNS, rows, options.OutputFormat.JSON if json else output, data=data)
         return
     console.out.print("Profiles, with default parameters (`volbench volume show PROFILE` has every figure):")
     for profile in resolved:

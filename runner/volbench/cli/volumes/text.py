@@ -33,6 +33,28 @@ def profile_lines(resolved: ResolvedVolume) -> Iterator[str]:
     yield f"    assumed: {', '.join(own_assumed(resolved)) or 'nothing'}"
 
 
+COLUMNS = ("name", "kind", "description", "figures", "assumed")
+"""Of `volume list` as CSV and Markdown: profiles, then emulated volumes."""
+
+
+def profile_row(resolved: ResolvedVolume) -> tuple[str, ...]:
+    """Return a profile as a row of `COLUMNS`."""
+    figures = f"{', '.join(_rates(expected_figures(resolved)))}{''.join(_credits(resolved))}"
+    return (
+        resolved.profile,
+        "profile",
+        f"{resolved.title} ({resolved.mode})",
+        figures,
+        ", ".join(own_assumed(resolved)),
+    )
+
+
+def volume_row(volume: VolumeStatus) -> tuple[str, ...]:
+    """Return an emulated volume as a row of `COLUMNS`."""
+    path = volume.data if volume.status == "running" else volume.directory
+    return volume.name, "volume", f"{volume.profile or 'unknown profile'} at {path}", volume.status, ""
+
+
 def own_assumed(resolved: ResolvedVolume) -> tuple[str, ...]:
     """Return the assumed figures of the profile itself, without those that every emulated volume has."""
     common = load_profile(COMMON).figures

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from volbench.core.base.nearest import nearest_match, suggestion
 from volbench.core.records.base import Record
 from volbench.core.records.format_version import version_fault
-from volbench.core.suite.bundled import bundled_path
+from volbench.core.suite.bundled import bundled_path, bundled_suites
 from volbench.core.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.core.suite.document import Path as KeyPath
+from volbench.core.suite.fault_text import fault_text
 from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.own_files import with_absolute_paths
 from volbench.core.suite.scale import scaled
@@ -84,7 +85,9 @@ def check_model(document: Document, model: type[Model], *, noun: str, next_step:
         return model.model_validate(document.data)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        faults = [_fault(document, model, fault) for fault in errors if not _follows_from_another(fault, errors)]
+        causes = [fault for fault in errors if not _follows_from_another(fault, errors)]
+        causes.sort(key=lambda fault: _line_of(document.origin(_existing_path(document.data, fault["loc"]))))
+        faults = [_fault(document, model, fault) for fault in causes]
         raise _faults_error(faults, noun=noun, next_step=next_step) from error
 
 
@@ -135,6 +138,10 @@ def _nearest_file(path: Path) -> str:
     nearest = nearest_match(path.name, names)
     if nearest is not None:
         return f"perhaps you meant {folder / nearest}"
+    bundled = {each.name: each for each in bundled_suites()}
+    nearest = nearest_match(path.with_suffix(".yaml").name, [*bundled])
+    if nearest is not None:
+        return f"perhaps you meant {bundled[nearest]}, which comes with volbench"
     return f"files in that directory: {', '.join(names)}" if names else ""
 
 
@@ -146,9 +153,13 @@ def _fault(document: Document, model: type[Record], fault: Any) -> str:
         return f"{document.origin(path)}: {key_text}: unknown key, {suggestion(str(path[-1]), keys)}"
     if fault["type"] == "missing":
         return f"{document.origin(path)}: {key_text}: the key {fault['loc'][-1]!r} is missing"
-    message = fault["msg"].removeprefix("Value error, ")
-    near_value = _near_choice(fault)
-    return f"{document.origin(path)}: {key_text}: {message}{near_value}"
+    return f"{document.origin(path)}: {key_text}: {fault_text(fault)}{_near_choice(fault)}"
+
+
+def _line_of(origin: str) -> tuple[bool, int]:
+    """Return what sorts origins by line: FILE:12 by its number, `--set KEY` after all lines."""
+    _, _, line = origin.rpartition(":")
+    return not line.isdigit(), int(line) if line.isdigit() else 0
 
 
 def _follows_from_another(fault: Any, faults: Sequence[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,8 @@ def test_all_faults_are_reported_at_once() -> None:
         ("name: s\nsteps:\n  - kind: restore\n", "a restore step needs a dump step before it"),
         ("name: s\nsteps:\n  - kind: idle\ncomparison:\n  metrics: [tpss]\n", "no metric is called 'tpss'"),
         ("name: Über\nsteps:\n  - kind: idle\n", "s.yaml:1: name"),
-        ("name: s\nsteps:\n  - kind: oltp\n    threads: 0\n", "greater than or equal to 1"),
-        ("name: s\nsteps:\n  - kind: oltp\n    rate: 0\n", "greater than 0"),
+        ("name: s\nsteps:\n  - kind: oltp\n    threads: 0\n", "has to be at least 1, and is 0"),
+        ("name: s\nsteps:\n  - kind: oltp\n    rate: 0\n", "has to be more than 0, and is 0"),
         ("name: s\nsteps:\n  - kind: oltp\n    concurrent: [null]\n", "s.yaml:4: steps.0.concurrent.0"),
     ],
 )
@@ -180,3 +181,34 @@ def test_one_value_of_a_fio_list_may_stand_alone() -> None:
     (step,) = check_suite(text, name="s.yaml").resolved().steps
     assert isinstance(step, FioStep)
     assert (step.rw, step.block_size_bytes, step.iodepth) == (("randwrite",), (16384,), (4,))
+
+
+def test_faults_come_in_the_order_of_the_lines_and_in_words_of_the_writer() -> None:
+    text = (
+        "name: 5\nrepeats: 0\nunderpowered: maybe\ndescripton: x\nsteps:\n"
+        "  - kind: oltpp\n  - kind: oltp\n    threads: []\n    duration: [3]\nscale: [1]\n"
+    )
+    told = faults_of(text)
+    lines = [int(number) for number in re.findall(r"^ .*s\.yaml:(\d+): ", told, re.MULTILINE)]
+    assert lines == sorted(lines)
+    assert "name: has to be a text, and is 5" in told
+    assert "repeats: has to be at least 1, and is 0" in told
+    assert "underpowered: has to be true or false, and is 'maybe'" in told
+    assert re.search(r"unknown kind oltpp; known: alter, .*; perhaps you meant 'oltp'", told)
+    assert "threads: has to have at least 1 entry, and has 0" in told
+    assert not re.search(r"Input|validation|Tuple|valid string", told)
+
+
+def test_a_fault_of_set_comes_after_those_of_the_lines() -> None:
+    told = faults_of("name: 5\nsteps:\n  - kind: idle\n", "repeats=0")
+    assert told.index("s.yaml:1: name") < told.index("--set")
+
+
+@pytest.mark.parametrize("given", ["comparee.yaml", "compare", "suits/compare.yaml"])
+def test_a_suite_that_is_not_there_is_taken_for_the_nearest_that_comes_with_volbench(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        load_suite(Path(given))
+    assert "suites/compare.yaml" in caught.value.evidence
