@@ -27,6 +27,7 @@ from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
 from volbench.results.explain.rules.volume.storage import SYNC_LATENCY, is_much, storage_findings
 from volbench.results.explain.wording import number, row
+from volbench.results.stats.grid import mean
 
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
@@ -36,6 +37,8 @@ _MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
 """Causes because of which a limit is met: the level of an empty bucket, reads that memory had served."""
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
+BUSY_MIN = 0.9
+"""Of the time in which a load had collapsed: with an operation in flight for so long, clients waited for it."""
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
 EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
@@ -193,7 +196,7 @@ def _was_there_before(cause: str, named: Collection[str], falls: Collection[str]
 
 def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:
     """Causes that are there all along are in doubt where a fall of the load is explained by none of them."""
-    if not collapsed:
+    if not collapsed or _fell_at_the_device(case):
         return findings
     length_s = collapsed * case.grid.width_s
     text = (
@@ -207,6 +210,16 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
         else finding
         for finding in findings
     ]
+
+
+def _fell_at_the_device(case: Case) -> bool:
+    """Whether the volume was busy while the load had collapsed, with as much under way as else: it waited there."""
+    device, fallen = case.device, collapsed_intervals(case)
+    if device is None or device.util is None or device.in_flight is None or not fallen.any() or fallen.all():
+        return False
+    now, usual = mean(device.in_flight[fallen]), mean(device.in_flight[~fallen])
+    busy = mean(device.util[fallen])
+    return busy is not None and busy >= BUSY_MIN and now is not None and usual is not None and now >= usual
 
 
 def _seconds(ranked: Sequence[Cause]) -> list[Cause]:

@@ -41,8 +41,31 @@ def test_streams_that_are_neither_at_the_device_nor_on_a_cpu_clear_nothing(
     case = streams(in_flight=in_flight, cpus=cpus)
     assert accounted_share(case) == pytest.approx((in_flight + cpus) / 4)
     assert (acquit(case) is not None) is cleared
-    explained = explain_case(case)
-    assert cleared or any("io.max" in note for note in explained.notes)
+    causes = [finding.cause for finding in explain_case(case).findings]
+    assert causes == (["none"] if cleared else ["host.io_limit"]), "the rate is even: something meters it"
+
+
+@pytest.mark.parametrize(("at_device", "named"), [(1.9, True), (2.1, False)])
+def test_streams_that_wait_above_the_device_for_half_of_their_time_are_named(at_device: float, named: bool) -> None:
+    """Four streams: with 2 of them at the device or on a CPU, half of their time is accounted for."""
+    rates = np.where(np.arange(20) % 3, 150.0, 375.0)
+    values = {
+        ("diskstats", "reads_per_s", "sda"): rates,
+        ("diskstats", "r_await_ms", "sda"): 1000 * at_device / 4 / rates,
+        ("diskstats", "aqu_sz", "sda"): np.full(20, at_device / 4),
+        ("tasks", "cpus_used", "cell"): np.full(20, 0.75 * at_device),
+    }
+    case = streams(in_flight=0.1, cpus=0.1)
+    columns = {SeriesKey(source=s, metric=m, entity=e): value for (s, m, e), value in values.items()}
+    grid = replace(case.grid, columns={**case.grid.columns, **columns})
+    uneven = replace(case, grid=grid, whole=grid)
+    causes = [finding.cause for finding in explain_case(uneven).findings]
+    assert any(cause.startswith("host.") for cause in causes) is named
+
+
+def test_streams_with_a_rate_of_their_own_wait_for_their_turn() -> None:
+    case = replace(streams(in_flight=0.08, cpus=0.05), rate=100.0)
+    assert not any(finding.cause.startswith("host.") for finding in explain_case(case).findings)
 
 
 def test_a_log_on_a_device_of_its_own_clears_nobody_who_syncs() -> None:

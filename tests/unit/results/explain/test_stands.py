@@ -10,7 +10,7 @@ from kernel_throttle import case_of, with_columns
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.stands import client_stands, counted_stands, period_s
+from volbench.results.explain.evidence.stands import Stand, client_stands, counted_stands, held_statements, period_s
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.rules.shared_evidence import stands_of
 from volbench.results.stats.grid import Floats, Grid, align
@@ -124,3 +124,14 @@ def test_a_server_that_tells_its_standstills_needs_no_even_rate() -> None:
         columns={SeriesKey(source=source, metric=metric): values for (source, metric), values in columns.items()},
     )
     assert [stand.length_s for stand in stands_of(Case(name="s", grid=grid, whole=grid)).stands] == [0.8, 1.6]
+
+
+@pytest.mark.parametrize(("seconds", "inside"), [(1.9, False), (2.1, None), (3.9, None), (4.1, True)])
+def test_clients_stood_within_statements_from_half_of_their_time_and_not_below_a_quarter(
+    seconds: float, inside: bool | None
+) -> None:
+    """Eight clients that usually are in no statement, and a stand of one second: eight seconds at most."""
+    statements = np.zeros(20)
+    statements[9] = seconds
+    found = held_statements(statements, (Stand(first=9, last=9, length_s=1.0),), 8, 1.0)
+    assert found is inside

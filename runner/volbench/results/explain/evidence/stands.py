@@ -34,6 +34,9 @@ SOME = 0.05
 have none at all; a limit lets a few pass all the time."""
 RECOVERED = 0.75
 """Of the usual: an interval with fewer transactions belongs to the fall around a stand."""
+UNDECIDED = 0.25
+"""Of the clients' time in stands: from a quarter to a half of it in statements says neither. What a statement took
+is counted when it has ended, perhaps after the window that is compared."""
 PERIODIC_MIN = 3
 """Stands from which a period can be stated."""
 PERIODIC_SPREAD_MAX = 0.25
@@ -156,8 +159,10 @@ def held_statements(
         float(np.nanmean(statement_s[wider])) * float(wider.sum()) * width_s,
         sum(stand.length_s for stand in stands),
     )
-    expected = usual * max(0.0, float(wider.sum()) * width_s - length_s)
-    return seen >= expected + length_s * clients / 2
+    beyond = seen - usual * max(0.0, float(wider.sum()) * width_s - length_s)
+    if beyond >= length_s * clients / 2:
+        return True
+    return None if beyond >= UNDECIDED * length_s * clients else False
 
 
 def completed_less(rate: Floats, stands: Sequence[Stand]) -> bool:

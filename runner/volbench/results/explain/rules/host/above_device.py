@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -26,7 +27,7 @@ from volbench.results.explain.evidence.layers import (
 )
 from volbench.results.explain.evidence.limits import Plateau, limits_of, plateaus
 from volbench.results.explain.evidence.stalls import without_stalls
-from volbench.results.explain.rules.host.lost_time import LostTime, lost_reads, lost_syncs
+from volbench.results.explain.rules.host.lost_time import LostTime, lost_of_streams, lost_reads, lost_syncs
 from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
@@ -92,7 +93,9 @@ CAUSES = (
         meaning="Operations wait on the host, above the device, and no limit is visible.",
         signs=(
             "The same reads take longer in the server than at the device (Little's law, layer by layer). There"
-            " is no plateau."
+            " is no plateau. Of a step of fio, at least half of its streams' time is neither at the device nor on"
+            " a CPU nor waiting for one; where what passes is as even as a meter lets it, that is"
+            " `host.io_limit`."
         ),
         advice=(
             "Look at the file system, the device's queue and the host's CPU pressure. A faster volume does not"
@@ -247,6 +250,8 @@ def set_and_free(maximum: Floats, *, known: Mask | None = None) -> tuple[Mask, M
 
 
 def _lost(case: Case, direction: Direction) -> LostTime | None:
+    if not step_kind(case.kind).has_statements:
+        return lost_of_streams(case, direction)
     return lost_reads(case) if direction == "read" else lost_syncs(case)
 
 
@@ -322,7 +327,7 @@ def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:
 def _limit_row(lost: LostTime, plateau: Plateau, *, either: bool) -> EvidenceRow:
     resource: Resource = plateau.resource
     size_kib = lost.lower.size_kib
-    text = f"the server's {lost.direction}s are limited to {amount(plateau.level, resource)}"
+    text = f"{lost.who}'s {lost.direction}s are limited to {amount(plateau.level, resource)}"
     if size_kib is not None and resource == "iops":
         text += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
     text += " above the device"
@@ -339,11 +344,11 @@ def _layer_rows(lost: LostTime) -> Iterator[EvidenceRow]:
     sent, arrived = mean(lost.upper.rate) or 0.0, mean(lost.lower.rate) or 0.0
     device_text = "the device" if lost.direction == "read" else "the device, with all that a journal may add,"
     text = (
-        f"a {lost.noun} takes the server {number(lost.each_ms)} ms and {device_text} {number(lost.below_ms)} ms, at"
-        f" {number(sent)} a second in the server and {number(arrived)} {lost.direction}s at the device:"
+        f"a {lost.noun} takes {lost.who} {number(lost.each_ms)} ms and {device_text} {number(lost.below_ms)} ms, at"
+        f" {number(sent)} a second in {lost.who} and {number(arrived)} {lost.direction}s at the device:"
         f" {number(lost.above_ms)} ms are lost above the device"
     )
     yield row("above_device_ms", lost.above_ms, "ms", text)
     queued, served = mean(lost.upper.in_flight) or 0.0, mean(lost.lower.in_flight) or 0.0
-    text = f"{number(queued)} of them wait in the server, {number(served)} {lost.direction}s are at the device"
+    text = f"{number(queued)} of them wait in {lost.who}, {number(served)} {lost.direction}s are at the device"
     yield row(f"{lost.direction}s_in_flight", queued, "1", text)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Direction
 from volbench.results.explain.evidence.foreign import SPLIT_MIB
 from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, flush_ms, server_flow, time_above_ms
+from volbench.results.explain.evidence.processors import CELL, task_use
 from volbench.results.explain.rules.shared_evidence import hidden_commit_share
 from volbench.results.stats.grid import mean
+
+MOSTLY = 0.9
+"""Of a step's operations: with fewer in one direction, its streams are in both."""
+STREAMS_ABOVE_MIN = 0.5
+"""Of the streams' time: as much must be accounted for before the volume is acquitted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +33,7 @@ class LostTime:
         each_ms, below_ms: time of one in the server, and what the device takes for its work.
         above_ms: the difference, at least.
         share: of statement time; None: not known.
+        who: whose operations they are, as a report says it.
     """
 
     direction: Direction
@@ -34,6 +44,49 @@ class LostTime:
     below_ms: float
     above_ms: float
     share: float | None
+    who: str = "the server"
+
+
+def lost_of_streams(case: Case, direction: Direction) -> LostTime | None:
+    """Time that a step's own streams lose above the device; None where they lose little, or it is not known.
+
+    Each stream of fio has one operation under way at any time, or computes: of N streams, those that are neither at
+    the device nor on a CPU nor wait for one are between both (Little's law). Only the direction that the step has
+    mostly is looked at, and no step with a rate of its own, whose streams wait for their turn.
+    """
+    view = None if case.device is None else case.device.only(direction)
+    if not step_kind(case.kind).queue_swept or view is None or not case.threads or case.rate is not None:
+        return None
+    device, use = case.device, task_use(case.grid, CELL)
+    lower = None if device is None else device_flow(device, direction)
+    if use is None or device is None or lower is None or lower.each_ms is None:
+        return None
+    arrived, of_all = mean(view.iops) or 0.0, mean(device.iops) or 0.0
+    if arrived < MOSTLY * of_all or arrived <= 0:
+        return None
+    upper = Flow(
+        layer="the step's streams",
+        rate=view.iops,
+        in_flight=np.maximum(0.0, case.threads - np.nan_to_num(use.used + use.delay)),
+        mib_per_s=view.mib_per_s,
+    )
+    each_ms, above_ms = upper.each_ms, time_above_ms(upper, lower)
+    share = None if above_ms is None else above_ms * arrived / 1000 / case.threads
+    if each_ms is None or above_ms is None or share is None or share < STREAMS_ABOVE_MIN:
+        return None
+    if above_ms < max(limit.READ_SLOW_MS, 2 * lower.each_ms):
+        return None
+    return LostTime(
+        direction=direction,
+        noun=direction,
+        upper=upper,
+        lower=lower,
+        each_ms=each_ms,
+        below_ms=each_ms - above_ms,
+        above_ms=above_ms,
+        share=share,
+        who="the step",
+    )
 
 
 def lost_reads(case: Case) -> LostTime | None:
