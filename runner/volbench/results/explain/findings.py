@@ -31,6 +31,7 @@ from volbench.results.stats.grid import mean
 
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
+_LAZY_LOAD = "storage.lazy_load"
 _LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
 _BURST = "storage.burst_exhausted"
 _MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
@@ -180,10 +181,11 @@ def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
 def _was_there_before(cause: str, named: Collection[str], falls: Collection[str], outside: Case) -> bool:
     """Whether a stretch's cause is no other one.
 
-    It is none where it is the level of an empty bucket or of reads that memory had served, what waits for a limit
-    above the device, the latency of an event, or CPUs that are as busy outside the stretch.
+    It is none where it is the level of an empty bucket, of reads that memory had served or of blocks that are being
+    fetched, what waits for a limit above the device, the latency of an event, or CPUs that are as busy outside the
+    stretch.
     """
-    if cause in LIMITS and not _MEETS_A_LIMIT.isdisjoint(named):
+    if cause in LIMITS and (_LAZY_LOAD in named or not _MEETS_A_LIMIT.isdisjoint(named)):
         return True
     if cause == HOST_WAIT and HOST_LIMIT in named:
         return True

@@ -30,6 +30,7 @@ from volbench.results.explain.rules.shared_evidence import (
 from volbench.results.explain.rules.volume.all_along import all_along_findings
 from volbench.results.explain.rules.volume.counted_by_volume import host_against_volume
 from volbench.results.explain.rules.volume.credits import first_empty
+from volbench.results.explain.rules.volume.lazy_load import lazy_load_findings
 from volbench.results.explain.rules.volume.limits import conserved_limit, likely_limit_findings, limit_findings
 from volbench.results.explain.rules.volume.metadata import metadata_findings
 from volbench.results.explain.rules.volume.meter import metered_streams
@@ -109,7 +110,7 @@ def is_much(finding: Cause) -> bool:
 def _by_one_layer(case: Case) -> list[Cause]:
     if case.device is None:
         return [*metadata_findings(case)] or [*_slow_files(case)]
-    explained = [*memory_findings(case)] or [*_degraded(case)]
+    explained = [*memory_findings(case)] or [*lazy_load_findings(case)] or [*_degraded(case)]
     if explained:
         return [*explained, *stall_findings(case)]
     above, others = host_findings(case) or [*metered_streams(case)], foreign_findings(case)

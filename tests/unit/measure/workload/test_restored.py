@@ -1,0 +1,76 @@
+"""The step `restored`: when p95 is normal, and which volumes and servers it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from step_context import context_on
+
+from volbench.core.records.steps.restored import RestoredStep, WarmUpPlan
+from volbench.errors import UsageError
+from volbench.measure.workload.oltp import restored
+from volbench.measure.workload.oltp.restored import Restored, warm_up_of
+
+
+def seconds(*levels: tuple[int, float], start_s: float = 100.0) -> list[tuple[float, float]]:
+    values = np.concatenate([np.full(count, level) for count, level in levels])
+    noise = np.random.default_rng(1).lognormal(0, 0.05, len(values))
+    return [(start_s + index + 1, float(value)) for index, value in enumerate(values * noise)]
+
+
+def test_p95_is_normal_from_the_second_on_in_which_it_stays_at_the_end() -> None:
+    found = warm_up_of(seconds((40, 200.0), (80, 20.0)))
+    assert found is not None
+    assert found.normal_from_s == pytest.approx(140, abs=4)
+    assert found.normal_ms == pytest.approx(20, rel=0.05)
+    assert found.first_ms == pytest.approx(200, rel=0.05)
+
+
+def test_a_load_that_is_fast_at_once_is_normal_at_once() -> None:
+    found = warm_up_of(seconds((90, 20.0)))
+    assert found is not None
+    assert found.normal_from_s == pytest.approx(101, abs=1)
+
+
+def test_a_relapse_counts() -> None:
+    found = warm_up_of(seconds((20, 200.0), (20, 20.0), (15, 90.0), (60, 20.0)))
+    assert found is not None
+    assert found.normal_from_s == pytest.approx(155, abs=4)
+
+
+def test_one_slow_second_is_no_relapse() -> None:
+    rows = seconds((20, 200.0), (80, 20.0))
+    rows[60] = (rows[60][0], 500.0)
+    found = warm_up_of(rows)
+    assert found is not None
+    assert found.normal_from_s == pytest.approx(120, abs=4)
+
+
+def test_a_load_that_still_becomes_faster_has_no_normal_time() -> None:
+    falling = [(float(at), 200.0 * 0.97**at) for at in range(1, 91)]
+    found = warm_up_of(falling)
+    assert found is not None
+    assert found.normal_from_s is None
+
+
+def test_a_few_seconds_tell_nothing() -> None:
+    assert warm_up_of(seconds((9, 20.0))) is None
+    assert warm_up_of([]) is None
+
+
+@pytest.mark.parametrize("socket", [None, Path("/run/volume/control.sock")])
+def test_a_volume_whose_blocks_are_all_there_is_refused(
+    tmp_path: Path, socket: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restored, "ask_socket", lambda *_: {"parameters": {"latency": {}}})
+    context, _ = context_on(tmp_path)
+    with pytest.raises(UsageError, match="made from a snapshot"):
+        Restored().check(RestoredStep(name="r"), dataclasses.replace(context, emulator_socket=socket))
+
+
+def test_each_plan_has_its_own_reading() -> None:
+    assert set(restored._PLANS) == set(get_args(WarmUpPlan))
