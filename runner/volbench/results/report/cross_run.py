@@ -40,7 +40,9 @@ class CrossRunComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
+class ComparedRun:
+    """What is compared of a run."""
+
     record: RunRecord
     engine: ServerRow | None
     cells: tuple[CellRow, ...]
@@ -52,13 +54,13 @@ class _Run:
         return tuple(result.host for result in self.results) or (self.record.host,)
 
 
-_Fact = Callable[[_Run], object]
+_Fact = Callable[[ComparedRun], object]
 
 
 def _host_fact(name: str) -> _Fact:
     """Return a fact of the cells' hosts; several values in one run are joined."""
 
-    def fact(run: _Run) -> object:
+    def fact(run: ComparedRun) -> object:
         values = {host_name(host) if name == "hostname" else getattr(host, name) for host in run.hosts}
         texts = sorted(str(value) for value in values if value is not None)
         return " and ".join(texts) or None
@@ -109,8 +111,8 @@ def compare_runs(
             where="--by",
             evidence=f"known: volume, run, {', '.join(_COMPARABILITY_FACTS)}",
         )
-    runs = [_loaded(load_run(directory)) for directory in directories]
-    _refuse_differing(runs, by)
+    runs = [compared_run(load_run(directory)) for directory in directories]
+    refuse_differing(runs, by)
     cells = [_regrouped(cell, run, by, several=len(runs) > 1) for run in runs for cell in run.cells]
     groups = _ordered_groups(runs, cells, by)
     if len(groups) < 2:
@@ -120,19 +122,25 @@ def compare_runs(
             next_step="compare by another fact, for example --by run",
         )
     if metrics:
-        _refuse_unknown_metrics(cells, metrics)
-        cells = [_with_metrics(cell, metrics) for cell in cells]
+        refuse_unknown_metrics(cells, metrics)
+        cells = [with_metrics(cell, metrics) for cell in cells]
     families = _families(groups, by, against)
     return CrossRunComparison(
         groups=groups,
         comparisons=tuple(row for family in families for row in _compared(runs, cells, family)),
-        context=_differing(runs, _CONTEXT_FACTS),
+        context=context_of(runs),
     )
 
 
-def _loaded(loaded: LoadedRun) -> _Run:
+def context_of(runs: Sequence[ComparedRun], *, also: Collection[str] = ()) -> dict[str, dict[str, str]]:
+    """Return differing facts that may explain a difference: fact -> run -> value; `also` those of these names."""
+    more = {name: fact for name, fact in _COMPARABILITY_FACTS.items() if name in also}
+    return _differing(runs, _CONTEXT_FACTS | more)
+
+
+def compared_run(loaded: LoadedRun) -> ComparedRun:
     """Return what is compared of a run. Its series are not read."""
-    return _Run(
+    return ComparedRun(
         record=loaded.run,
         engine=server_row(loaded.results),
         cells=cell_rows(loaded.run, loaded.results),
@@ -140,7 +148,7 @@ def _loaded(loaded: LoadedRun) -> _Run:
     )
 
 
-def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[str]) -> list[Comparison]:
+def _compared(runs: Sequence[ComparedRun], cells: Sequence[CellRow], groups: Sequence[str]) -> list[Comparison]:
     """Compare the groups; without a verdict where one run had each of two volumes on nodes of its own."""
     comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, of_one_run=False)
     for run in runs:
@@ -149,7 +157,7 @@ def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[s
     return comparisons
 
 
-def _ordered_groups(runs: Sequence[_Run], cells: Sequence[CellRow], by: str) -> tuple[str, ...]:
+def _ordered_groups(runs: Sequence[ComparedRun], cells: Sequence[CellRow], by: str) -> tuple[str, ...]:
     """Return the groups that have cells; volumes in the order of the runs' volumes, not of their cells."""
     declared = [(run.record.run_id, volume.name) for run in runs for volume in run.record.volumes]
     names = {"volume": [name for _, name in declared], "run": [_run_group(*pair) for pair in declared]}
@@ -182,7 +190,8 @@ def _families(groups: Sequence[str], by: str, against: str) -> list[tuple[str, .
     return [*families, *((groups[0], group) for group in alone if group != groups[0])]
 
 
-def _refuse_unknown_metrics(cells: Sequence[CellRow], metrics: Sequence[str]) -> None:
+def refuse_unknown_metrics(cells: Sequence[CellRow], metrics: Sequence[str]) -> None:
+    """Raise UsageError for a metric that no cell has."""
     measured = dict.fromkeys(name for cell in cells for name in cell.metrics)
     for name in metrics:
         if name not in measured:
@@ -193,11 +202,12 @@ def _refuse_unknown_metrics(cells: Sequence[CellRow], metrics: Sequence[str]) ->
             )
 
 
-def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
+def refuse_differing(runs: Sequence[ComparedRun], by: str, *, but: Collection[str] = ()) -> None:
+    """Raise MustNotCompare for runs that differ in more than their volumes and `by`; facts in `but` may differ."""
     differing = {
         name: values
         for name, values in _differing(runs, _COMPARABILITY_FACTS).items()
-        if name != by and not name.startswith(f"{by}.") and not _may_differ(name, values.values())
+        if name not in {by, *but} and not name.startswith(f"{by}.") and not _may_differ(name, values.values())
     }
     if differing:
         raise MustNotCompare(
@@ -220,7 +230,7 @@ def _may_differ(name: str, values: Collection[str]) -> bool:
     return name in _WHERE_KNOWN and ABSENT in values
 
 
-def _differing(runs: Sequence[_Run], facts: Mapping[str, _Fact]) -> dict[str, dict[str, str]]:
+def _differing(runs: Sequence[ComparedRun], facts: Mapping[str, _Fact]) -> dict[str, dict[str, str]]:
     """Return fact -> run -> value for facts that differ; of a nested fact only the items that differ."""
     differing: dict[str, dict[str, str]] = {}
     for name, fact in facts.items():
@@ -247,7 +257,7 @@ def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
         yield name, ABSENT if value is None else str(value)
 
 
-def _regrouped(cell: CellRow, run: _Run, by: str, *, several: bool) -> CellRow:
+def _regrouped(cell: CellRow, run: ComparedRun, by: str, *, several: bool) -> CellRow:
     """Return the cell under its group's name, with an id that is unique over the runs."""
     if by == "volume":
         group = cell.volume
@@ -259,6 +269,7 @@ def _regrouped(cell: CellRow, run: _Run, by: str, *, several: bool) -> CellRow:
     return cell.model_copy(update={"volume": group, "cell_id": cell_id})
 
 
-def _with_metrics(cell: CellRow, metrics: Iterable[str]) -> CellRow:
+def with_metrics(cell: CellRow, metrics: Iterable[str]) -> CellRow:
+    """Return the cell with these metrics alone."""
     selected = {name: value for name, value in cell.metrics.items() if name in set(metrics)}
     return cell.model_copy(update={"metrics": selected})
