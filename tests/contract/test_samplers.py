@@ -71,6 +71,11 @@ def cgroup_cpu_values() -> Values:
     return {(name, "server"): 5 for name in ("used_us", "periods", "throttled")}
 
 
+def cgroup_memory_values() -> Values:
+    names = ("used_bytes", "limit_bytes", "high_events", "max_events", "reclaimed_pages", "refaults")
+    return {(name, "server"): 5 for name in names}
+
+
 def ebs_values() -> Values:
     """An emulated volume keeps the same counters; the log page adds bins of latency."""
     emulated = parse_counters(text("emulator-counters.json").encode())
@@ -118,6 +123,7 @@ READINGS: dict[str, Callable[[], Values]] = {
     "mountstats": mount_values,
     "cgroup_io": cgroup_values,
     "cgroup_cpu": cgroup_cpu_values,
+    "cgroup_memory": cgroup_memory_values,
     "psi": lambda: kernel_values("psi"),
     "cpu": lambda: kernel_values("cpu"),
     "vm": lambda: kernel_values("vm"),

@@ -152,3 +152,12 @@ def parse_proc_cgroup(text: str) -> dict[str, str]:
         if len(fields) == 3:
             paths.update(dict.fromkeys(fields[1].split(","), fields[2]))
     return paths
+
+
+def parse_counts(text: str) -> dict[str, int]:
+    """memory.events and memory.stat: `high 12` a line; what is no count is left out.
+
+    Source: Documentation/admin-guide/cgroup-v2.rst.
+    """
+    fields = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in fields if len(pair) == 2 and pair[1].isdecimal()}
