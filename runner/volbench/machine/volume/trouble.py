@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
+from volbench.machine.volume.answer import in_time
 
 _FULL_BELOW_BYTES = 1 << 20
+HANGS = "volume_hangs"
+"""The cause where nothing on the volume may be waited for, its removal included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,16 @@ KINDS = (
         ),
     ),
     TroubleKind(
+        cause=HANGS,
+        what="the volume does not answer",
+        next_step="see dmesg, and whether its server or device can be reached (NFS: `nfsstat -m`); "
+        "then `volbench resume RUN`; what waits for it ends when it answers, or with `umount -f`",
+        error_class=StepFailed,
+        errors=frozenset(),
+        errors_on_volume=frozenset({errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}),
+        log=re.compile(r"connection timed out|errno:? 110\b|error number 110\b", re.IGNORECASE),
+    ),
+    TroubleKind(
         cause="volume_denied",
         what="this user may not write to the volume",
         next_step="give this user write permission",
@@ -151,12 +164,15 @@ def volume_failure(error: OSError, *, phase: str) -> VolbenchError:
 
 
 def check_volume_state(directory: Path) -> VolumeTrouble | None:
-    """Return what is wrong with the file system of a directory; None if nothing is."""
+    """Return what is wrong with the file system of a directory; None if nothing is.
+
+    Returns within ANSWER_S_MAX.
+    """
     try:
-        status = os.statvfs(directory)
+        status = in_time(lambda: os.statvfs(directory))
     except OSError as error:
         cause = cause_of(error, on_volume=True) or "volume_gone"
-        return VolumeTrouble(cause=cause, evidence=f"{directory}: {os.strerror(error.errno or 0)}")
+        return VolumeTrouble(cause=cause, evidence=f"{directory}: {error.strerror}")
     free = status.f_bavail * status.f_frsize
     if status.f_flag & os.ST_RDONLY:
         return VolumeTrouble(cause="volume_read_only", evidence=f"{directory} is on a read-only mount")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from volbench.core.base import safe_files
 from volbench.errors import StepFailed, VolbenchError
-from volbench.machine.volume.trouble import VolumeTrouble, cause_of, check_volume_state, trouble_error
+from volbench.machine.volume.answer import in_time
+from volbench.machine.volume.trouble import HANGS, VolumeTrouble, cause_of, check_volume_state, trouble_error
 
 _PROBE = ".volbench-probe"
 _CHECK_INTERVAL_S = 1.0
@@ -46,13 +47,12 @@ class VolumeWatch:
         return None if self._in_outage.is_set() else trouble
 
     def trouble(self) -> VolumeTrouble | None:
-        """Return what is wrong with the volume, or None."""
+        """Return what is wrong with the volume, or None; a volume may take ANSWER_S_MAX to answer."""
         try:
-            device = self._directory.stat().st_dev
+            device = in_time(self._directory.stat).st_dev
         except OSError as error:
-            return VolumeTrouble(
-                cause="volume_gone", evidence=f"{self._directory}: {os.strerror(error.errno or 0)}"
-            )
+            cause = cause_of(error, on_volume=True) or "volume_gone"
+            return VolumeTrouble(cause=cause, evidence=f"{self._directory}: {error.strerror}")
         if device != self._device:
             return VolumeTrouble(
                 cause="volume_gone",
@@ -65,13 +65,16 @@ class VolumeWatch:
         """Try to write: a filesystem that failed may still be mounted as writable."""
         probe = self._directory / _PROBE
         try:
-            with safe_files.held_directory(self._directory) as descriptor:
-                safe_files.write_new(descriptor, _PROBE, b"x", sync=False)
-                os.unlink(_PROBE, dir_fd=descriptor)
+            in_time(self._write_probe)
         except OSError as error:
-            cause = cause_of(error)
+            cause = cause_of(error, on_volume=isinstance(error, TimeoutError))
             return VolumeTrouble(cause=cause, evidence=f"{probe}: {error.strerror}") if cause else None
         return None
+
+    def _write_probe(self) -> None:
+        with safe_files.held_directory(self._directory) as descriptor:
+            safe_files.write_new(descriptor, _PROBE, b"x", sync=False)
+            os.unlink(_PROBE, dir_fd=descriptor)
 
     def check(self, *, where: str) -> None:
         """Raise EnvironmentLacks or StepFailed, with the cause, if something is wrong."""
@@ -88,7 +91,10 @@ def cancel_on_trouble(watch: VolumeWatch, cancelled: threading.Event) -> Iterato
     def check() -> None:
         failed_checks = 0
         while failed_checks < _FAILED_CHECKS and not ended.wait(_CHECK_INTERVAL_S):
-            failed_checks = failed_checks + 1 if watch.unexpected_trouble() else 0
+            trouble = watch.unexpected_trouble()
+            failed_checks = failed_checks + 1 if trouble else 0
+            if trouble is not None and trouble.cause == HANGS:  # it was waited for
+                break
         if not ended.is_set():
             cancelled.set()
 

@@ -12,6 +12,7 @@ from volbench.core.records.cell import CellResult
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.volume.interface import OpenVolume, Volume
+from volbench.machine.volume.trouble import HANGS
 from volbench.measure.execute.completion import pending_cells
 from volbench.measure.execute.volume_watch import VolumeWatch
 from volbench.results.store.run_directory import RunDirectory
@@ -200,6 +201,15 @@ def close_volume(
         remove: removes the run's directory, if it is visible.
     """
     troubles = [(component, watch.trouble()) for component, watch in watches if component.spec.kind == "path"]
+    for component, trouble in troubles:
+        if trouble is not None and trouble.cause == HANGS:
+            raise StepFailed(
+                "the volume does not answer, and the run's directory is still on it",
+                where=f"volume {component.spec.text}",
+                evidence=trouble.evidence,
+                next_step="once it answers, remove its volbench-* with `volbench cell erase DIR`",
+                cause=HANGS,
+            )
     remove(opened)
     gone = [
         (component, trouble)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from volbench.core.base.ownership import claim
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.kinds import path
 
@@ -108,3 +110,26 @@ def test_kubernetes_kinds_need_their_target(text: str) -> None:
     """A claim means nothing to this machine."""
     with pytest.raises(UsageError, match="kubernetes"):
         make_volume(parse_volume(text))
+
+
+def test_a_stale_mount_is_no_missing_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mkdir -p` would be the wrong advice: the export is gone, and the mount is there."""
+
+    def refuse(self: Path) -> os.stat_result:
+        raise OSError(errno.ESTALE, "Stale file handle", str(self))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(StepFailed, match="the volume is gone, or fails") as caught:
+        path.check_directory(tmp_path, where="volume a")
+    assert (caught.value.exit_code, caught.value.cause) == (5, "volume_gone")
+    assert "ESTALE" in caught.value.evidence
+
+
+def test_a_mount_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(path, "OPEN_S_MAX", 0.1)
+    monkeypatch.setattr(Path, "stat", lambda _: answers.wait(60))
+    with pytest.raises(StepFailed, match="the volume does not answer") as caught:
+        path.check_directory(tmp_path, where="volume a")
+    answers.set()
+    assert (caught.value.exit_code, caught.value.cause) == (5, "volume_hangs")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from volbench.core.base.ownership import refuse_data_directory
 from volbench.core.profile.spec import system_directory_fault
 from volbench.errors import EnvironmentLacks, Refused
+from volbench.machine.volume.answer import in_time
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.emulated.status import emulated_behind
 from volbench.machine.volume.facts.discovery import discover
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
+from volbench.machine.volume.trouble import volume_failure
+
+OPEN_S_MAX = 30.0
+"""For the first call on a volume: an automounter needs seconds, and nobody has begun to measure."""
+_NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class PathVolume(VolumeBase):
@@ -40,9 +48,15 @@ class PathVolume(VolumeBase):
 def check_directory(path: Path, *, where: str) -> None:
     """Check that `path` is a directory in which this user may create one, and not a server's data directory.
 
-    Raises EnvironmentLacks, Refused.
+    Raises EnvironmentLacks, Refused; StepFailed where the volume fails or does not answer within OPEN_S_MAX.
     """
-    if not path.is_dir():
+    try:
+        is_directory = stat.S_ISDIR(in_time(path.stat, limit_s=OPEN_S_MAX).st_mode)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_PATH:
+            raise volume_failure(error, phase=where) from error
+        is_directory = False
+    if not is_directory:
         missing = not os.path.lexists(path)
         raise EnvironmentLacks(
             f"{path} does not exist" if missing else f"{path} is not a directory",

@@ -13,7 +13,7 @@ from volbench.core.base import ownership
 from volbench.core.records.cell import CellPlaces
 from volbench.core.records.layout import ROLE_TEXTS
 from volbench.errors import VolbenchError
-from volbench.machine.volume.trouble import CAUSES, VolumeTrouble, trouble_error
+from volbench.machine.volume.trouble import CAUSES, HANGS, VolumeTrouble, trouble_error
 from volbench.measure.execute.volume_watch import VolumeWatch, cancel_on_trouble
 
 Outage = Callable[[], AbstractContextManager[None]]
@@ -57,7 +57,8 @@ def on_volumes(paths: CellPlaces | None) -> Iterator[tuple[threading.Event, Outa
             watch.check(where=_where(entry))
     except (VolbenchError, OSError) as error:
         troubles = [(entry, trouble) for entry, watch in writing if (trouble := watch.trouble()) is not None]
-        for entry in directories:
+        hanging = [entry for entry, trouble in troubles if trouble.cause == HANGS]
+        for entry in (entry for entry in directories if entry not in hanging):
             with suppress(VolbenchError):  # the cell's own failure matters more than a failure of the cleanup
                 ownership.erase_contents(entry.directory)
         explained = _explained(error, troubles)
