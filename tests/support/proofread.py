@@ -16,9 +16,9 @@ from ruamel.yaml import YAML
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
 from volbench.results.compare.comparison import Comparison
-from volbench.results.compare.comparison_summary import summarise
+from volbench.results.compare.comparison_summary import PairSummary, summarise
 from volbench.results.report.formats.terminal import cause_lines
-from volbench.results.report.rows.verdict.headline import headline_of
+from volbench.results.report.rows.verdict.headline import Headline, headline_of
 from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,20 +34,33 @@ def reports() -> Iterator[tuple[str, Report]]:
 
 def sentences_of(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the kind and the text of each sentence, made anew by this version from the report's rows."""
-    pairs = summarise(cast("Iterable[Comparison]", report.comparisons))
-    names = [volume.name for volume in report.volumes]
-    volumes = names[:1] if report.sweep is not None else names
-    about = _about(report.suite)
-    headline = headline_of(pairs, report.cells, volumes, report.findings, effects=report.effects, about=about)
-    yield "headline", headline.text
-    if pairs:
-        yield "sentence", ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+    yield "headline", headline_anew(report).text
+    if sentence := sentence_anew(report):
+        yield "sentence", sentence
     yield from (("finding", text) for text in cause_lines(report))
     yield from (("time", text) for text in report.summary.time_difference)
     yield from (("response", text) for text in report.summary.response)
     yield from (("sweep", text) for text in (report.sweep.conclusions if report.sweep else ()))
     yield from (("caveat", text) for text in report.summary.caveats)
     yield from (("advice", finding.advice) for finding in report.findings if finding.advice)
+
+
+def headline_anew(report: Report) -> Headline:
+    """Return the headline of a report's rows."""
+    names = [volume.name for volume in report.volumes]
+    volumes = names[:1] if report.sweep is not None else names
+    about = _about(report.suite)
+    return headline_of(_pairs(report), report.cells, volumes, report.findings, effects=report.effects, about=about)
+
+
+def sentence_anew(report: Report) -> str:
+    """Return the sentence below the headline; empty where no volume is compared."""
+    pairs = _pairs(report)
+    return ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+
+
+def _pairs(report: Report) -> list[PairSummary]:
+    return list(summarise(cast("Iterable[Comparison]", report.comparisons)))
 
 
 def _about(suite: str) -> tuple[str, ...]:

@@ -9,34 +9,41 @@ from pathlib import PurePosixPath
 
 from volbench.core.records.facts import VolumeFacts
 
+NAMES_MAX = 4
 _SHARED_LIMITS = "They share its limits and wait for each other's I/O; compare volumes on disks of their own."
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedStorage:
-    """Two volumes by name, and the storage of both: `filesystem ext4 on vda1`.
+    """Two or more volumes by name, and the storage of all: `filesystem ext4 on vda1`.
 
     Args:
-        same_filesystem: both are directories of one mounted filesystem or export, as when one is not mounted.
+        same_filesystem: all are directories of one mounted filesystem or export, as when one is not mounted.
     """
 
-    volumes: tuple[str, str]
+    volumes: tuple[str, ...]
     storage: str
     same_filesystem: bool = True
 
     @property
+    def names(self) -> str:
+        """Return `a, b and c`; of many volumes the first ones and how many more there are."""
+        shown, more = self.volumes[:NAMES_MAX], len(self.volumes) - NAMES_MAX
+        last = f"{more} more" if more > 0 else shown[-1]
+        return f"{', '.join(shown if more > 0 else shown[:-1])} and {last}"
+
+    @property
     def text(self) -> str:
         """Return the sentence for a plan and a report."""
-        first, second = self.volumes
         text = (
-            f"Volumes {first} and {second} lie on the same {self.storage}: a difference between them does not come"
-            " from the storage."
+            f"Volumes {self.names} lie on the same {self.storage}: a difference between them does not come from the"
+            " storage."
         )
         return f"{text} Is one of them not mounted?" if self.same_filesystem else f"{text} {_SHARED_LIMITS}"
 
 
 def shared_storage(facts: Mapping[str, VolumeFacts]) -> tuple[SharedStorage, ...]:
-    """Return each pair of volumes that share a file system, an export, a device or a disk.
+    """Return the groups of volumes that share a file system, an export, a device or a disk.
 
     Emulated volumes are skipped: their daemon determines their speed, wherever their data is.
 
@@ -73,11 +80,15 @@ def not_mounted_text(name: str, directory: str, facts: VolumeFacts) -> str:
 
 
 def _shared(facts: Mapping[str, VolumeFacts]) -> Iterator[SharedStorage]:
+    groups: dict[tuple[str, bool], set[str]] = {}
     for (first, a), (second, b) in combinations(facts.items(), 2):
         filesystem = _common_filesystem(a, b)
         storage = filesystem or _common_device(a, b)
         if storage:
-            yield SharedStorage(volumes=(first, second), storage=storage, same_filesystem=bool(filesystem))
+            groups.setdefault((storage, bool(filesystem)), set()).update((first, second))
+    for (storage, same_filesystem), names in groups.items():
+        volumes = tuple(name for name in facts if name in names)
+        yield SharedStorage(volumes=volumes, storage=storage, same_filesystem=same_filesystem)
 
 
 def _common_filesystem(a: VolumeFacts, b: VolumeFacts) -> str:

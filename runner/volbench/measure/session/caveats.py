@@ -40,8 +40,7 @@ def volumes_share_storage(run: RunRecord) -> bool:
     """
     directories = {volume.name: volume.location for volume in run.volumes}
     return any(
-        directories[shared.volumes[0]] != directories[shared.volumes[1]]
-        for shared in shared_storage(_visible_facts(run))
+        len({directories[name] for name in shared.volumes}) > 1 for shared in shared_storage(_visible_facts(run))
     )
 
 

@@ -64,9 +64,13 @@ def test_other_storage_is_not(a: dict[str, object], b: dict[str, object]) -> Non
     assert shared_storage({"a": facts(**a), "b": facts(**b)}) == ()
 
 
-def test_each_pair_is_told() -> None:
+def test_volumes_on_one_storage_are_told_together() -> None:
+    """Of twelve directories of one disk a page had 66 sentences, one for each pair."""
     found = shared_storage({"a": facts(**ROOT), "b": facts(**DISK), "c": facts(**ROOT), "d": facts(**ROOT)})
-    assert [one.volumes for one in found] == [("a", "c"), ("a", "d"), ("c", "d")]
+    assert [one.volumes for one in found] == [("a", "c", "d")]
+    assert found[0].text.startswith("Volumes a, c and d lie on the same ")
+    (many,) = shared_storage({name: facts(**ROOT) for name in "abcdefghijkl"})
+    assert "Volumes a, b, c, d and 8 more lie on the same" in many.text
 
 
 def test_a_directory_that_is_no_mount_point_is_told() -> None:

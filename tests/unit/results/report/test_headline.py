@@ -89,7 +89,7 @@ def test_of_twelve_volumes_it_has_the_best_and_the_worst(tmp_path: Path) -> None
     report = report_of(tmp_path, *speeds, repeats=1)
     assert report.summary.headline.startswith("l looks best of 12 volumes by transactions/s in read-write: l ")
     assert " and b " in report.summary.headline
-    assert "; one cell each: repeat to decide; a and d lie on the same " in report.summary.headline
+    assert "; one cell each: repeat to decide; a, d, e, f and 6 more lie on the same " in report.summary.headline
     assert len(report.summary.headline) < 260
 
 

@@ -208,9 +208,8 @@ def doubts(run: RunRecord, volumes: Sequence[VolumeRow], *, compared: bool) -> I
     facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
     shared = shared_storage(facts) if compared else ()
     if shared:
-        first, second = shared[0].volumes
-        more = f", and so do {len(shared) - 1} more pairs" if len(shared) > 1 else ""
-        yield f"{first} and {second} lie on the same {shared[0].storage}{more}"
+        more = ", and others share theirs" if len(shared) > 1 else ""
+        yield f"{shared[0].names} lie on the same {shared[0].storage}{more}"
     if raised_limits(run):
         yield "validity limits were raised"
 

@@ -1,0 +1,124 @@
+"""Committed example reports with sentences and pages of this version: `python tests/support/example_pages.py`.
+
+Runs of the examples are not kept. What a stored report has stays: figures, findings, advice, caveats. Its headline,
+its sentence and its layout are made anew from its rows; lines over time come from the data of the page before.
+A caveat on the page says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from proofread import EXAMPLES, headline_anew, sentence_anew
+from pydantic_core import to_json
+
+from volbench.core.records.report import Report
+from volbench.core.records.validation.result import Validation
+from volbench.results.compare.figures import figure_rows
+from volbench.results.report.formats.html import html
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.formats.validation import validation_html
+from volbench.results.report.page_data import PageData
+from volbench.results.report.rows.time_budget import difference_sentences
+from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
+
+MADE_ANEW = (
+    "Measured and explained by volbench {version}, and the raw files are not kept: findings and advice are those of"
+    " that version. Headline, sentence and layout are of a later one."
+)
+DATA = re.compile(r'<script type="application/json" id="timeline-data">(.*?)</script>', re.DOTALL)
+CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
+
+
+def anew(report: Report) -> Report:
+    """Return the report with the headline and the sentence that this version makes of its rows."""
+    headline = headline_anew(report)
+    note = MADE_ANEW.format(version=report.volbench_version)
+    summary = report.summary.model_copy(
+        update={
+            "headline": headline.text,
+            "figure": headline.figure,
+            "sentence": sentence_anew(report) or report.summary.sentence,
+            "time_difference": _time_difference(report),
+            "caveats": (note, *(text for text in report.summary.caveats if text != note)),
+        }
+    )
+    return report.model_copy(
+        update={
+            "summary": summary,
+            "figures": report.figures or figure_rows(report.cells),
+            "reproduce": tuple(CEPH.sub(r"\1&write_ios=1", line) for line in report.reproduce),
+        }
+    )
+
+
+def _time_difference(report: Report) -> tuple[str, ...]:
+    """Return what the extra time is, made anew from its rows, and the other sentences as they were."""
+    loads = len({budget.step for budget in report.time_budgets})
+    old = report.summary.time_difference
+    sentences = difference_sentences(report.time_differences, loads=loads)
+    return (*sentences, *(text for text in old if not text.startswith("A transaction takes"))) if sentences else old
+
+
+def timelines_of(page: str) -> Timelines:
+    """Return the lines over time that a page has; none where it has none."""
+    match = DATA.search(page)
+    if match is None:
+        return Timelines(cells=(), unreadable=())
+    data = json.loads(match[1])
+    return Timelines(cells=tuple(_cell(cell, data["volumes"]) for cell in data["cells"]), unreadable=())
+
+
+def _cell(cell: dict[str, Any], volumes: list[str]) -> CellTimeline:
+    return CellTimeline(
+        cell_id=cell["id"],
+        volume=volumes[cell["volume"]],
+        repeat=cell["repeat"],
+        valid=cell["valid"],
+        length_s=cell["length"],
+        windows=tuple(Window(step=w[0], from_s=w[1], t0_s=w[2], t1_s=w[3]) for w in cell["windows"]),
+        lines={name: _line(cell["grids"], line) for name, line in cell["lines"].items()},
+        stalls_s=tuple((begin, end) for begin, end in cell["stalls"]),
+    )
+
+
+def _line(grids: list[list[float]], line: list[Any]) -> TimeLine:
+    number, *columns = line
+    value, low, high = (tuple(column) for column in (columns if len(columns) == 3 else (columns[0], (), ())))
+    return TimeLine(t_s=tuple(grids[number]), value=value, low=low, high=high)
+
+
+def _stored(stored: dict[str, Any], report: Report) -> str:
+    """Return report.json with what is made anew, and every other key as it was."""
+    anew_keys = ("headline", "figure", "sentence", "time_difference", "caveats")
+    summary = report.summary.model_dump(mode="json")
+    stored["summary"] |= {name: summary[name] for name in anew_keys}
+    stored["reproduce"] = list(report.reproduce)
+    return to_json(stored, indent=1).decode() + "\n"
+
+
+def main() -> None:
+    """Rewrite every committed report that has its JSON, and the pages of validations."""
+    for path in sorted(EXAMPLES.rglob("validation.json")):
+        outcome = Validation.model_validate_json(path.read_text())
+        path.with_suffix(".html").write_text(validation_html(outcome))
+    for path in sorted(EXAMPLES.rglob("report.json")):
+        report = anew(Report.model_validate_json(path.read_text()))
+        page = path.with_suffix(".html")
+        path.write_text(_stored(json.loads(path.read_text()), report))
+        path.with_suffix(".md").write_text(markdown(report))
+        if page.is_file():
+            data = PageData(
+                timelines=timelines_of(page.read_text()),
+                distributions=(),
+                small_multiples=(),
+                session_charts=(),
+                source_problems=(),
+            )
+            page.write_text(html(report, data))
+
+
+if __name__ == "__main__":
+    main()
