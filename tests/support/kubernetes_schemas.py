@@ -49,6 +49,11 @@ def _schemas(version: str) -> dict[str, Any]:
     return found
 
 
+def has_kind(manifest: dict[str, Any], version: str) -> bool:
+    """Whether this version has the manifest's kind."""
+    return f"{manifest['apiVersion']}/{manifest['kind']}" in _schemas(version)["objects"]
+
+
 def check(manifest: dict[str, Any], version: str) -> None:
     """Raises jsonschema.ValidationError for a manifest that this version does not take."""
     schemas = _schemas(version)

@@ -35,7 +35,9 @@ OBJECTS = {
     "rbac.authorization.k8s.io/v1/RoleBinding": "io.k8s.api.rbac.v1.RoleBinding",
     "storage.k8s.io/v1/CSIDriver": "io.k8s.api.storage.v1.CSIDriver",
     "storage.k8s.io/v1/StorageClass": "io.k8s.api.storage.v1.StorageClass",
+    "storage.k8s.io/v1/VolumeAttributesClass": "io.k8s.api.storage.v1.VolumeAttributesClass",
 }
+"""Of those that a version does not have, it gets no schema: VolumeAttributesClass is v1 from 1.34 on."""
 SNAPSHOTTER = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 _ANY = {"io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
 _KEPT = ("type", "required", "enum", "items", "properties", "additionalProperties", "$ref", "format")
@@ -44,13 +46,14 @@ _KEPT = ("type", "required", "enum", "items", "properties", "additionalPropertie
 def schema_of(swagger: dict[str, Any]) -> dict[str, Any]:
     """The schemas of OBJECTS and of all that they consist of."""
     definitions = swagger["definitions"]
-    wanted, taken = list(OBJECTS.values()), {}
+    objects = {kind: name for kind, name in OBJECTS.items() if name in definitions}
+    wanted, taken = list(objects.values()), {}
     while wanted:
         name = wanted.pop()
         if name not in taken:
             taken[name] = {} if name in _ANY else _strict(definitions[name])
             wanted += _referenced(taken[name])
-    return {"objects": OBJECTS, "$defs": dict(sorted(taken.items()))}
+    return {"objects": objects, "$defs": dict(sorted(taken.items()))}
 
 
 def _strict(schema: dict[str, Any]) -> dict[str, Any]:
