@@ -51,6 +51,14 @@ class VolumeFacts(Record):
     persistent_volume_uid: str | None = Field(
         default=None, description="Another uid is another volume. None: no right to read PersistentVolumes."
     )
+    class_driver: str | None = Field(default=None, description="In a cluster: provisioner of the claim's class.")
+    class_parameters: dict[str, str] = Field(
+        default_factory=dict,
+        description="Of the claim's storage class, then of its VolumeAttributesClass; without names of secrets.",
+    )
+    class_is_newer: bool = Field(
+        default=False, description="The class was made after the volume: its parameters may not be the volume's."
+    )
     other_pods: tuple[str, ...] = Field(
         default=(), description="In a cluster: pods, not of the run, that mounted the claim while the cell ran."
     )

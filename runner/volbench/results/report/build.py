@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.goals.pricing import StorageClassRow
 from volbench.core.records.report import (
     CellRow,
@@ -50,6 +51,7 @@ from volbench.results.report.rows.time_budget import (
     time_difference_rows,
     volume_budgets,
 )
+from volbench.results.report.rows.verdict.asked import class_caveats
 from volbench.results.report.rows.verdict.caveats import (
     OVER_BUDGET,
     caveats,
@@ -182,9 +184,15 @@ def _warnings(
             *unavailable_volumes(events, volume_of).values(),
             *server_caveats(run, loaded.results),
             *purge_caveats(explained),
+            *class_caveats(_facts(volumes, names), explained.findings),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
         ),
     )
+
+
+def _facts(volumes: Sequence[VolumeRow], names: Sequence[str]) -> dict[str, VolumeFacts]:
+    chosen = [volume for volume in volumes if volume.facts and volume.name in names]
+    return {volume.name: VolumeFacts.model_validate(volume.facts) for volume in chosen}
 
 
 def _summary(

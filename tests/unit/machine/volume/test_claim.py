@@ -9,6 +9,7 @@ from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
 from volbench.errors import EnvironmentLacks, VolumeUnavailable
 from volbench.machine.volume.kinds.claim import ClaimVolume
+from volbench.machine.volume.kinds.claim_facts import asked_for
 from volbench.machine.volume.kinds.run_owner import RunOwner, owner_name
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
@@ -126,6 +127,46 @@ def test_a_missing_class_or_claim_concerns_one_volume(cluster: FakeCluster) -> N
     for spec in ("storage-class:fast", "pvc:none"):
         with pytest.raises(VolumeUnavailable):
             volume_of(cluster, spec=spec).open()
+
+
+class TestAskedFor:
+    """What the claim's class asks for, and whether that can be of the volume."""
+
+    def asked(self, cluster: FakeCluster, **status: str) -> dict[str, object]:
+        parameters = {"type": "gp3", "iops": "3000", "csi.storage.k8s.io/node-stage-secret-name": "s"}
+        cluster.put(f"{CLASSES}/gp3", provisioner="ebs.csi.aws.com", parameters=parameters)
+        spec = {"storageClassName": "gp3", "volumeName": "pv-1"}
+        claim = cluster.put("persistentvolumeclaims/c", spec=spec, status=status)
+        return asked_for(cluster, claim, cluster.put(f"{VOLUMES}/pv-1"))
+
+    def test_parameters_without_secrets(self, cluster: FakeCluster) -> None:
+        assert self.asked(cluster) == {
+            "class_driver": "ebs.csi.aws.com",
+            "class_parameters": {"type": "gp3", "iops": "3000"},
+            "class_is_newer": False,
+        }
+
+    def test_the_attributes_class_comes_after_the_class(self, cluster: FakeCluster) -> None:
+        attributes = {"iops": "6000", "throughput": "250"}
+        cluster.put("/apis/storage.k8s.io/v1/volumeattributesclasses/fast", parameters=attributes)
+        found = self.asked(cluster, currentVolumeAttributesClassName="fast")
+        assert found["class_parameters"] == {"type": "gp3", **attributes}
+
+    def test_an_attributes_class_that_nobody_may_read_leaves_nothing_to_compare(self, cluster: FakeCluster) -> None:
+        assert self.asked(cluster, currentVolumeAttributesClassName="gone") == {}
+
+    def test_a_class_that_was_made_again_is_newer(self, cluster: FakeCluster) -> None:
+        self.asked(cluster)
+        claim = cluster.objects[cluster.object_path("persistentvolumeclaims/c")]
+        volume = cluster.objects[f"{VOLUMES}/pv-1"]
+        cluster.objects[f"{CLASSES}/gp3"]["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
+        assert asked_for(cluster, claim, volume)["class_is_newer"] is True
+
+    def test_without_the_right_to_read_classes_nothing_is_said(self, cluster: FakeCluster) -> None:
+        self.asked(cluster)
+        cluster.forbidden = (CLASSES,)
+        claim = cluster.objects[cluster.object_path("persistentvolumeclaims/c")]
+        assert asked_for(cluster, claim, None) == {}
 
 
 class TestLease:

@@ -33,7 +33,7 @@ from volbench.machine.placement.kubernetes.result import enrich_from_cluster, ne
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
 from volbench.machine.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
 from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
-from volbench.machine.volume.kinds.claim_facts import identity, persistent_volume
+from volbench.machine.volume.kinds.claim_facts import asked_for, identity, persistent_volume
 
 WATCH_S = 1
 PROGRESS_EVERY_S = 2.0
@@ -331,8 +331,11 @@ class KubernetesPlacement:
             return {}
         path = f"persistentvolumeclaims/{self._job.volume.claim}"
         claim = self._cluster.ask_if_allowed(path, doing=f"reading the claim of {self.name}")
-        found = identity(claim, persistent_volume(self._cluster, claim)) if claim else {}
-        return {**found, "other_pods": (*self._other_pods,)}
+        if not claim:
+            return {"other_pods": (*self._other_pods,)}
+        bound = persistent_volume(self._cluster, claim)
+        asked = asked_for(self._cluster, claim, bound)
+        return {**identity(claim, bound), **asked, "other_pods": (*self._other_pods,)}
 
     def _await_termination_cause(self, pod: Object) -> Trouble | None:
         """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""

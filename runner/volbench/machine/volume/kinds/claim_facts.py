@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the client is an extra, which the options of a plan do with
 
 Object = dict[str, Any]
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_STORAGE = "/apis/storage.k8s.io/v1"
 _NODE_KEYS = ("kubernetes.io/hostname", "metadata.name")
 
 
@@ -34,6 +35,29 @@ def identity(claim: Object, volume: Object | None) -> dict[str, str | None]:
         "claim_uid": claim["metadata"].get("uid"),
         "persistent_volume": claim["spec"].get("volumeName") or None,
         "persistent_volume_uid": volume["metadata"].get("uid") if volume else None,
+    }
+
+
+def asked_for(cluster: Cluster, claim: Object, volume: Object | None) -> dict[str, object]:
+    """Return the fields of VolumeFacts for what the claim's class asks for; none where it may not be read."""
+    name, doing = claim["spec"].get("storageClassName"), f"reading the class of claim {claim['metadata']['name']}"
+    storage_class = name and cluster.ask_if_allowed(f"{_STORAGE}/storageclasses/{name}", doing=doing)
+    if not storage_class:
+        return {}
+    parameters = dict(storage_class.get("parameters") or {})
+    current = claim.get("status", {}).get("currentVolumeAttributesClassName")
+    if current:
+        attributes = cluster.ask_if_allowed(f"{_STORAGE}/volumeattributesclasses/{current}", doing=doing)
+        if attributes is None:
+            return {}  # the volume has been changed to what nobody may read
+        parameters |= attributes.get("parameters") or {}
+    made, bound = (
+        one["metadata"].get("creationTimestamp", "") for one in (storage_class, volume or {"metadata": {}})
+    )
+    return {
+        "class_driver": storage_class.get("provisioner"),
+        "class_parameters": {key: str(value) for key, value in parameters.items() if "secret" not in key.lower()},
+        "class_is_newer": bool(made and bound and made > bound),
     }
 
 

@@ -22,6 +22,9 @@ _LOCATION_FACTS = {
     "persistent_volume",
     "persistent_volume_uid",
     "other_pods",
+    "class_driver",
+    "class_parameters",
+    "class_is_newer",
 }
 """Facts about the location of a volume, which always differ and explain nothing."""
 _PER_CELL_VARIABLES = (
