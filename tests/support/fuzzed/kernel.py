@@ -11,6 +11,7 @@ from fuzzed.reader import SAMPLED, JsonReader, Reader, files, of_bytes, of_text,
 from volbench.core.base.mountinfo import parse_mountinfo
 from volbench.errors import VolbenchError
 from volbench.machine.host.blockstats import diskstats_read_bytes, mountstats_read_bytes
+from volbench.machine.placement.kubernetes.database_pods import parse_look
 from volbench.machine.volume.probe.fio import parse_iops_log, parse_point, parse_result
 from volbench.measure.sample.parsers import (
     cgroup,
@@ -140,6 +141,15 @@ READERS: tuple[Reader, ...] = (
             "37 35 0:45 / /mnt\\040b rw - nfs4 h:/e rw,vers=4.1\n"
         ),
         share=30,
+    ),
+    Reader(
+        name="database-pod",
+        read=of_text(parse_look),
+        seeds=texts(
+            "process 1 1001 1001 mysqld\ndirectory /var/lib/mysql\nargument mysqld\nargument --port=3307\n"
+            "mount 36 35 259:3 /data /var/lib/mysql rw,noatime master:1 - ext4 /dev/nvme1n1 rw\n"
+        ),
+        share=10,
     ),
     Reader(name="sysbench-lines", read=of_text(_sysbench), seeds=_sysbench_seeds, share=20),
     JsonReader(name="fio", read=of_text(_fio), seeds=texts(FIO, "fio: warning\n" + FIO), share=30),
