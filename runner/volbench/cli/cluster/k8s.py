@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
 app.command("observe")(k8s_observe.observe)
-COLUMNS = ("run", "since", "jobs", "active pods", "claims", "deleted at")
+COLUMNS = ("run", "since", "started by", "jobs", "active pods", "claims", "deleted at")
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
 
 
@@ -205,7 +205,8 @@ def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:
 
 def _row(run: RunObjects) -> tuple[str, ...]:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims)
-    return run.run_id, run.created_at, f"{len(run.jobs)}", f"{len(run.active_pods)}", claims, run.expires_at or ""
+    counts = (f"{len(run.jobs)}", f"{len(run.active_pods)}")
+    return run.run_id, run.created_at, run.started_by, *counts, claims, run.expires_at or ""
 
 
 def _described(run: RunObjects) -> str:

@@ -80,9 +80,9 @@ def test_the_commands_say_what_they_list_and_delete(cluster: FakeCluster, monkey
     monkeypatch.setattr("volbench.machine.cluster.client.Cluster", lambda **_: cluster)
     listed = CliRunner().invoke(app, ["k8s", "list", "--namespace", "bench"], catch_exceptions=False)
     text = " ".join(listed.stdout.split())
-    begun = f"{OLD}: since 2026-01-01T00:00:00Z, started by {this_user()}"
-    assert f"{begun}, 1 job, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
-    assert f"{NEW}: since 2026-02-01T00:00:00Z, 1 job, 1 active pod, new-a (20Gi)" in listed.stdout
+    begun = f"{OLD} 2026-01-01T00:00:00Z {this_user()}"
+    assert f"{begun} 1 0 old-a (20Gi), old-b (20Gi) 2026-01-01T02:00:00Z" in text
+    assert f"{NEW} 2026-02-01T00:00:00Z 1 1 new-a (20Gi)" in text
     cleaned = CliRunner().invoke(app, ["k8s", "clean", OLD], catch_exceptions=False)
     assert cleaned.exit_code == 0
     assert not {"old-a", "old-b"} & names(cluster)
