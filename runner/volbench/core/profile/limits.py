@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from volbench.core.profile.resolve import ResolvedVolume
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from volbench.core.profile.arrays import Floats
+
 _SIZE_SLACK = 1e-6  # of an I/O: a mean size computed by division is not cut in two by its last bit
 
 
@@ -38,6 +37,8 @@ class Charge:
 
     def per_request(self, io_bytes: Floats, *, sequential: bool) -> Floats:
         """Units of one request of each size, before its weight. Shape as `io_bytes`."""
+        import numpy as np  # noqa: PLC0415 - a plan reads limits without it
+
         merges = io_bytes >= (
             math.inf if self.merge_from_bytes is None or not sequential else self.merge_from_bytes
         )

@@ -15,6 +15,7 @@ from volbench.core.records.sweep import SweepSpec
 from volbench.machine.placement.kubernetes.node_blocks import blocks_by_node, smallest_p
 from volbench.machine.volume.emulated.status import emulated_behind
 from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.session.load_depth import load_caveats
 from volbench.measure.session.space import space_caveats
 from volbench.results.stats.sequential import CELLS_MIN, FIRST_WEIGHT, NODES_LOOK_LEVEL
 
@@ -30,6 +31,7 @@ def caveats_of(run: RunRecord, volume_bytes: int) -> list[str]:
         *storage_caveats(run),
         *space_caveats(run, volume_bytes),
         *_memory_caveats(run),
+        *load_caveats(run),
     ]
 
 

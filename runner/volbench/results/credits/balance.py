@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.profile.limits import Floats, Limit, Limits
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Limit, Limits
 from volbench.results.credits.work import Gaps, Work
 
 _ROUNDING = 1e-9

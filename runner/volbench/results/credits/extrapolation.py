@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.profile.limits import Floats, Limits
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Limits
 from volbench.results.credits.forecast import forecast
 from volbench.results.credits.work import Work
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.profile.limits import Floats, Limit, Limits
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Limit, Limits
 from volbench.results.credits.balance import Replay, pieces_of, replay, served_by_caps
 from volbench.results.credits.work import Gaps, Work, stretches
 

@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 from volbench.core.base import safe_files
 from volbench.core.base.parse import NUMBER_MAX, parse_json
 from volbench.core.base.text import counted
-from volbench.core.profile.limits import Floats
+from volbench.core.profile.arrays import Floats
 from volbench.errors import UsageError
 from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, from_points
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from volbench.core.base.text import counted, part_of
-from volbench.core.profile.limits import Floats
+from volbench.core.profile.arrays import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
 from volbench.results.credits.history import SLOW_MS, Assumed, History, read_plain_series

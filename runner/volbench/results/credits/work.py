@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.core.base.text import counted
-from volbench.core.profile.limits import Charge, Floats, Limit
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Charge, Limit
 from volbench.errors import UsageError
 
 AMOUNT_MAX = 1e15

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.profile.limits import Floats, Limits
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Limits
 from volbench.results.credits.balance import replay
 from volbench.results.credits.work import Work
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from volbench.core.profile.limits import Floats, Limit, Limits
+from volbench.core.profile.arrays import Floats
+from volbench.core.profile.limits import Limit, Limits
 from volbench.results.credits.work import Work
 from volbench.results.recommend.lateness import LATE_MAX, PERIOD_S, Spread
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from credit_loads import points, profile_limits
 
-from volbench.core.profile.limits import Floats
+from volbench.core.profile.arrays import Floats
 from volbench.errors import UsageError
 from volbench.results.credits.dump import Dump
 from volbench.results.credits.history import History

@@ -9,7 +9,7 @@ import numpy as np
 
 from volbench import __version__
 from volbench.core.base.text import duration
-from volbench.core.profile.limits import Floats
+from volbench.core.profile.arrays import Floats
 from volbench.results.credits.answer import Answer
 from volbench.results.credits.forecast import Forecast
 from volbench.results.report.credits.data import time_text
