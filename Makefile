@@ -25,6 +25,8 @@ CHECKED ?= not slow and not docker and not kubernetes and not emulator and not b
 RUNS ?= 5
 SEED ?= 4
 EXECUTIONS ?= 100000
+FOR ?= 7000
+ONLY ?=
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
@@ -33,7 +35,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -114,6 +116,10 @@ docs: ## every generated file (schemas, suites/README.md, pages of the examples;
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
+
+mutants: ## changes each constant of explain by 1.3 and asks whether a test fails: ONLY=check/ FOR=7000; goes on where it was
+	@$(BOOTSTRAP) python
+	@$(BIN)/python tests/support/rule_mutants.py --state .cache/mutants.json --for $(FOR) --only $(ONLY)
 
 proofread: ## headlines and findings of all examples in one page, to be read: .cache/proofread.html
 	@$(BOOTSTRAP) python

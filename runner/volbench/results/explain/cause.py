@@ -19,6 +19,7 @@ from volbench.results.explain.calibration import (
 )
 from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.quantile import Quantile
+from volbench.results.explain.wording import number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ def _left_text(cause: Cause) -> str:
     if cause.rebuilt is None:
         return f"nothing speaks against it, and p95 cannot be rebuilt; {counted}"
     rebuilt_ms, recorded_ms = cause.rebuilt.rebuilt_ms, cause.rebuilt.recorded_ms
-    pieces = f"its pieces make a p95 of {rebuilt_ms:.3g} ms, and {recorded_ms:.3g} ms were recorded"
+    pieces = f"its pieces make a p95 of {number(rebuilt_ms)} ms, and {number(recorded_ms)} ms were recorded"
     return f"nothing speaks against it; {pieces}; {counted}"
 
 

@@ -84,3 +84,17 @@ def test_a_log_on_a_device_of_its_own_clears_nobody_who_syncs() -> None:
     assert acquit(elsewhere) is None
     for finding in explain_case(elsewhere).findings:
         assert "faster volume changes nothing" not in finding.advice
+
+
+@pytest.mark.parametrize(("writes", "named"), [(11.0, True), (15.0, False)])
+def test_streams_are_looked_at_in_the_direction_that_they_have_mostly(writes: float, named: bool) -> None:
+    """118.5 reads a second: 11 writes are 8.5 % of all operations, 15 are 11.2 %."""
+    values = {
+        ("diskstats", "writes_per_s", "sda"): np.full(20, writes),
+        ("diskstats", "w_await_ms", "sda"): np.full(20, 0.1),
+    }
+    case = streams(in_flight=0.08, cpus=0.05)
+    columns = {SeriesKey(source=s, metric=m, entity=e): value for (s, m, e), value in values.items()}
+    grid = replace(case.grid, columns={**case.grid.columns, **columns})
+    causes = [finding.cause for finding in explain_case(replace(case, grid=grid, whole=grid)).findings]
+    assert any(cause.startswith("host.") for cause in causes) is named
