@@ -13,6 +13,7 @@ from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.base import StepBase, StepCost, Threads
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.kind import StepKind
+from volbench.core.records.steps.modify import ModifyStep
 from volbench.core.records.steps.purge import PurgeStep
 from volbench.core.records.steps.snapshot import SnapshotStep
 
@@ -42,7 +43,8 @@ ConcurrentStep = Annotated[
     Annotated[DumpStep, Tag("dump")]
     | Annotated[AlterStep, Tag("alter")]
     | Annotated[PurgeStep, Tag("purge")]
-    | Annotated[SnapshotStep, Tag("snapshot")],
+    | Annotated[SnapshotStep, Tag("snapshot")]
+    | Annotated[ModifyStep, Tag("modify")],
     Discriminator(_concurrent_kind),
 ]
 READ_ONLY_TESTS = frozenset(
@@ -93,7 +95,7 @@ class OltpStep(StepBase):
     concurrent: tuple[ConcurrentStep, ...] = Field(
         default=(),
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`), "
-        "deletion of old rows (`purge`), a `snapshot` of the volume.",
+        "deletion of old rows (`purge`), a `snapshot` of the volume, other limits of it (`modify`).",
     )
 
     @field_validator("concurrent")

@@ -21,6 +21,7 @@ from volbench.measure.workload.backup.dump import Dump
 from volbench.measure.workload.backup.snapshot import Snapshot
 from volbench.measure.workload.failures import tool_failure, with_server_cause
 from volbench.measure.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
+from volbench.measure.workload.modify import Modify
 from volbench.measure.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
 from volbench.measure.workload.oltp.load_meter import (
     UNFINISHED_MIN,
@@ -84,6 +85,7 @@ class Oltp(Workload[OltpStep]):
             "alter": Alter(),
             "purge": Purge(),
             "snapshot": Snapshot(),
+            "modify": Modify(),
         }
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:

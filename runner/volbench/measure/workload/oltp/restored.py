@@ -132,7 +132,7 @@ class Restored(Workload[RestoredStep]):
 def warm_up_of(rows: Iterable[tuple[float, float]]) -> WarmUp | None:
     """Return when p95 of a load became normal; None for fewer than 3 x SMOOTHED seconds.
 
-    Normal is the median of the last_third third, if its halves differ by less than NORMAL_TIMES.
+    Normal is the median of the last third, if its halves differ by less than NORMAL_TIMES.
 
     Args:
         rows: end of each second and its p95 in ms.
