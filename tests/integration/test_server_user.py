@@ -19,7 +19,13 @@ from volbench.errors import EnvironmentLacks
 
 pytestmark = [pytest.mark.mysqld, pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")]
 ROOT = Path(__file__).parents[2]
-SMALL = ("repeats=1", "dataset.rows=1000", "dataset.tables=1", "steps=[{kind: idle, duration: 2s}]")
+SMALL = (
+    "repeats=1",
+    "comparison.until=all_cells",
+    "dataset.rows=1000",
+    "dataset.tables=1",
+    "steps=[{kind: idle, duration: 2s}]",
+)
 AS_IN_A_CONTAINER = ["setpriv", "--bounding-set=-sys_admin"]
 """Without the capability that a mount namespace takes, as Docker starts a container by default."""
 RUN_BOUND_S = 300.0

@@ -35,6 +35,7 @@ SMALL = (
     "steps.0.warmup=0s",
     "steps.0.duration=2s",
     "repeats=1",
+    "comparison.until=all_cells",
     "limits.foreign_iops=1000000",
     "limits.foreign_cpu=100%",
     "limits.cpu_steal=100%",

@@ -68,6 +68,14 @@ def page(faults: list[dict[str, Any]], version: str) -> Iterator[str]:
     yield ""
     yield "| made | volbench says | the cluster says |"
     yield "|---|---|---|"
+    yield from _table(version)
+    yield ""
+    yield "## What cannot be made here"
+    table = "[a table](../../../k8s/README.md#not-run-and-what-stands-for-it)"
+    yield f"EKS, EBS, Fargate and what belongs to them: {table} has each with the check that stands for it."
+
+
+def _table(version: str) -> Iterator[str]:
     conditions = json.loads((RECORDED / f"{version}.json").read_bytes())["conditions"]
     for condition, recorded in sorted(conditions.items()):
         claims = [event for event in recorded["events"] if event["involvedObject"]["kind"] == CLAIM]
