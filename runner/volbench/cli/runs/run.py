@@ -19,7 +19,7 @@ from volbench.core.records.report import Report
 from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
 from volbench.machine.placement.attach import attach_of
 from volbench.measure.execute.completion import is_finished
-from volbench.measure.session.caveats import needs_consent, storage_caveats
+from volbench.measure.session.caveats import budget_caveats, needs_consent, storage_caveats
 from volbench.measure.session.copies import copied
 from volbench.measure.session.extension import extend_run, may_get_cells
 from volbench.measure.session.modulated import modulate_settings
@@ -86,6 +86,8 @@ def run(
         raise UsageError("--budget needs comparison.until=decided", where="--set comparison.until")
     if not json:
         show_plan(planned)
+    for caveat in budget_caveats(planned.run, planned.cost.wall_s, budget_s) if budget_s is not None else ():
+        console.say(f"caveat: {caveat}")
     if cost_max is not None:
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not _confirmed(planned):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from volbench.core.base.text import size
+from volbench.core.base.text import duration, size
 from volbench.core.plan.cost import buffer_pool_bytes, dataset_bytes
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.facts import VolumeFacts
@@ -33,6 +33,22 @@ def caveats_of(run: RunRecord, volume_bytes: int) -> list[str]:
         *_memory_caveats(run),
         *load_caveats(run),
     ]
+
+
+def budget_caveats(run: RunRecord, wall_s: float, budget_s: float) -> Iterator[str]:
+    """Yield that a budget ends a run before its cells can give a verdict.
+
+    Args:
+        wall_s: estimate of the time of all planned cells, one after the other.
+        budget_s: seconds that the run may take.
+    """
+    at_once = min(int(run.target_options.get("parallel", 1)), len(run.volumes))
+    block_s = wall_s / run.suite.repeats / at_once
+    if budget_s < CELLS_MIN * block_s:
+        yield (
+            f"The budget of {duration(budget_s)} has time for {int(budget_s // block_s)} of the {CELLS_MIN} blocks"
+            f" of cells that a verdict needs, at about {duration(round(block_s))} each."
+        )
 
 
 def volumes_share_storage(run: RunRecord) -> bool:
