@@ -15,11 +15,12 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base import safe_files
+from volbench.machine.host.task_files import TaskFiles, contents, descriptors_to_hold, entries
 
 PROC = Path("/proc")
 SERVER, CLIENT, CELL, EMULATOR, SAMPLER = "server", "client", "cell", "emulator", "sampler"
@@ -37,7 +38,6 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE_OR_STOLEN_FIELDS = (3, 4, 7)
 _CPU_FIELDS = 8
 _FILE_INTERVAL_S = 0.5
-_PROC_BYTES_MAX = 4096
 TASKS_STALE_S = 5.0
 """An older task file is ignored: its writer is gone."""
 
@@ -106,13 +106,17 @@ class TaskAccount:
     Args:
         roots: processes whose descendants count too; ended ones are skipped.
         excluded: processes that do not count, with their descendants.
+        proc: where the kernel shows processes.
+        held_max: how many files of tasks stay open between readings; `close` closes them.
     """
 
-    def __init__(self, roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PROC) -> None:
+    def __init__(
+        self, roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PROC, held_max: int = 0
+    ) -> None:
         self._roots = tuple(roots)
         self._excluded = frozenset(excluded)
         self._proc = proc
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        self._files = TaskFiles(proc, held_max=held_max)
         self._cpu_ns = self._delay_ns = 0
         self._begun = False
 
@@ -123,18 +127,21 @@ class TaskAccount:
             children: of all processes, as `walk_processes` returned them; None: they are looked up.
             rarely: they are looked up rarely: a process that is new counts from now on, not from its begin.
         """
-        known = {pid for pid, _ in self._last} if rarely else set()
-        now: dict[tuple[str, str], tuple[int, int]] = {}
-        for pid in tree(self._roots, excluded=self._excluded, proc=self._proc, children=children):
-            for task, times in _tasks(f"{self._proc}/{pid}/task"):
-                now[str(pid), task] = times
-        for key, (cpu_ns, delay_ns) in now.items():
-            counts_from_its_begin = self._begun and (not rarely or key[0] in known)
-            before = self._last.get(key, (0, 0) if counts_from_its_begin else (cpu_ns, delay_ns))
-            self._cpu_ns += max(0, cpu_ns - before[0])
-            self._delay_ns += max(0, delay_ns - before[1])
-        self._last, self._begun = now, True
+        known = self._files.processes()
+        pids = tree(self._roots, excluded=self._excluded, proc=self._proc, children=children)
+        for pid in pids:
+            counts_from_its_begin = self._begun and (not rarely or pid in known)
+            for last, now in self._files.changes(pid):
+                before = last or ((0, 0) if counts_from_its_begin else now)
+                self._cpu_ns += max(0, now[0] - before[0])
+                self._delay_ns += max(0, now[1] - before[1])
+        self._files.keep_only(pids)
+        self._begun = True
         return TaskTimes(cpu_s=self._cpu_ns / 1e9, delay_s=self._delay_ns / 1e9)
+
+    def close(self) -> None:
+        """Close the files that stay open."""
+        self._files.close()
 
 
 class TaskAccounts:
@@ -143,6 +150,8 @@ class TaskAccounts:
     Args:
         roots: by whose processes they are; a server's are none of the client's, wherever they were started.
         readings_per_walk: how many readings one walk serves; a child that started since it is not counted yet.
+
+    Files of tasks stay open until `close`.
     """
 
     def __init__(self, roots: Mapping[str, Iterable[int]], *, readings_per_walk: int = 1) -> None:
@@ -150,8 +159,10 @@ class TaskAccounts:
         self._walk = ProcessWalk(children={}, io_worker_ticks={})
         self._io_workers_s = 0.0
         server = tuple(roots.get(SERVER, ()))
+        held_max = descriptors_to_hold() // max(1, len(roots))
         self._accounts = {
-            entity: TaskAccount(pids, excluded=server if entity == CLIENT else ()) for entity, pids in roots.items()
+            entity: TaskAccount(pids, excluded=server if entity == CLIENT else (), held_max=held_max)
+            for entity, pids in roots.items()
         }
 
     def read(self) -> dict[str, TaskTimes]:
@@ -176,6 +187,11 @@ class TaskAccounts:
         if self._walk.io_worker_ticks:
             figures[IO_WORKERS] = {"cpu_s": self._io_workers_s}
         return figures
+
+    def close(self) -> None:
+        """Close the files that stay open."""
+        for account in self._accounts.values():
+            account.close()
 
 
 class CpuWatch:
@@ -246,10 +262,10 @@ def walk_processes(proc: Path = PROC) -> ProcessWalk:
     """Return what one walk over /proc tells of all processes."""
     children: dict[int, list[int]] = {}
     io_worker_ticks: dict[int, int] = {}
-    for entry in _entries(proc):
+    for entry in entries(proc):
         if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
-                names, _, rest = _contents(f"{proc}/{entry}/stat").rpartition(b")")
+                names, _, rest = contents(f"{proc}/{entry}/stat").rpartition(b")")
                 fields = rest.split()  # state, parent, ..., flags (6), ..., user and system time (11, 12)
                 children.setdefault(int(fields[1]), []).append(int(entry))
                 name = names.partition(b"(")[2]
@@ -290,8 +306,11 @@ def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threadi
 
     The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and the figures of each; replaced atomically.
     """
-    accounts = TaskAccounts(roots)
-    with suppress(OSError), safe_files.held_directory(file.parent.resolve()) as directory:
+    with (
+        closing(TaskAccounts(roots)) as accounts,
+        suppress(OSError),
+        safe_files.held_directory(file.parent.resolve()) as directory,
+    ):
         while not stop.wait(_FILE_INTERVAL_S):
             figures = accounts.figures()
             text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
@@ -323,29 +342,3 @@ def socket_peer(path: Path) -> int | None:
         except OSError:
             return None
     return int(struct.unpack("3i", credentials)[0]) or None
-
-
-def _tasks(directory: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    for task in _entries(directory):
-        try:
-            cpu_ns, delay_ns, _ = _contents(f"{directory}/{task}/schedstat").split()
-        except (OSError, ValueError):
-            continue  # ended meanwhile
-        yield task, (int(cpu_ns), int(delay_ns))
-
-
-def _entries(directory: Path | str) -> list[str]:
-    try:
-        with os.scandir(directory) as entries:
-            return [entry.name for entry in entries]
-    except OSError:
-        return []
-
-
-def _contents(file: str) -> bytes:
-    """The start of a small file of /proc: hundreds are read at each tick, and a Path and a text each cost more."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _PROC_BYTES_MAX)
-    finally:
-        os.close(descriptor)

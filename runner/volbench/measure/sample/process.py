@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+from volbench.machine.host.task_files import raise_descriptor_limit
 from volbench.measure.sample.config import READY, STDIN, SamplingConfig, read_config
 from volbench.measure.sample.grid import Grid
 from volbench.measure.sample.interface import Presence
@@ -39,6 +40,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # before any thread: only this one takes them
     parent = config.parent_pid or os.getppid()
     _raise_priority()
+    raise_descriptor_limit()  # for the files of the server's threads
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
