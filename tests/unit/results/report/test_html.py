@@ -13,7 +13,7 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 from volbench.core.base.text import TIMES
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
-from volbench.results.report.formats.template import keep_units_together
+from volbench.results.report.formats.template import code_marked, keep_units_together
 from volbench.results.report.render import render
 from volbench.results.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
@@ -179,3 +179,11 @@ def test_numbers_stay_with_their_unit() -> None:
     """No line break before a percent sign or within an interval."""
     assert keep_units_together("p95 × 19.1 [× 17.0, × 20.7]") == "p95 ×\xa019.1 [×\xa017.0,\xa0×\xa020.7]"
     assert keep_units_together("tps +38 % [+31 %, +45 %]") == "tps +38\xa0% [+31\xa0%,\xa0+45\xa0%]"
+
+
+def test_a_command_in_a_sentence_is_code_and_nothing_else_is_markup() -> None:
+    """Backticks stood on the page as they do in Markdown."""
+    assert code_marked("modulate (`volbench run SUITE --modulate 4`) it") == (
+        "modulate (<code>volbench run SUITE --modulate 4</code>) it"
+    )
+    assert code_marked("`<b>` & `a") == "<code>&lt;b&gt;</code> &amp; `a"

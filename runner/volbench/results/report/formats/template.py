@@ -30,6 +30,7 @@ def template_environment() -> Environment:
     environment.filters |= {function.__name__: function for function in _FILTERS}
     environment.filters |= {
         "nowrap": keep_units_together,
+        "code_marked": code_marked,
         "prediction_subject": prediction.subject,
         "prediction_value": prediction.value_text,
         "prediction_mark": prediction.mark_text,
@@ -47,6 +48,12 @@ def keep_units_together(phrase: str) -> str:
     percents = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])"
     factors = r"(?<=[×÷]) (?=\d)|(?<=\d,) (?=[×÷])"
     return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", phrase)
+
+
+def code_marked(phrase: str) -> Markup:
+    """Return a sentence with what stands between backticks as code; everything else is escaped."""
+    escaped = str(Markup.escape(visible(phrase)))
+    return Markup(re.sub(r"`([^`<>]+)`", r"<code>\1</code>", escaped))  # noqa: S704 - escaped above
 
 
 def breakable(step: str) -> Markup:
