@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::flights::ATOMIC_BYTES;
 use crate::journal::Durability;
 use crate::model::Parameters;
 
@@ -63,6 +64,9 @@ pub struct Config {
     pub transport: Transport,
     #[serde(default = "tolerance")]
     pub late_tolerance_us: f64,
+    /// Block mode, write_through: a power cut tears a write under way at the multiples of this; 0: it tears none.
+    #[serde(default)]
+    pub atomic_bytes: u64,
     pub model: Parameters,
 }
 
@@ -106,6 +110,13 @@ impl Config {
                 return Err(format!("{name} must be a number >= 0"));
             }
         }
+        let sane = self.atomic_bytes.is_power_of_two() && ATOMIC_BYTES.contains(&self.atomic_bytes);
+        if self.atomic_bytes != 0 && !sane {
+            return Err("atomic_bytes must be 0 or a power of two from 512 to 1 MiB".into());
+        }
+        if self.atomic_bytes != 0 && (self.mode != Mode::Block || self.durability != Durability::WriteThrough) {
+            return Err("atomic_bytes is for a block device that is durable when it acknowledges".into());
+        }
         self.model.validate()
     }
 }
@@ -131,6 +142,11 @@ mod tests {
     fn unknown_keys_other_schemas_and_bad_limits_are_refused() {
         assert!(parsed(&MINIMAL.replace("\"profile\"", "\"profil\"")).is_err());
         assert!(parsed(&MINIMAL.replace("1,", "2,")).unwrap_err().contains("schema 2"));
+        let with = |size: u32| MINIMAL.replace("\"model\"", &format!("\"atomic_bytes\": {size}, \"model\""));
+        assert_eq!(parsed(&with(16384)), Ok(()));
+        assert!(parsed(&with(5000)).unwrap_err().contains("power of two"));
+        assert!(parsed(&with(4096).replace("write_through", "async")).unwrap_err().contains("acknowledges"));
+        assert!(parsed(&with(4096).replace("\"block\"", "\"files\"")).unwrap_err().contains("acknowledges"));
         let model = r#""model": {"time_scale": 0}"#;
         assert!(parsed(&MINIMAL.replace(r#""model": {}"#, model)).unwrap_err().contains("time_scale"));
     }

@@ -48,8 +48,12 @@ enum Command {
         /// Seconds until the volume goes back by itself; absent: it stays as it is now.
         lasts_s: Option<f64>,
     },
-    Fault { fault: Fault },
-    Hurry { on: bool },
+    Fault {
+        fault: Fault,
+    },
+    Hurry {
+        on: bool,
+    },
     Settle,
 }
 

@@ -8,6 +8,7 @@ mod control;
 mod engine;
 mod exclusive;
 mod files;
+mod flights;
 mod frontend;
 mod isolate;
 mod journal;
@@ -97,7 +98,7 @@ fn run(config: &Config) -> Result<(), String> {
     match config.mode {
         Mode::Block => {
             let disk = block::Disk::open(&config.backing, durability, window, config.sync_backing)
-                .map(Arc::new)
+                .map(|disk| Arc::new(disk.tearing(config.atomic_bytes, config.model.seed)))
                 .map_err(|error| format!("{}: {error}", config.backing.display()))?;
             let facts = facts(config, isolation, disk.is_direct());
             let uring = if config.transport == Transport::Auto { ring_for(&disk) } else { None };

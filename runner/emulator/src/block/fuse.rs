@@ -117,7 +117,7 @@ impl Filesystem for BlockFs {
         let asked = Asked { op: Op::Read, stream: 0, offset, bytes: u64::from(size) };
         self.engine.transfer(
             &asked,
-            |transfers| self.disk.read(transfers, offset, Buffer::new(self.disk.readable(offset, asked.bytes))),
+            |transfers, _| self.disk.read(transfers, offset, Buffer::new(self.disk.readable(offset, asked.bytes))),
             move |result| match result {
                 Ok(transfer) => reply.data(transfer.bytes()),
                 Err(error) => reply.error(reply_errno(error)),
@@ -140,7 +140,7 @@ impl Filesystem for BlockFs {
         let asked = Asked { op: Op::Write, stream: 0, offset, bytes: data.len() as u64 };
         self.engine.transfer(
             &asked,
-            |transfers| self.disk.write(transfers, self.engine.now(), offset, Buffer::copy_of(data)),
+            |transfers, due| self.disk.write(transfers, self.engine.now(), due, offset, Buffer::copy_of(data)),
             move |result| match result {
                 Ok(_) => reply.written(asked.bytes as u32),
                 Err(error) => reply.error(reply_errno(error)),

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::engine::transfer::{Direction, Transfer, Transfers};
 use crate::engine::{Lost, Storage};
+use crate::flights::Flights;
 use crate::frontend::errno_of;
 use crate::journal::{Durability, Journal};
 use crate::model::request::Nanos;
@@ -44,6 +45,7 @@ pub struct Disk {
     size: u64,
     sync_backing: bool,
     journal: Mutex<Journal<()>>,
+    flights: Mutex<Flights>,
 }
 
 impl Disk {
@@ -63,7 +65,18 @@ impl Disk {
             buffered,
             sync_backing,
             journal: Mutex::new(Journal::new(durability, window_s)),
+            flights: Mutex::new(Flights::new(0, 0)),
         })
+    }
+
+    /// Lets a power cut tear the writes under way at the multiples of `atomic_bytes`; 0: none is torn.
+    pub fn tearing(mut self, atomic_bytes: u64, seed: u64) -> Self {
+        self.flights = Mutex::new(Flights::new(atomic_bytes, seed));
+        self
+    }
+
+    fn flights(&self) -> MutexGuard<'_, Flights> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_direct(&self) -> bool {
@@ -108,10 +121,10 @@ impl Disk {
         bytes.min(self.size.saturating_sub(offset)) as usize
     }
 
-    /// Whether nothing that is done with the disk has to be waited for: neither writes that a power cut would take back,
-    /// nor syncs of the backing, nor a backing without direct I/O.
+    /// Whether nothing that is done with the disk has to be waited for: neither writes that a power cut would take back
+    /// or tear, nor syncs of the backing, nor a backing without direct I/O.
     pub fn never_waits(&self) -> bool {
-        self.begins && !self.sync_backing && !self.journal().records()
+        self.begins && !self.sync_backing && !self.journal().records() && !self.flights().records()
     }
 
     /// The file on which a transfer of so many bytes may go on while others begin; None where it has to be waited for.
@@ -133,10 +146,12 @@ impl Disk {
         })
     }
 
+    /// `due` is when the caller has the answer: until then a power cut may tear the write.
     pub fn write(
         &self,
         transfers: Option<&Transfers>,
         now: Nanos,
+        due: Nanos,
         offset: u64,
         data: Buffer,
     ) -> Result<Arc<Transfer>, Errno> {
@@ -144,13 +159,17 @@ impl Disk {
         if offset + bytes > self.size {
             return Err(Errno::NOSPC);
         }
-        let records = self.journal().records();
-        if records {
+        let (records, tears) = (self.journal().records(), self.flights().records());
+        if records || tears {
             let old = self.read(None, offset, Buffer::new(bytes as usize))?.bytes().to_vec();
-            self.journal().record(now, (), offset, old, None, bytes);
+            if tears {
+                self.flights().record(now, due, offset, old);
+            } else {
+                self.journal().record(now, (), offset, old, None, bytes);
+            }
         }
         // What a power cut takes back must not land after it: such a write is waited for.
-        self.begin(transfers.filter(|_| !records), Direction::Write, offset, data).or_else(|buffer| {
+        self.begin(transfers.filter(|_| !records && !tears), Direction::Write, offset, data).or_else(|buffer| {
             self.either(|file| file.write_all_at(buffer.as_slice(), offset))?;
             Ok(Transfer::done(buffer))
         })
@@ -183,6 +202,14 @@ impl Storage for Disk {
             lost.writes += 1;
             lost.bytes += entry.bytes;
         }
+        let (unwritten, torn) = self.flights().cut(now);
+        for piece in unwritten {
+            let old = Buffer::copy_of(&piece.old);
+            if let Err(error) = self.either(|file| file.write_all_at(old.as_slice(), piece.offset)) {
+                eprintln!("power cut: old bytes at {} could not be put back: {error}", piece.offset);
+            }
+        }
+        lost.torn = torn;
         lost
     }
 
@@ -192,7 +219,7 @@ impl Storage for Disk {
 
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
-        Lost { writes, bytes, early: 0 }
+        Lost { writes, bytes, early: 0, torn: 0 }
     }
 }
 
@@ -211,7 +238,7 @@ mod tests {
     }
 
     fn put(disk: &Disk, offset: u64, value: u8) {
-        disk.write(None, 0, offset, Buffer::copy_of(&[value; 4096])).unwrap();
+        disk.write(None, 0, 0, offset, Buffer::copy_of(&[value; 4096])).unwrap();
     }
 
     fn read(disk: &Disk, offset: u64, bytes: u64) -> Arc<Transfer> {
@@ -237,17 +264,35 @@ mod tests {
     #[test]
     fn a_power_cut_leaves_what_the_durability_promises() {
         assert_eq!(after_power_cut(Durability::WriteThrough), (2, Lost::default()));
-        assert_eq!(after_power_cut(Durability::WriteBack), (1, Lost { writes: 1, bytes: 4096, early: 0 }));
-        assert_eq!(after_power_cut(Durability::Async), (0, Lost { writes: 2, bytes: 8192, early: 0 }));
+        assert_eq!(after_power_cut(Durability::WriteBack), (1, Lost { writes: 1, bytes: 4096, early: 0, torn: 0 }));
+        assert_eq!(after_power_cut(Durability::Async), (0, Lost { writes: 2, bytes: 8192, early: 0, torn: 0 }));
+    }
+
+    #[test]
+    fn a_power_cut_tears_what_is_under_way_and_keeps_what_was_answered() {
+        let (path, disk) = disk(Durability::WriteThrough);
+        let disk = disk.tearing(4096, 1);
+        let page = |value: u8| Buffer::copy_of(&[value; 16384]);
+        for offset in (0..1 << 20).step_by(16384) {
+            disk.write(None, 0, 10, offset, page(1)).unwrap();
+            disk.write(None, 20, 30, offset, page(2)).unwrap();
+        }
+        let lost = disk.power_cut(25, 0.0);
+        assert!(lost.torn > 40 && lost.torn < 64, "{lost:?}");
+        let blocks: Vec<_> = (0..1 << 20).step_by(4096).map(|offset| first_byte(&disk, offset)).collect();
+        assert!(blocks.iter().all(|value| [1, 2].contains(value)));
+        assert!(blocks.chunks(4).any(|page| page.contains(&1) && page.contains(&2)));
+        assert_eq!(disk.power_cut(26, 0.0), Lost::default());
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn unaligned_requests_and_the_end_of_the_disk_are_served() {
         let (path, disk) = disk(Durability::WriteThrough);
-        disk.write(None, 0, 5, Buffer::copy_of(&[9; 100])).unwrap();
+        disk.write(None, 0, 0, 5, Buffer::copy_of(&[9; 100])).unwrap();
         assert_eq!(read(&disk, 0, 4096).bytes()[4..7], [0, 9, 9]);
         assert_eq!(read(&disk, (1 << 20) - 512, 4096).bytes().len(), 512);
-        assert_eq!(disk.write(None, 0, 1 << 20, Buffer::copy_of(&[9; 100])).err(), Some(Errno::NOSPC));
+        assert_eq!(disk.write(None, 0, 0, 1 << 20, Buffer::copy_of(&[9; 100])).err(), Some(Errno::NOSPC));
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -291,7 +291,7 @@ impl Server {
             }
             Work::Write { offset, length } => {
                 let buffer = unsafe { self.slots.buffer(slot, length) };
-                engine.work(|| disk.write(transfers, engine.now(), offset, buffer)).map(Some)
+                engine.work(|| disk.write(transfers, engine.now(), engine.now(), offset, buffer)).map(Some)
             }
             Work::Flush => engine.work(|| disk.flush()).map(|()| None),
             Work::Allocate { offset, length, mode } => {

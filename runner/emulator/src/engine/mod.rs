@@ -35,6 +35,8 @@ pub struct Lost {
     pub bytes: u64,
     /// Writes that it would have taken too, but that became durable before their time for lack of memory.
     pub early: u64,
+    /// Writes under way of which a part is on the disk, and a part is not.
+    pub torn: u64,
 }
 
 /// The side that holds the bytes, and knows which of them are not durable.
@@ -144,14 +146,15 @@ impl Engine {
         work: impl FnOnce() -> Result<T, Errno>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        self.carry_out(request, None, |_| work(), |_| None, reply);
+        self.carry_out(request, None, |_, _| work(), |_| None, reply);
     }
 
-    /// As `perform`, for a transfer. `work` may only begin it, by the `Transfers` that it is given when there is time.
+    /// As `perform`, for a transfer. `work` may only begin it, by the `Transfers` that it is given when there is time; it
+    /// is told when its caller will have the answer.
     pub fn transfer(
         self: &Arc<Self>,
         request: &Request,
-        work: impl FnOnce(Option<&Transfers>) -> Result<Arc<Transfer>, Errno>,
+        work: impl FnOnce(Option<&Transfers>, Nanos) -> Result<Arc<Transfer>, Errno>,
         reply: impl FnOnce(Result<Arc<Transfer>, Errno>) + Send + 'static,
     ) {
         self.carry_out(request, self.queue.transfers(), work, |transfer| Some(Arc::clone(transfer)), reply);
@@ -161,13 +164,13 @@ impl Engine {
         self: &Arc<Self>,
         request: &Request,
         transfers: Option<&Transfers>,
-        work: impl FnOnce(Option<&Transfers>) -> Result<T, Errno>,
+        work: impl FnOnce(Option<&Transfers>, Nanos) -> Result<T, Errno>,
         transfer_of: impl FnOnce(&T) -> Option<Arc<Transfer>>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let Some(admitted) = self.begin(request) else { return reply(Err(Errno::IO)) };
         let transfers = transfers.filter(|_| admitted.due - admitted.arrived >= LEISURE);
-        let result = if admitted.fails { Err(Errno::IO) } else { self.work(|| work(transfers)) };
+        let result = if admitted.fails { Err(Errno::IO) } else { self.work(|| work(transfers, admitted.due)) };
         let worked = self.clock.now();
         let transfer = result.as_ref().ok().and_then(transfer_of);
         let waits = admitted.due > worked || transfer.as_ref().is_some_and(|transfer| !transfer.is_done());

@@ -12,7 +12,7 @@ struct Nothing;
 
 impl Storage for Nothing {
     fn power_cut(&self, _: Nanos, _: f64) -> Lost {
-        Lost { writes: 3, bytes: 12288, early: 0 }
+        Lost { writes: 3, bytes: 12288, early: 0, torn: 0 }
     }
 
     fn settle(&self) {}
@@ -117,7 +117,7 @@ fn an_injected_error_does_not_touch_the_backing() {
 fn a_power_cut_reports_the_loss_and_only_power_brings_the_volume_back() {
     let engine = engine(0.0);
     let lost = engine.inject(&Fault::PowerCut { keep_share: 0.0 }, &Nothing).unwrap();
-    assert_eq!(lost, Lost { writes: 3, bytes: 12288, early: 0 });
+    assert_eq!(lost, Lost { writes: 3, bytes: 12288, early: 0, torn: 0 });
     assert!(engine.inject(&Fault::Attach, &Nothing).is_err());
     assert_eq!(engine.health(), Health::PoweredOff);
     engine.inject(&Fault::PowerOn, &Nothing).unwrap();

@@ -374,6 +374,6 @@ impl Storage for Tree {
 
     fn unsynced(&self, now: Nanos) -> Lost {
         let (writes, bytes) = self.journal().pending(now);
-        Lost { writes, bytes, early: 0 }
+        Lost { writes, bytes, early: 0, torn: 0 }
     }
 }

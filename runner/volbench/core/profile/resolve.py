@@ -60,6 +60,7 @@ class ResolvedVolume:
     read_ahead_kib: int | None
     client_sync: bool
     late_tolerance_us: float
+    atomic_bytes: int
     parameters: Mapping[str, Value]
     assumed: tuple[str, ...]
     model: Mapping[str, Any]
@@ -78,6 +79,7 @@ class ResolvedVolume:
             "attribute_ttl_s": self.attribute_ttl_s,
             "client_sync": self.client_sync,
             "late_tolerance_us": self.late_tolerance_us,
+            **({"atomic_bytes": self.atomic_bytes} if self.atomic_bytes else {}),
             "model": dict(self.model),
         }
 
@@ -160,6 +162,7 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         read_ahead_kib=int(number(profile.read_ahead_kib, names)) if profile.read_ahead_kib is not None else None,
         client_sync=bool(evaluate(profile.client_sync, names)),
         late_tolerance_us=number(profile.late_tolerance_us or 0.0, names),
+        atomic_bytes=_atomic_bytes(profile, names),
         parameters=parameters,
         assumed=tuple(sorted(key for key in assumed if profile.figures[key].assumed)),
         model=model,
@@ -255,6 +258,16 @@ def _row(instances: Profile, instance: str) -> Mapping[str, Figure]:
     if ec2_type(instance) in instances.table:
         return instances.table[ec2_type(instance)]
     raise ValueError(f"instance={instance}: not in {INSTANCES}.yaml; {suggestion(instance, instances.table)}")
+
+
+def _atomic_bytes(profile: Profile, names: Mapping[str, Value]) -> int:
+    """Return where a power cut tears writes under way; 0: it tears none. Raise ValueError for other volumes."""
+    size = int(parse_size_bytes(str(names["atomic_bytes"])))
+    if size == 0:
+        return 0
+    if profile.mode != "block" or _durability(profile.durability or "", names) != "write_through":
+        raise ValueError("atomic_bytes is for a block device that is durable when it acknowledges")
+    return size
 
 
 def _durability(formula: Formula, names: Mapping[str, Value]) -> str:

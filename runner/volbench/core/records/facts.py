@@ -26,6 +26,10 @@ class VolumeFacts(Record):
     read_ahead_kib: int | None = None
     rotational: bool | None = None
     logical_block_bytes: int | None = None
+    atomic_write_bytes: int | None = Field(
+        default=None,
+        description="Largest aligned write that the device does whole or not at all, says the kernel; 0: none.",
+    )
     size_bytes: int | None = Field(default=None, description="Size of the filesystem.")
     free_bytes: int | None = None
     loop_backing_file: str | None = None

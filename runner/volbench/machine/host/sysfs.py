@@ -21,6 +21,7 @@ class BlockDevice:
     Args:
         name, disk: kernel names of the device and of its disk (itself, if not a partition).
         model, scheduler, rotational: of the device, or those of the disks below it, where these have them.
+        atomic_write_bytes: largest aligned write that it does whole or not at all; 0: none (Linux 6.11).
         lower: names of the physical disks below a stacked device (device mapper, md, bcache), sorted.
         stack: whole disks from this one down to the physical ones, each with its kind, in that order.
         backing_file, direct_io: of a loop device.
@@ -33,6 +34,7 @@ class BlockDevice:
     read_ahead_kib: int | None
     rotational: bool | None
     logical_block_bytes: int | None
+    atomic_write_bytes: int | None
     lower: tuple[str, ...]
     stack: dict[str, str]
     backing_file: str | None
@@ -178,6 +180,7 @@ def _device(entry: Path) -> BlockDevice | None:
         read_ahead_kib=read_int(queue / "read_ahead_kb"),
         rotational=None if rotational is None else bool(rotational),
         logical_block_bytes=read_int(queue / "logical_block_size"),
+        atomic_write_bytes=read_int(queue / "atomic_write_unit_max_bytes"),
         lower=tuple(lower),
         stack={path.name: _kind(path) for path in stack},
         backing_file=read_text(disk / "loop/backing_file"),

@@ -82,6 +82,15 @@ def test_partition_of_an_ebs_disk(sys: Sysfs) -> None:
     assert found.notes == ()
 
 
+@pytest.mark.parametrize(("says", "found"), [(None, None), ("0", 0), ("16384", 16384)])
+def test_what_the_kernel_says_of_whole_writes(sys: Sysfs, says: str | None, found: int | None) -> None:
+    """Linux before 6.11 says nothing, which is not the same as no promise."""
+    if says is not None:
+        (disk,) = sys.root.glob("devices/**/nvme0n1/queue")
+        (disk / "atomic_write_unit_max_bytes").write_text(f"{says}\n")
+    assert facts(ROOT, "/var/lib/mysql", sys).atomic_write_bytes == found
+
+
 def test_volume_of_a_pod(sys: Sysfs) -> None:
     """In an EKS pod the volume is a whole disk, mounted from the node."""
     sys.disk("nvme1n1", "259:3", place="pci0000:00/nvme/nvme1", model="Amazon Elastic Block Store")

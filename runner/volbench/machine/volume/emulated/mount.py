@@ -28,7 +28,9 @@ def mount_block(directory: Path, device: Path | None = None) -> None:
     made_as = (directory / "backing" / FORMATTED).read_text(encoding="ascii")
     # xfs refuses a second file system of the same UUID, which a killed volume may have left somewhere.
     options = ["-o", "nouuid"] if made_as == "xfs" else []
-    run_or_fail(directory, ["mount", "-t", made_as, *options, str(device), str(directory / "data")])
+    run_or_fail(
+        directory, ["mount", "-t", made_as.partition("-")[0], *options, str(device), str(directory / "data")]
+    )
 
 
 def unmount_block(directory: Path) -> None:

@@ -11,7 +11,12 @@ from volbench.core.profile.resolve import ResolvedVolume
 from volbench.errors import EnvironmentLacks
 from volbench.machine.volume.emulated.attachments import DAEMON
 
-MKFS = {"xfs": ["mkfs.xfs", "-q", "-f", "-K"], "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard"]}
+_MKFS_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "nodiscard")
+MKFS = {
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "ext4": [*_MKFS_EXT4],
+    "ext4-bigalloc": [*_MKFS_EXT4, "-O", "bigalloc", "-C", "16384"],
+}
 
 
 def find_daemon() -> Path | None:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from volbench.core.base.text import counted
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.crash import CrashStep
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -259,6 +260,9 @@ def _notes(fault: Fault, cuts: Sequence[Cut], damaged: Sequence[str], settings: 
     torn = sum(cut.verification.torn + cut.verification.damaged_rows for cut in cuts)
     if torn or damaged:
         notes.append(f"{torn} transactions or rows are torn or damaged; damaged tables: {len(damaged)}")
+    torn_writes = sum(cut.dropped.get("torn", 0) for cut in cuts)
+    if torn_writes:
+        notes.append(f"the power cuts tore {counted(torn_writes, 'write')} under way: a part is on the volume")
     early = sum(cut.dropped.get("early", 0) for cut in cuts)
     if early:
         notes.append(
