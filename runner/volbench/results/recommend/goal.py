@@ -12,6 +12,8 @@ SURE_MIN = 0.95
 """Chance from which on a volume is recommended."""
 CHANCE_MAX = 0.2
 """Chance up to which a cheaper volume counts as one that breaks the objective."""
+MODEL_DOUBT = 0.02
+"""Chance that is left to a model where nothing contradicts it: of recorded pairs, 2 % broke what was forecast."""
 _NORMAL = NormalDist()
 _ENDS = 1.96
 """Standard deviations from the middle of a normal distribution to the ends of its 95 % interval."""

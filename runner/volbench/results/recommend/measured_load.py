@@ -19,7 +19,7 @@ from volbench.results.explain.accounts.demand import Demand, Unpredictable
 from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction, other_volume, predict
 from volbench.results.recommend.catalogue import Candidate
 from volbench.results.recommend.evidence import Check, Setting
-from volbench.results.recommend.goal import Chance, Goal, chance_below
+from volbench.results.recommend.goal import MODEL_DOUBT, Chance, Goal, chance_below
 from volbench.results.recommend.loop_simulation import Service, simulated_p95_s
 from volbench.results.recommend.recorded_load import backup_chance
 from volbench.results.recommend.server import ServerFigures, server_settings
@@ -127,7 +127,7 @@ class MeasuredLoad:
 
     def measurement(self, candidate: Candidate) -> str:
         """Return the run that would decide."""
-        return f"volbench run SUITE --volume v=emulated:{candidate.spec}, or on the volume itself"
+        return f'volbench run SUITE --volume "v=emulated:{candidate.spec}", or on the volume itself'
 
     def _p95(self, load: Measured, candidate: Candidate, p95_s: float) -> Chance:
         outlook = _worst(predict(load.demands, other_volume(candidate.spec)))
@@ -141,7 +141,7 @@ class MeasuredLoad:
         low, high = expected_interval(outlook) or outlook.p95_interval
         return Chance(
             part="p95",
-            keeps=chance_below(1000 * p95_s, (low, high)),
+            keeps=min(chance_below(1000 * p95_s, (low, high)), 1 - MODEL_DOUBT),
             text=f"{load.step}: p95 {number(low)} to {number(high)} ms, {outlook.bound} limits first",
             value=math.sqrt(low * high),
             interval=(low, high),

@@ -22,13 +22,11 @@ from volbench.results.credits.history import History
 from volbench.results.credits.work import Work
 from volbench.results.recommend.catalogue import Candidate
 from volbench.results.recommend.evidence import Check, Setting
-from volbench.results.recommend.goal import Chance, Goal, chance_below
+from volbench.results.recommend.goal import MODEL_DOUBT, Chance, Goal, chance_below
 from volbench.results.recommend.lateness import LATE_MAX, SPREAD_DOUBT, Spread, late_shares, spread_of
 from volbench.results.recommend.second_by_second import SEEDS, keeps
 from volbench.results.recommend.settings import volume_settings
 
-MODEL_DOUBT = 0.02
-"""Chance that is left to a model which the recording itself does not contradict."""
 DUMP_DOUBT = 1.5
 """Times that a dump may take longer, or shorter, than its forecast, at 95 %: its client's own time is not known."""
 _NORMAL = NormalDist()
@@ -124,7 +122,7 @@ class RecordedLoad:
         """Return what would decide: seconds in place of means, else the volume itself."""
         if not self.spread.is_recorded:
             return "volbench observe mysql://USER@HOST --duration 1h, in the busiest hour: it records seconds"
-        return f"volbench run suites/oltp.yaml --volume v=emulated:{candidate.spec}"
+        return f'volbench run suites/oltp.yaml --volume "v=emulated:{candidate.spec}"'
 
     def _slack_s(self, candidate: Candidate, p95_s: float) -> float:
         """Return how long a request may wait for the limits, beside the slower kind's service time."""
