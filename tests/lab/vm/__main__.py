@@ -3,7 +3,9 @@
 python -m vm image
 python -m vm run SCRIPT [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
-python -m vm record stacks|operations|throttles|emulated [NAME...]
+python -m vm record stacks|operations|throttles|fsx|emulated [NAME...]
+python -m vm inject [--out DIRECTORY] [NAME...]
+python -m vm scores --out DIRECTORY
 python -m vm table
 """
 
@@ -19,7 +21,10 @@ from pathlib import Path
 from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from vm.emulated_operations import record_emulated
+from vm.fsx import fsx_table, record_fsx
 from vm.image import ensure_image
+from vm.injection_scores import circumstances, page, read_runs
+from vm.injections import inject_all
 from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
 from vm.stacks import record_stacks, stacks, table
@@ -29,6 +34,7 @@ from volbench.errors import EnvironmentLacks, VolbenchError
 LIMIT_S = 2400.0
 RECORDINGS = Path("tests/fixtures/real-kernels")
 TABLES = Path("results/examples/real-kernels")
+INJECTIONS = Path("results/vm-injections")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,8 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
     actions.add_parser("pytest", help="with pytest's own arguments after it")
     records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
-    records.add_argument("kind", choices=("stacks", "operations", "throttles", "emulated"))
+    records.add_argument("kind", choices=("stacks", "operations", "throttles", "fsx", "emulated"))
     records.add_argument("names", nargs="*")
+    inject = actions.add_parser("inject", help="causes made while one server runs; what has results is skipped")
+    inject.add_argument("--out", type=Path, default=INJECTIONS, help="where runs stay; scored by `scores`")
+    inject.add_argument("names", nargs="*")
+    scores = actions.add_parser("scores", help="a page of real-kernels from the runs of `inject`; needs no machine")
+    scores.add_argument("--out", type=Path, default=INJECTIONS)
     actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
     given = sys.argv[1:] if arguments is None else arguments
     end = given.index("pytest") + 1 if "pytest" in given else len(given)
@@ -55,6 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
         if options.action == "table":
             _write_tables(places.root)
             return 0
+        if options.action == "scores":
+            written = page(read_runs(options.out), circumstances(options.out))
+            (places.root / TABLES / "injections.md").write_text(written, encoding="utf-8")
+            return 0
+        if options.action == "inject":
+            return inject_all(options.out, options.names, places, console)
         if os.geteuid() != 0:
             raise EnvironmentLacks("the virtual machine's disks need root", where="vm", next_step="run it as root")
         if options.action == "record" and options.kind == "emulated":
@@ -69,6 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _write_tables(root: Path) -> None:
     (root / TABLES).mkdir(parents=True, exist_ok=True)
     (root / TABLES / "stacks.md").write_text(table(), encoding="utf-8")
+    if (fsx := root / RECORDINGS / "fsx-experiment.json").exists():
+        (root / TABLES / "fsx-experiment.md").write_text(fsx_table(fsx), encoding="utf-8")
     recorded = root / RECORDINGS / "nfs-operations.json"
     (root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
 
@@ -98,6 +117,9 @@ def _with_machine(options: argparse.Namespace, for_pytest: list[str], places: Di
 def _record(machine: Machine, options: argparse.Namespace, directory: Path, console: Console) -> int:
     if options.kind == "operations":
         record_operations(machine, directory / "nfs-operations.json")
+        return 0
+    if options.kind == "fsx":
+        record_fsx(machine, directory / "fsx-experiment.json")
         return 0
     if options.kind == "throttles":
         record_throttles(machine, directory / "throttles", console)

@@ -1,0 +1,233 @@
+"""Inside the machine: one run of volbench on a stack, while each of its steps gets an injection.
+
+python3 inject_inside.py /share/campaign.json
+
+The run is in a control group of a service in a slice. Counters that volbench does not make are written once a
+second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from volbench.measure.execute.cell.progress import Progress, read_progress
+
+SHARE = Path("/share")
+SLICE, SERVICE = Path("/sys/fs/cgroup/lab.slice"), Path("/sys/fs/cgroup/lab.slice/mysql.service")
+DATA = Path("/mnt/data")
+VOLUME, FOREIGN = DATA / "volume", DATA / "foreign.bin"
+FOREIGN_MIB = 64
+POLL_S = 0.1
+ANSWER_LIMIT_S = 60.0
+LETTERS = "ABCD"
+DISKSTATS = {"reads": 3, "read_sectors": 5, "read_ms": 6, "writes": 7, "write_sectors": 9, "write_ms": 10,
+             "flushes": 18, "flush_ms": 19}  # fmt: skip
+"""Fields by their position (Linux: Documentation/admin-guide/iostats.rst)."""
+VARIABLES = "\n".join(
+    f"{letter}=$(readlink -f /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_volume{number})"
+    for number, letter in enumerate(LETTERS)
+)
+
+
+class Counters:
+    """Writes disks' and control groups' counters once a second, from a thread."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._over = file, threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Counters:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(timeout=30)
+
+    def _follow(self) -> None:
+        with self._file.open("w") as out:
+            while not self._over.wait(1.0):
+                out.write(json.dumps({"t_s": time.monotonic(), **dict(counters())}) + "\n")
+                out.flush()
+
+
+def counters() -> Iterator[tuple[str, float]]:
+    """All that are asked for by a proof: `disk.NAME.reads` and others, `memory.high`, `cpu.throttled_usec`."""
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        fields = line.split()
+        for name, position in DISKSTATS.items():
+            yield f"disk.{fields[2]}.{name}", int(fields[position])
+    for file, prefix in (("memory.events", "memory"), ("cpu.stat", "cpu")):
+        for line in (SERVICE / file).read_text().splitlines():
+            name, value = line.split()
+            yield f"{prefix}.{name}", int(value)
+    for line in (SERVICE / "io.stat").read_text().splitlines():
+        device, *pairs = line.split()
+        for pair in pairs:
+            name, _, value = pair.partition("=")
+            yield f"group.{device}.{name}", int(value)
+
+
+class Injection:
+    """What acts during one step."""
+
+    def __init__(self, spec: dict[str, Any], environment: str) -> None:
+        self.spec, self._environment = spec, environment
+        self._running: subprocess.Popen[bytes] | None = None
+        self.record: dict[str, Any] = {"name": spec["name"], "errors": []}
+
+    def begin(self) -> None:
+        """Switch it on."""
+        if "throttle" in self.spec:
+            set_throttle(self.spec["throttle"])
+        if "on" in self.spec:
+            self._running = self._bash(self.spec["on"])
+        self.record["on_s"] = time.monotonic()
+
+    def end(self) -> None:
+        """Switch it off; what could not be switched is in the record."""
+        self.record["off_s"] = time.monotonic()
+        if self._running is not None:
+            if self._running.poll() is None:
+                os.killpg(self._running.pid, signal.SIGKILL)
+            elif self._running.returncode:
+                self.record["errors"].append(f"on: exit code {self._running.returncode}")
+            self._running.wait(timeout=30)
+        if "throttle" in self.spec:
+            set_throttle({letter: {} for letter in self.spec["throttle"]})
+        if "off" in self.spec:
+            self._bash(self.spec["off"]).wait(timeout=120)
+
+    def _bash(self, script: str) -> subprocess.Popen[bytes]:
+        log = (SHARE / "injections.log").open("ab")
+        return subprocess.Popen(
+            ["bash", "-xc", f"{self._environment}\n{script}"], stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def set_throttle(limits: dict[str, Any]) -> None:
+    """Have QEMU set its throttle groups: asked for by a file, answered by its removal."""
+    request = SHARE / "throttle.json"
+    partial = request.with_suffix(".partial")
+    partial.write_text(json.dumps(limits))
+    partial.rename(request)
+    deadline = time.monotonic() + ANSWER_LIMIT_S
+    while request.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("QEMU's throttle was not set")
+        time.sleep(0.05)
+
+
+def main(campaign: Path) -> None:
+    """Make the stack, run, inject; results and counters stay in the shared directory."""
+    spec = json.loads(campaign.read_text())
+    make_groups()
+    DATA.mkdir(exist_ok=True)
+    Path("/mnt/other").mkdir(exist_ok=True)
+    for directory in ("/run/lvm", "/run/lock"):
+        Path(directory).mkdir(exist_ok=True)
+    subprocess.run(["bash", "-euxc", f"{VARIABLES}\n{spec['make']}"], check=True)
+    VOLUME.mkdir()
+    with FOREIGN.open("wb") as file:
+        file.write(os.urandom(FOREIGN_MIB << 20))
+    os.sync()
+    (SHARE / "suite.json").write_text(json.dumps(spec["suite"]))
+    (SHARE / "disks.json").write_text(json.dumps(disks()) + "\n")
+    with Counters(SHARE / "counters.jsonl"):
+        records = follow(spec)
+    (SHARE / "injections.json").write_text(json.dumps(records, indent=1) + "\n")
+
+
+def disks() -> dict[str, str]:
+    """The kernel's names by letter: the order in which it finds devices differs from boot to boot."""
+    links = {letter: f"/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_volume{number}" for number, letter in enumerate(LETTERS)}
+    return {letter: Path(link).resolve().name for letter, link in links.items()}
+
+
+def make_groups() -> None:
+    """A service in a slice, with the controllers of a system that runs systemd."""
+    SERVICE.mkdir(parents=True, exist_ok=True)
+    for group in (SLICE.parent, SLICE):
+        (group / "cgroup.subtree_control").write_text("+io +cpu +memory")
+
+
+def environment() -> str:
+    """Variables of the scripts."""
+    return f"""{VARIABLES}
+SLICE={SLICE} SERVICE={SERVICE} FOREIGN={FOREIGN}
+NUMBER=$(cat /sys/class/block/${{A##*/}}/dev) SECTORS=$(blockdev --getsz $A)"""
+
+
+def follow(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run volbench, and switch each injection when its step begins and ends."""
+    results = Path("/root/results")
+    command = [
+        "sh", "-c", f'echo $$ >{SERVICE}/cgroup.procs && exec "$@"', "sh",
+        sys.executable, "-m", "volbench", "run", str(SHARE / "suite.json"), "--target", "local",
+        "--volume", f"v=path:{VOLUME}", "--yes", "--out", str(results),
+    ]  # fmt: skip
+    records = []
+    with (SHARE / "volbench.log").open("wb") as log:
+        run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            after = ""
+            for injection in [Injection(one, environment()) for one in spec["injections"]]:
+                if not wait_for_begin(run, results, injection.spec, after):
+                    break
+                after = injection.spec["step"]["kind"]
+                injection.begin()
+                try:
+                    wait_for_end(run, results, spec["step_s"])
+                finally:
+                    injection.end()
+                records.append(injection.record)
+            run.wait(timeout=900)
+        finally:
+            run.kill()
+            subprocess.run(["cp", "-r", str(results), str(SHARE / "results")], check=False)
+    return records
+
+
+def progress_of(results: Path) -> Progress | None:
+    """Of the cell that runs."""
+    cells = sorted(results.glob("*/cells/[0-9]*"))
+    return read_progress(cells[-1]) if cells else None
+
+
+def wait_for_begin(run: subprocess.Popen[bytes], results: Path, spec: dict[str, Any], after: str) -> bool:
+    """Until the load of a step has begun, which follows one of the kind `after`; False when the run ended first."""
+    kind = spec["step"]["kind"]
+    pattern = re.compile(r"fio: (?!writing)" if kind == "fio" else r"transaction")
+    is_new = after != kind or kind != "fio"  # the fraction of a step of fio stays as it is
+    while run.poll() is None:
+        progress = progress_of(results)
+        begun = progress and pattern.search(progress.text) and (progress.fraction or 0.0) < 0.5
+        if begun and is_new:
+            return True
+        is_new = is_new or not begun
+        time.sleep(POLL_S)
+    return False
+
+
+def wait_for_end(run: subprocess.Popen[bytes], results: Path, step_s: float) -> None:
+    """Until the step's time is over, or its progress says so."""
+    deadline = time.monotonic() + step_s
+    while run.poll() is None and time.monotonic() < deadline:
+        progress = progress_of(results)
+        if progress and (progress.fraction or 0.0) >= 0.999:
+            return
+        time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""Injections of the virtual machine: each suite loads, proofs tell a cause that acted from one that did not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vm.injection_scores import prove
+from vm.injections import PIECE, campaign, conditions, done, pieces
+from volbench.core.suite.load import load_suite
+
+INJECTIONS = conditions()["injections"]
+DISK = "nvme2n1"
+
+
+def samples(grown: dict[str, float], *, seconds: int = 20) -> list[dict[str, float]]:
+    """Counters of each second that grow evenly."""
+    return [{"t_s": float(at), **{name: at * by for name, by in grown.items()}} for at in range(seconds)]
+
+
+@pytest.mark.parametrize(
+    ("stack", "names"), pieces(INJECTIONS), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_the_suite_of_every_stack_loads(stack: str, names: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(json.dumps(campaign(stack, names)["suite"]))
+    suite, _ = load_suite(file)
+    assert [step.name for step in suite.steps] == names
+    assert len(names) <= PIECE
+
+
+@pytest.mark.parametrize("name", INJECTIONS)
+def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None:
+    """But those that say so on the page: netem and flush delays have no counter beside volbench's."""
+    proof = INJECTIONS[name]["proof"]
+    still = {
+        f"disk.{proof.get('disk')}.{one}": 0.0
+        for one in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
+    }
+    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.high": 0.0})
+    _, missing = prove(proof, idle)
+    assert bool(missing) is (proof["of"] not in ("set", "quiet", "still"))
+
+
+def test_a_limit_is_proven_at_its_rate_and_not_far_below() -> None:
+    proof = {"of": "limit", "disk": DISK, "iops": 60}
+    at = samples({f"disk.{DISK}.reads": 10.0, f"disk.{DISK}.writes": 49.0})
+    assert prove(proof, at) == ({"iops of 60": 59.0}, [])
+    below = samples({f"disk.{DISK}.reads": 0.0, f"disk.{DISK}.writes": 20.0})
+    assert prove(proof, below)[1] == ["33% of the limit"]
+
+
+def test_a_bucket_is_judged_by_the_time_after_it_is_empty() -> None:
+    proof = {"of": "limit", "disk": DISK, "iops": 30, "from": 0.5}
+    counts, writes = [], 0.0
+    for at in range(20):
+        counts.append({"t_s": float(at), f"disk.{DISK}.reads": 0.0, f"disk.{DISK}.writes": writes})
+        writes += 200.0 if at < 8 else 30.0
+    assert prove(proof, counts) == ({"iops of 30": 30.0}, [])
+
+
+def test_foreign_reads_are_those_beyond_the_services_own() -> None:
+    proof = {"of": "foreign", "disk": DISK, "iops": 60}
+    seen = samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 20.0})
+    assert prove(proof, seen) == ({"foreign reads/s": 80.0}, [])
+    assert prove(proof, samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 95.0}))[1] == [
+        "5 foreign reads/s"
+    ]
+
+
+def test_what_has_acted_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "raw-1").mkdir()
+    (tmp_path / "raw-1/injections.json").write_text('[{"name": "calm", "errors": []}]')
+    assert done(tmp_path) == {"calm"}
