@@ -35,13 +35,19 @@ def _table() -> Iterator[str]:
 def _decision() -> Iterator[str]:
     """Yield the table of who decides: what is checked of each cause, and what it excludes."""
     yield "\n## Who decides"
-    yield "Descriptors say what a cause claims, and so what the check looks at.\n"
-    yield "| cause | claims | excludes |"
-    yield "|---|---|---|"
+    yield (
+        "Descriptors say what a cause claims, and so what the check looks at; which other cause it is the doing of,"
+    )
+    yield "where it shows in a stretch of the step only; and what cannot be true with it.\n"
+    yield "| cause | claims | yields to | excludes |"
+    yield "|---|---|---|---|"
     for name, cause in CAUSES.items():
-        if cause.claims or cause.contradicts:
-            excluded = ", ".join(f"`{other}`" for other in sorted(cause.contradicts)) or "–"
-            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {excluded} |"
+        if cause.claims or cause.yields_to or cause.contradicts:
+            first, excluded = (
+                ", ".join(f"`{other}`" for other in sorted(names)) or "–"
+                for names in (cause.yields_to, cause.contradicts)
+            )
+            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {first} | {excluded} |"
 
 
 def _sections() -> Iterator[str]:

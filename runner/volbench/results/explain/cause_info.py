@@ -37,6 +37,7 @@ class CauseInfo:
         by_medians: the rule compares medians of a step with a threshold.
         is_change: the whole step is needed to see it.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
+        yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
 
@@ -54,4 +55,5 @@ class CauseInfo:
     by_medians: bool = False
     is_change: bool = False
     claims: frozenset[Claim] = frozenset()
+    yields_to: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()

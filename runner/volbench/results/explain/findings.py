@@ -17,8 +17,6 @@ from volbench.results.explain.components import data_case
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
-from volbench.results.explain.rules.host.above_device import HOST_LIMIT, HOST_WAIT
-from volbench.results.explain.rules.host.memory import RECLAIM
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.results.explain.rules.network import shares_of_latency
 from volbench.results.explain.rules.server import server_findings
@@ -31,11 +29,8 @@ from volbench.results.stats.grid import mean
 
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-_LAZY_LOAD = "storage.lazy_load"
 _LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
 _BURST = "storage.burst_exhausted"
-_MEETS_A_LIMIT = frozenset({_BURST, RECLAIM})
-"""Causes because of which a limit is met: the level of an empty bucket, reads that memory had served."""
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
 BUSY_MIN = 0.9
@@ -185,9 +180,7 @@ def _was_there_before(cause: str, named: Collection[str], falls: Collection[str]
     fetched, what waits for a limit above the device, the latency of an event, or CPUs that are as busy outside the
     stretch.
     """
-    if cause in LIMITS and (_LAZY_LOAD in named or not _MEETS_A_LIMIT.isdisjoint(named)):
-        return True
-    if cause == HOST_WAIT and HOST_LIMIT in named:
+    if not CAUSES[cause].yields_to.isdisjoint(named):
         return True
     if cause in _LATENCIES and any(name in falls for name in named):
         return True

@@ -25,3 +25,9 @@ def test_every_cause_that_a_rule_names_has_a_descriptor_and_each_is_named() -> N
 def test_no_cause_is_described_twice() -> None:
     described = Counter(name for text in TEXTS for name in _DESCRIBED.findall(text))
     assert described == Counter(CAUSES.keys())
+
+
+def test_causes_yield_to_others_that_there_are_and_not_in_a_circle() -> None:
+    for name, cause in CAUSES.items():
+        assert cause.yields_to | cause.contradicts <= CAUSES.keys() - {name}
+        assert not any(name in CAUSES[other].yields_to for other in cause.yields_to)

@@ -88,6 +88,7 @@ CAUSES = (
         group="the host or the instance",
         title="Operations wait above the volume, on the host",
         panels=("await", "queue"),
+        yields_to=frozenset({HOST_LIMIT}),
         explains_fall=True,
         by_medians=True,
         meaning="Operations wait on the host, above the device, and no limit is visible.",

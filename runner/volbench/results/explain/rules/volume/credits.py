@@ -30,6 +30,9 @@ FILLED_PERCENT = 10.0
 FALL_MAX = 0.8
 """Rate while empty over rate before, below which the volume gives visibly less."""
 
+MET_BECAUSE_OF = frozenset({"storage.burst_exhausted", "memory.reclaim", "storage.lazy_load"})
+"""An empty bucket, reads that memory had served, blocks that are being fetched: each meets a limit."""
+
 CAUSES = (
     CauseInfo(
         name="storage.burst_exhausted",

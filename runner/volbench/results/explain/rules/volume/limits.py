@@ -26,7 +26,7 @@ from volbench.results.explain.rules.shared_evidence import (
     queue_holds,
     throughput_fall,
 )
-from volbench.results.explain.rules.volume.credits import emptied_findings
+from volbench.results.explain.rules.volume.credits import MET_BECAUSE_OF, emptied_findings
 from volbench.results.explain.rules.volume.instance import beside_instance, instance_findings
 from volbench.results.explain.wording import amount, clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
@@ -39,11 +39,11 @@ _OTHER_SIZE = (
 )
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
-
 CAUSES = (
     CauseInfo(
         name="storage.iops_limit",
         claims=frozenset({"limit", "at the device"}),
+        yields_to=MET_BECAUSE_OF,
         contradicts=frozenset({"storage.degraded"}),
         group="the volume is at a limit",
         title="The volume is at its limit of operations per second",
@@ -72,6 +72,7 @@ CAUSES = (
     CauseInfo(
         name="storage.throughput_limit",
         claims=frozenset({"limit", "at the device"}),
+        yields_to=MET_BECAUSE_OF,
         contradicts=frozenset({"storage.degraded"}),
         group="the volume is at a limit",
         title="The volume is at its limit of bytes per second",
