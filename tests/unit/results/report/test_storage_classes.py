@@ -148,6 +148,14 @@ def test_a_volume_without_a_known_price_says_why_and_takes_no_part(spec: str, re
     assert (rows["x"].frontier, rows["gp2"].frontier) == (False, True)
 
 
+def test_a_layout_is_not_priced_as_its_data_alone() -> None:
+    """The volume of the data has a price, and the layout costs more."""
+    layout = volume("a", GP3).model_copy(update={"layout": (volume("a.log", GP3),)})
+    [row] = storage_class_rows(SPEC, [layout], [cell("a", 100)], (), MappingProxyType({}), PRICES)
+    assert row.price_month is None
+    assert row.price_unavailable_reason == "a is a layout of several volumes: add the prices of each"
+
+
 def test_a_real_volume_is_priced_as_the_suite_says() -> None:
     spec = PricingSpec(step="read-write", volumes={"fast": "ebs-io2?size=200GiB&iops=1000"})
     row = rows_of({"fast": ""}, [cell("fast", 10)], spec=spec)["fast"]

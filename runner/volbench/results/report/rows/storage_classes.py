@@ -126,6 +126,9 @@ def _priced(
 ) -> StorageClassRow:
     """Return the row with its price, or with the reason why there is none."""
     dated = {"currency": prices.currency, "region": prices.region, "price_list_date": prices.dated}
+    if volume.layout:
+        reason = f"{volume.name} is a layout of several volumes: add the prices of each"
+        return row.model_copy(update={**dated, "price_unavailable_reason": reason})
     text = spec.volumes.get(volume.name, volume.text if volume.kind == "emulated" else "")
     if not text:
         reason = f"the suite's pricing.volumes does not say what {volume.name} is"
