@@ -226,7 +226,7 @@ def run_cells(
         console.say(f"retry the failed cells with: {command}")
     if ended.error is not None:
         raise ended.error
-    if ended.report is not None and ended.report.summary.verdict == "inconclusive" and may_get_cells(directory):
+    if ended.report is not None and may_get_cells(directory):
         console.say(f"add cells until decided, also within a --budget: {command} --until decided")
     return ended.report
 

@@ -11,7 +11,7 @@ from volbench.core.plan.extension import check_extendable, extended
 from volbench.core.records.run import RunRecord, is_over_budget, stopped_volumes
 from volbench.errors import UsageError
 from volbench.measure.execute.budget import block_s
-from volbench.measure.execute.completion import is_finished
+from volbench.measure.execute.completion import is_finished, pending_cells
 from volbench.results.report.rows.verdict.pairs import why_decided
 from volbench.results.stats.sequential import CELLS_MAX
 from volbench.results.store.run_directory import RunDirectory
@@ -46,15 +46,16 @@ def extend_run(
             return directory
         longer = _longer(directory, budget_s)
         directory.extend(longer, budget_s=budget_s)
-    more = counted(len(longer.cells) - len(directory.results()), "more cell")
+    more = counted(len(pending_cells(directory)), "more cell")
     say(f"at most {more} of {longer.run_id}, until decided")
     return directory
 
 
 def may_get_cells(directory: RunDirectory) -> bool:
-    """Return whether a finished run without a verdict can get more cells."""
+    """Return whether a run is finished with a pair of volumes that is open, and can get more cells."""
     suite = directory.run.suite
-    return suite.comparison.until == "decided" and suite.sweep is None and _has_looks_left(directory)
+    is_extendable = suite.comparison.until == "decided" and suite.sweep is None and _has_looks_left(directory)
+    return is_extendable and is_finished(directory) and not why_decided(directory)
 
 
 def _has_looks_left(directory: RunDirectory) -> bool:

@@ -167,3 +167,18 @@ def test_what_would_give_no_common_verdict_or_no_block_is_refused_with_nothing_c
     with pytest.raises(UsageError, match="two versions of volbench"):
         extend_run(bench.directory, ignore_messages)
     assert snapshot(bench) == before
+
+
+def test_an_open_pair_beside_a_decided_one_gets_cells_and_they_are_counted(tmp_path: Path) -> None:
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="far", speed=0.2), SyntheticVolume(name="near"))
+    bench = finished(tmp_path, volumes=volumes, noise=0.1)
+    done = bench.directory.done_of_each_volume()
+    assert done["far"] < done["near"] == 8
+    assert may_get_cells(bench.directory)
+    said: list[str] = []
+    extend_run(bench.directory, said.append)
+    assert said[0].startswith("at most 24 more cells of ")
+
+
+def test_a_decided_run_may_get_none(tmp_path: Path) -> None:
+    assert not may_get_cells(finished(tmp_path).directory)
