@@ -1,0 +1,142 @@
+"""How a report and the columns of many tables grow: CPU time and peak memory at a size and at four times that size.
+
+    python tests/benchmarks/growth.py [CASE ...]
+
+Each size is measured in a process of its own; what it reads is made before, not timed. Growth is the exponent of
+CPU time over size: 1 is linear, 2 is quadratic. Ends with 1 above a limit, of the exponent, which holds on a busy
+machine too, and of memory a unit. What it measured is in docs/limits.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parent)]
+
+from long_run import make_run  # noqa: E402
+from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
+
+from volbench.core.records.steps.oltp import OltpStep  # noqa: E402
+
+TIMES = 4
+EXPONENT_MAX = 1.4
+"""Above 1 by what other work adds to CPU times, and caches that no longer suffice."""
+_STEPS = (OltpStep(name="load", warmup_s=2, duration_s=10.0),)
+_MEASURED = """
+import json, resource, sys, time
+from pathlib import Path
+{imports}
+path = Path(sys.argv[1])
+begun_s = time.process_time()
+{code}
+print()
+print(json.dumps([time.process_time() - begun_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+_REPORT_IMPORTS = """
+from volbench.results.report.render import write_reports
+from volbench.results.store.run_directory import RunDirectory"""
+_REPORT = "write_reports(RunDirectory.open(path))"
+_OBJECTS_IMPORTS = """
+from volbench.validation.data.checksums import tables_of"""
+_OBJECTS = """
+sides = json.loads(path.read_text())
+assert len(tables_of(*sides)) == len(sides[0]["table"])"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What grows: `make` writes it with so many units, `code` reads it. `mib_max` is of the larger size."""
+
+    size: int
+    unit: str
+    make: Callable[[Path, int], Path]
+    imports: str
+    code: str
+    mib_max: float
+
+
+def cells(place: Path, count: int) -> Path:
+    """A run of two volumes with so many cells."""
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=1.2))
+    return build_run(place, Synthetic(volumes=volumes, repeats=count // 2, steps=_STEPS)).path
+
+
+def volumes(place: Path, count: int) -> Path:
+    """A run of so many volumes with five cells each."""
+    members = tuple(SyntheticVolume(name=f"v{number}", speed=1 + number / 1000) for number in range(count))
+    return build_run(place, Synthetic(volumes=members, repeats=5, steps=_STEPS)).path
+
+
+def samples(place: Path, count: int) -> Path:
+    """A run of one cell with so many samples of 200 series."""
+    return make_run(place, hours=count / 200 / 3600, metrics=200, cells=1).path
+
+
+def objects(place: Path, count: int) -> Path:
+    """The catalogs of two servers with so many tables of ten columns."""
+    column = {"type": "int", "nullable": "NO", "charset": "", "collation": "", "default": "", "extra": ""}
+    names = [f"s.t{number}" for number in range(count)]
+    side = {
+        "table": {name: {"engine": "InnoDB"} for name in names},
+        "column": {f"{name}.c{position}": column for name in names for position in range(10)},
+        "index": {f"{name}.PRIMARY.1": {"column": "c0"} for name in names},
+    }
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / "sides.json"
+    path.write_text(json.dumps([side, side]))
+    return path
+
+
+CASES = {
+    "samples": Case(
+        size=1_000_000, unit="samples", make=samples, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=700
+    ),
+    "cells": Case(size=250, unit="cells", make=cells, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
+    "volumes": Case(size=5, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
+    "objects": Case(size=1_250, unit="tables", make=objects, imports=_OBJECTS_IMPORTS, code=_OBJECTS, mib_max=600),
+}
+
+
+def main() -> int:
+    """Measure each case, print, judge."""
+    missed = [_judged(CASES[name]) for name in sys.argv[1:] or CASES]
+    return int(any(missed))
+
+
+def _judged(case: Case) -> bool:
+    """Print a case and return whether a limit is missed."""
+    figures = []
+    for size in (case.size, TIMES * case.size):
+        with tempfile.TemporaryDirectory(prefix="volbench-growth-", dir="/var/tmp") as place:
+            figures.append(_measured(case, case.make(Path(place), size)))
+    (small_s, small_mib), (large_s, large_mib) = figures
+    exponent = math.log(large_s / small_s) / math.log(TIMES)
+    print(
+        f"{TIMES * case.size:,} {case.unit}: {large_s:.1f} s CPU, {large_mib:.0f} MiB (at most {case.mib_max:g}); "
+        f"{case.size:,}: {small_s:.1f} s, {small_mib:.0f} MiB; growth {exponent:.2f} (at most {EXPONENT_MAX:g}); "
+        f"load {os.getloadavg()[0]:.0f}",
+        flush=True,
+    )
+    return exponent > EXPONENT_MAX or large_mib > case.mib_max
+
+
+def _measured(case: Case, path: Path) -> tuple[float, float]:
+    """CPU seconds, and MiB at the peak."""
+    code = _MEASURED.format(imports=case.imports, code=case.code)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=900
+    )
+    seconds, mib = json.loads(done.stdout.splitlines()[-1])
+    return seconds, mib
+
+
+if __name__ == "__main__":
+    sys.exit(main())
