@@ -166,3 +166,34 @@ def test_no_docstring_has_the_marks_of_a_wrapped_text() -> None:
         if re.search(r'"\n\s*"', ast.get_docstring(node, clean=False) or "")
     ]
     assert not faults
+
+
+SIGNIFICANT_DIGITS = re.compile(r"[+,]*\.[1-5]g")
+SMALL_OR_DRAWN = re.compile(r"p_value|q_value|p_adjusted|smallest|errors_max|confidence|rho|\bx\b|\by\b|_SIDE")
+"""Numbers that are below 1, and coordinates of pictures."""
+MAY_WRITE_DIGITS = frozenset(
+    {
+        "core/base/text.py",
+        "results/explain/wording.py",
+        "results/gate/metrics.py",
+        "cli/volumes/text.py",
+        "results/report/views/timeline.py",
+        "results/report/views/cost_tables.py",
+    }
+)
+"""What writes numbers for all others, or rounds them before another function writes them."""
+
+
+def test_no_sentence_can_write_a_power_of_ten() -> None:
+    """`{value:.3g}` writes 1620 as 1.62e+03: a reader of a report took it for a fault."""
+    root = ROOT / "runner/volbench"
+    faults = [
+        f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node.value)}"
+        for path in sorted(root.rglob("*.py"))
+        if str(path.relative_to(root)) not in MAY_WRITE_DIGITS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None
+        if SIGNIFICANT_DIGITS.fullmatch(ast.unparse(node.format_spec).strip("f'\""))
+        if not SMALL_OR_DRAWN.search(ast.unparse(node.value))
+    ]
+    assert faults == []

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli import console, options
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, number
 from volbench.core.records.base import parse_duration_s, parse_size_bytes
 from volbench.errors import UsageError
 from volbench.machine.placement.attach import parse_dsn
@@ -241,7 +241,7 @@ def _figure(now: Now, name: str) -> str:
         if value is None
         else f"{value:,.0f}{METRICS[name].unit}"
         if value >= 100
-        else f"{value:.3g}{METRICS[name].unit}"
+        else f"{number(value)}{METRICS[name].unit}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, number
 from volbench.core.records.validation.result import CheckRow
 from volbench.validation.capture.mask import redact_error
 from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds
@@ -252,10 +252,11 @@ def _difference_text(comparison: QueryComparison, *, values: bool) -> str:
 
 def _slower_text(comparison: QueryComparison) -> str:
     assert comparison.shift is not None  # noqa: S101 - slower classes were timed
-    low, high = (f"{end:.2g}" if end else "?" for end in (comparison.shift.low, comparison.shift.high))
+    low, high = (number(end) if end else "?" for end in (comparison.shift.low, comparison.shift.high))
     return (
-        f"{comparison.shift.ratio:.2g} times [{low}, {high}] as slow, "
-        f"{comparison.source_ms:.3g} to {comparison.candidate_ms:.3g} ms: {comparison.query.fingerprint[:160]}"
+        f"{number(comparison.shift.ratio)} times [{low}, {high}] as slow, "
+        f"{number(comparison.source_ms)} to {number(comparison.candidate_ms)} ms: "
+        f"{comparison.query.fingerprint[:160]}"
         + (f"; {_plan_change(comparison)}" if comparison.plan_changed else "")
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.errors import UsageError
-from volbench.observe.load import recorded_load
 from volbench.observe.model import OBSERVATION_FILE
 from volbench.results.credits.history import Assumed
 from volbench.results.credits.sources import read_history
@@ -85,6 +84,8 @@ def evidence_of(server: Server, reading: Reading) -> Evidence:
     if reading.steps or reading.volume:
         raise UsageError("--step and --from-volume are about a run", where=str(server.source))
     if not live and (path / OBSERVATION_FILE).is_file():
+        from volbench.observe.load import recorded_load  # noqa: PLC0415 - needs the extra server
+
         return recorded_load(path)
     if not live and not path.exists():
         raise UsageError(

@@ -63,7 +63,7 @@ class VolumeFacts(Record):
     class_is_newer: bool = Field(
         default=False, description="The class was made after the volume: its parameters may not be the volume's."
     )
-    other_pods: tuple[str, ...] = Field(
+    foreign_pods: tuple[str, ...] = Field(
         default=(), description="In a cluster: pods, not of the run, that mounted the claim while the cell ran."
     )
     emulated_profile: str | None = None

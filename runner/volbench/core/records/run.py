@@ -61,7 +61,8 @@ class ComparisonSpec(Record):
     until: Literal["all_cells", "decided"] = Field(
         default="all_cells",
         description="`decided`: look at the cells after each block from 3 against 3 on, and stop when every pair of"
-        " volumes has a verdict; at most `repeats` cells (20 or fewer) of each volume. `confidence` is not used.",
+        " volumes has a verdict; at most `repeats` cells of each volume. `confidence` is not used. With"
+        " fewer than 3 or more than 20 `repeats` every planned cell is run.",
     )
 
 

@@ -124,11 +124,9 @@ class SuiteFile(Record):
         fewest, most = CELLS_UNTIL_DECIDED
         if self.sweep is not None:
             raise ValueError("comparison.until: a sweep runs every planned cell; use all_cells")
-        if not fewest <= self.repeats <= most:
-            raise ValueError(
-                f"repeats: a run until it is decided takes {fewest} to {most} cells a volume, not {self.repeats};"
-                " with comparison.until: all_cells (--until all_cells) any number"
-            )
+        if not fewest <= self.repeats <= most:  # such as `--set repeats=1` of a suite that says `decided`
+            every = self.comparison.model_copy(update={"until": "all_cells"})
+            return self.model_copy(update={"comparison": every})
         return self
 
     @model_validator(mode="after")

@@ -98,7 +98,8 @@ class LeftCounts(Record):
     def describe(self, left: Left) -> str:
         """What was counted, in words."""
         counted = self.left.get(left, _NOTHING)
-        return f"{counted.true} of {counted.findings} findings that it left so were true in fresh runs of the lab"
+        such = f"{counted.true} of {counted.findings} findings with this outcome"
+        return f"{such} were true in fresh runs of volbench's lab"
 
 
 class Calibration(Record):

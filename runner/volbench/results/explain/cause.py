@@ -126,10 +126,11 @@ def _left_text(cause: Cause) -> str:
     if cause.objections:
         return f"something speaks against it; {counted}"
     if cause.rebuilt is None:
-        return f"nothing speaks against it, and p95 cannot be rebuilt; {counted}"
+        return f"nothing refutes it, and p95 cannot be computed from its waits; {counted}"
     rebuilt_ms, recorded_ms = cause.rebuilt.rebuilt_ms, cause.rebuilt.recorded_ms
-    pieces = f"its pieces make a p95 of {number(rebuilt_ms)} ms, and {number(recorded_ms)} ms were recorded"
-    return f"nothing speaks against it; {pieces}; {counted}"
+    figures = f"the p95 computed from the waits of a transaction is {number(rebuilt_ms)} ms, the recorded one"
+    but = "" if cause.rebuilt.is_alike else ", but it leaves the tail open"
+    return f"nothing refutes it{but}: {figures} {number(recorded_ms)} ms; {counted}"
 
 
 _DECIDED_BY: dict[Evidence, str] = {

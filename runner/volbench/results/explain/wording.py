@@ -16,9 +16,13 @@ def clock(t_s: float, zero_s: float = 0.0) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
+_FOUR_DIGITS_MIN = 999.5
+"""What three digits would write as 1e+03."""
+
+
 def number(value: float) -> str:
     """Three digits, thousands with commas."""
-    if abs(value) >= 1000:
+    if abs(value) >= _FOUR_DIGITS_MIN:
         digits = 10 ** max(0, len(str(int(abs(value)))) - 4)
         return f"{round(value / digits) * digits:,.0f}"
     return f"{value:.3g}"

@@ -116,9 +116,19 @@ def _beyond(cells: Sequence[CellRow], name: str) -> int:
     return sum(cell.valid and is_beyond(name, cell.metrics, cell.notes) for cell in cells)
 
 
+_WHOLE_MIN = 999.95
+"""Four digits of it have none behind the point."""
+
+
 def _spread(values: Sequence[float], metric: str) -> str:
     """Return `11.47 ms` or `16.22 to 16.51 ms, median 16.51 ms`: four digits, since a limit may be near."""
     unit = {"1": "", "1/s": "/s"}.get(CATALOGUE[metric].unit, f" {CATALOGUE[metric].unit}")
     if len(values) == 1:
-        return f"{values[0]:.4g}{unit}"
-    return f"{min(values):.4g} to {max(values):.4g}{unit}, median {median(values):.4g}{unit}"
+        return f"{_four_digits(values[0])}{unit}"
+    low, high, middle = map(_four_digits, (min(values), max(values), median(values)))
+    return f"{low} to {high}{unit}, median {middle}{unit}"
+
+
+def _four_digits(value: float) -> str:
+    """Return 579.3 or 12,345: all digits before the point, since a power of ten cannot be held against a limit."""
+    return f"{value:,.0f}" if abs(value) >= _WHOLE_MIN else f"{value:.4g}"

@@ -142,4 +142,4 @@ def _moment(epoch_s: float) -> str:
         moment = datetime.fromtimestamp(epoch_s, tz=UTC)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return f"{epoch_s:.4g} s since 1970"
+        return f"{epoch_s:,.0f} s since 1970"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from volbench.core.base.parse import parse_json
+from volbench.core.base.text import number
 from volbench.results.recorded.parsed import Recorded
 
 _DIRECTIONS = ("read", "write")
@@ -39,5 +40,5 @@ def _figures(job: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(rate, int | float) and rate > 0 and isinstance(of_direction, Mapping):
             latency = of_direction.get("lat_ns")
             mean_ns = latency.get("mean") if isinstance(latency, Mapping) else None
-            wait = f", {mean_ns / 1e6:.3g} ms" if isinstance(mean_ns, int | float) else ""
+            wait = f", {number(mean_ns / 1e6)} ms" if isinstance(mean_ns, int | float) else ""
             yield f"{job.get('jobname', 'a job')}: {rate:,.0f} {direction}s/s{wait}"

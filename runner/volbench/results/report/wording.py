@@ -145,7 +145,7 @@ def data_text(data: DataRow) -> str:
     text = f"{size(data.bytes)} of data"
     if data.buffer_pool_bytes is None or data.data_to_pool_ratio is None:
         return text
-    return f"{text}, buffer pool {size(data.buffer_pool_bytes)} ({data.data_to_pool_ratio:.2g} times)"
+    return f"{text}, buffer pool {size(data.buffer_pool_bytes)} ({number(data.data_to_pool_ratio)} times)"
 
 
 def why_invalid(cell: CellRow) -> str:

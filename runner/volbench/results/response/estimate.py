@@ -37,7 +37,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.core.base.text import part_of
+from volbench.core.base.text import number, part_of
 from volbench.core.records.steps.oltp import MODULATION_S_MIN
 from volbench.results.response.least_squares import Fit, Floats, Ints, fit
 from volbench.results.response.lock_in import locked_fit
@@ -318,13 +318,13 @@ def _response(
     weights = rows.weights / rows.weights.sum()
     latency_ms = float(weights @ rows.latency_ms)
     slopes = []
-    for number, term in enumerate(free):
+    for place, term in enumerate(free):
         ends = [
-            (float(found.slopes[number]) + side * found.reach(number, CONFIDENCE))
+            (float(found.slopes[place]) + side * found.reach(place, CONFIDENCE))
             for found in fits
             for side in (-1, 1)
         ]
-        value = float(fits[0].slopes[number])
+        value = float(fits[0].slopes[place])
         slopes.append(_slope(rows, term, (value, min(ends), max(ends)), counted[term], groups))
     for term in held:
         count = counted[term]
@@ -384,7 +384,9 @@ def sharper(within: Response | None, between: Response | None) -> Response | Non
     reaches = math.hypot(first.high - first.low, second.high - second.low) / 2
     notes: tuple[str, ...] = ()
     if first.is_sharp and apart > reaches:
-        text = f"between volumes and thread levels the slope is {second.value:.3g}: they differ in more than the"
+        text = (
+            f"between volumes and thread levels the slope is {number(second.value)}: they differ in more than the"
+        )
         notes = (f"{text} volume's waiting time",)
     beyond = math.sqrt(max(0.0, apart**2 - reaches**2))
     widened = replace(second, low=second.low - beyond, high=second.high + beyond)

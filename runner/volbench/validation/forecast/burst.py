@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from volbench.core.base.text import counted, duration, percent
+from volbench.core.base.text import counted, duration, number, percent
 from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import resolve_spec
 from volbench.core.records.validation.plan import BurstPlan
@@ -120,7 +120,8 @@ def burst_check(outlook: BurstOutlook | None, replay: Replayed, plan: BurstPlan)
         faults=[text] if is_short else [],
         doubts=doubts,
         notes=[
-            f"the log needs {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
+            f"the log needs {number(outlook.iops)} requests/s "
+            f"[{number(outlook.iops_low)}, {number(outlook.iops_high)}], "
             f"{percent(outlook.read_share)} of them reads, counted by {outlook.counted_by}"
         ],
         nothing=f"no I/O was counted during the replay, by {outlook.counted_by}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.core.base.text import duration, percent
+from volbench.core.base.text import duration, number, percent
 from volbench.core.profile.limits import Limits
 from volbench.core.records.validation.plan import BurstPlan
 from volbench.core.records.validation.result import BurstOutlook, CheckRow
@@ -183,7 +183,8 @@ def _details(
 ) -> Iterator[str]:
     once_s = float(simulation.history.work.interval_s.sum())
     yield (
-        f"{simulation.history.text}: {outlook.iops:.4g} requests/s on average, {simulation.peak_iops:.4g} at most, "
+        f"{simulation.history.text}: {number(outlook.iops)} requests/s on average, "
+        f"{number(simulation.peak_iops)} at most, "
         f"{percent(outlook.read_share)} of them reads"
         + (f", taken {plan.times:g} times" if plan.times != 1 else "")
     )
@@ -196,8 +197,8 @@ def _details(
         yield f"the series has gaps of {gaps}: idle at best, at the baseline rate at worst"
     if demand is not None:
         yield (
-            f"the replay needed {demand.iops:.4g} requests/s on the candidate [{demand.iops_low:.4g}, "
-            f"{demand.iops_high:.4g}]"
+            f"the replay needed {number(demand.iops)} requests/s on the candidate [{number(demand.iops_low)}, "
+            f"{number(demand.iops_high)}]"
         )
     yield from simulation.history.warnings
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.core.base.text import counted, percent
+from volbench.core.base.text import counted, number, percent
 from volbench.core.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.core.records.goals.gate import Decision
 from volbench.core.records.validation.plan import ValidationPlan
@@ -64,7 +64,7 @@ def capacity_check(
         )
     needed = None if busiest.statements is None else busiest.statements * plan.headroom
     decisions = [_decision(row, needed, confidence) for row in rows]
-    requirement = "no log gives the required rate" if needed is None else f"needed: {needed:g} queries/s"
+    requirement = "no log gives the required rate" if needed is None else f"needed: {number(needed)} queries/s"
     if needed is not None and plan.headroom > 1:
         requirement += f", {plan.headroom:g} times the log's peak"
     texts: dict[Decision, list[str]] = {"no-go": [], "undecided": [], "go": []}
@@ -97,13 +97,13 @@ def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Deci
 
 
 def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
-    sustained = "none held" if row.sustained_per_s is None else f"{row.sustained_per_s:g} transactions/s held"
-    high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
+    sustained = "none held" if row.sustained_per_s is None else f"{number(row.sustained_per_s)} transactions/s held"
+    high = "never broken" if row.high_per_s is None else number(row.high_per_s)
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     cells = counted(row.cells, "cell")
-    yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {cells}{confidence}"
+    yield f"{row.volume} [{row.load}]: {sustained}, [{number(row.low_per_s)}, {high}] of {cells}{confidence}"
     if needed and row.queries_per_transaction:
         factor = row.low_per_s * row.queries_per_transaction / needed
-        yield f"{row.volume}: at least {factor:.2g} times the required rate"
+        yield f"{row.volume}: at least {number(factor)} times the required rate"
     for text in row.limited_by:
         yield f"{row.volume}: limited by {text}"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from volbench.core.base.text import counted, duration
+from volbench.core.base.text import counted, duration, number
 from volbench.core.records.cell import CellResult
 from volbench.core.records.goals.gate import Decision
 from volbench.core.records.validation.plan import MovePlan
@@ -223,7 +223,7 @@ def _details(estimate: MoveEstimate) -> Iterator[str]:
         yield "the time of the copy between the machines is not included: give move.copy"
     factor = estimate.source_bytes / estimate.measured_bytes
     if factor > EXTRAPOLATION_FACTOR_MAX:
-        yield f"the source has {factor:.3g} times the data of the runs: measure with more data"
+        yield f"the source has {number(factor)} times the data of the runs: measure with more data"
 
 
 def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:

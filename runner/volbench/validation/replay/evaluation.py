@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 
-from volbench.core.base.text import counted, duration, percent
+from volbench.core.base.text import counted, duration, number, percent
 from volbench.core.records.validation.plan import ReplayPlan
 from volbench.core.records.validation.result import CheckRow, ReplayClass, Replayed
 from volbench.machine.engine.connection import Account
@@ -236,7 +236,7 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
             f"{percent(share)} of the log's time"
         )
     if outcome.round_trip_ms_p95 is not None and outcome.round_trip_ms_p95 > ALLOWANCE_MS:
-        yield f"network round trip: {outcome.round_trip_ms_p95:.3g} ms (p95), added to the limit of the times"
+        yield f"network round trip: {number(outcome.round_trip_ms_p95)} ms (p95), added to the limit of the times"
     if outcome.shared_connections:
         yield f"{outcome.shared_connections} connections of the log shared a connection"
     for reason, count in outcome.excluded.items():
@@ -342,10 +342,11 @@ class _Limit:
                 continue
             if low > self.factor * high + max(allowance_ms, self._rtt_ms(level)):
                 was, became = _rank(logged, level) or 0.0, _rank(measured, level) or 0.0
-                times = f", {became / was:.2g} times" if was else ""
+                times = f", {number(became / was)} times" if was else ""
                 return (
-                    f"p{level * 100:g} {was:.3g} ms (at most {high:.3g}) in the log became {became:.3g} ms "
-                    f"(at least {low:.3g}){since}{times}"
+                    f"p{level * 100:g} {number(was)} ms (at most {number(high)}) in the log "
+                    f"became {number(became)} ms "
+                    f"(at least {number(low)}){since}{times}"
                 )
         return ""
 

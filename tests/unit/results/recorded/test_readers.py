@@ -247,7 +247,7 @@ def test_what_is_no_recording_says_what_it_is() -> None:
         "fio version": "fio-3.36",
         "jobs": [{"jobname": "decide", "read": {"iops": 3010.2, "lat_ns": {"mean": 1.3e7}}, "write": {"iops": 0}}],
     }
-    with pytest.raises(ValueError, match=r"decide: 3,010 reads/s, 13 ms"):
+    with pytest.raises(ValueError, match=r"decide: 3,010 reads/s, 13.0 ms"):
         read_text(json.dumps(fio))
     with pytest.raises(ValueError, match="query_range"):
         read_text('# TYPE x counter\nnode_disk_reads_completed_total{device="sda"} 12\n')

@@ -167,7 +167,7 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
         ({"memory_backed": True, "filesystem": "tmpfs"}, {}, "Volume b is memory (tmpfs), not durable storage."),
         ({"overlay": True}, {}, "overlay filesystem"),
         (
-            {"claim": "data", "other_pods": ("pod app",)},
+            {"claim": "data", "foreign_pods": ("pod app",)},
             {},
             "Claim data of volume b is not this run's alone: pod app",
         ),

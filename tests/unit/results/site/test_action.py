@@ -92,7 +92,7 @@ def test_it_measures_compares_and_comments(base: Path) -> None:
         "steps.0.duration=5s",
     ]
     comment = (base / "comment.md").read_text()
-    assert "Volume disk is better for MySQL than gp3" in comment
+    assert "Volume gp3 is worse for MySQL than disk" in comment
     assert re.search(r"### volbench: \S+000018 against \S+000017", comment)
     assert (base / "gh").read_text().startswith("pr comment 7 --body-file ")
     assert (base / "summary").read_text() == comment

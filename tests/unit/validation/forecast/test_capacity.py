@@ -50,7 +50,7 @@ def test_the_peak_with_its_headroom_is_decided_by_the_ends(
 
 def test_headroom_and_what_limits_it_are_told() -> None:
     told = capacity_check([row()], PLAN, BusiestSecond(statements=1000), confidence=0.95).details
-    assert "gp3: at least 1.3 times the required rate" in told
+    assert "gp3: at least 1.33 times the required rate" in told
     assert "gp3: limited by storage.iops_limit, confidence 90%" in told
 
 

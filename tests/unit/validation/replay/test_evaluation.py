@@ -86,7 +86,7 @@ def test_what_the_way_to_the_server_takes_makes_no_class_slower() -> None:
     found, check = outcome(added_s=0.015, ways_s=(0.015,) * 300)
     assert found.round_trip_ms_p95 == 15
     assert check.decision == "go"
-    assert "network round trip: 15 ms" in "\n".join(check.details)
+    assert "network round trip: 15.0 ms" in "\n".join(check.details)
     assert outcome(added_s=0.015, ratio=3.0, ways_s=(0.015,) * 300)[1].decision == "no-go"
 
 

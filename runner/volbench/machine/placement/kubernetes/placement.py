@@ -332,10 +332,10 @@ class KubernetesPlacement:
         path = f"persistentvolumeclaims/{self._job.volume.claim}"
         claim = self._cluster.ask_if_allowed(path, doing=f"reading the claim of {self.name}")
         if not claim:
-            return {"other_pods": (*self._other_pods,)}
+            return {"foreign_pods": (*self._other_pods,)}
         bound = persistent_volume(self._cluster, claim)
         asked = asked_for(self._cluster, claim, bound)
-        return {**identity(claim, bound), **asked, "other_pods": (*self._other_pods,)}
+        return {**identity(claim, bound), **asked, "foreign_pods": (*self._other_pods,)}
 
     def _await_termination_cause(self, pod: Object) -> Trouble | None:
         """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""

@@ -11,6 +11,7 @@ import numpy as np
 from volbench.core.records.sources import sources_with
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import VIEWS
+from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Floats, Grid, Mask
 
 
@@ -108,7 +109,7 @@ def pool_difference(baseline: str, candidate: str, pools: Mapping[str, list[Pool
     ceilings = [total / each for total, each in zip(limits, per_write, strict=True)]
     parts = []
     if abs(per_write[1] / per_write[0] - 1) >= limit.POOLS_ALIKE:
-        parts.append(f"{per_write[1]:.2g} instead of {per_write[0]:.2g} disk writes for a write")
+        parts.append(f"{number(per_write[1])} instead of {number(per_write[0])} disk writes for a write")
     if abs(limits[1] / limits[0] - 1) >= limit.POOLS_ALIKE:
         parts.append(
             f"{disks[1]} instead of {disks[0]} disks, which may do {limits[1]:,.0f} instead of {limits[0]:,.0f}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import number, percent
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import Device, Resource
 from volbench.results.stats.grid import Floats, Mask, median_of_finite
@@ -159,7 +159,7 @@ def inflation_check(waited: float | None, base_ms: float | None) -> Check:
         return not_made("inflation")
     times = waited / base_ms
     holds = times >= limit.INFLATION_CAPPED or (False if times <= limit.INFLATION_FREE else None)
-    text = f"an operation takes {times:.1f} times as long as without a queue ({base_ms:.2g} ms)"
+    text = f"an operation takes {times:.1f} times as long as without a queue ({number(base_ms)} ms)"
     return Check(name="inflation", holds=holds, value=times, text=text)
 
 
@@ -177,7 +177,7 @@ def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool, inflat
     both = (rate > 0) & (in_flight > 0)
     varies = _spread(np.log(in_flight[both])) >= limit.ABSORPTION_REFUTES_SPREAD
     refuted = value >= limit.ABSORPTION_FREE and (varies or not inflated) and not cpu_bound
-    text = f"a longer queue brings longer waits and no more operations: their variances are as {value:.2g} to 1"
+    text = f"a longer queue brings longer waits and no more operations: their variances are as {number(value)} to 1"
     return Check(name="absorption", holds=holds or (False if refuted else None), value=value, text=text)
 
 
@@ -215,8 +215,8 @@ def regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
     spread = None if counts is None else dispersion(counts)
     if spread is None:
         return not_made("regularity"), not_made("evenness")
-    text = f"it is as regular as a meter: its variance is {spread:.2g} of the mean"
-    even = f"it is far more even than chance makes it: its variance is {spread:.2g} of the mean"
+    text = f"it is as regular as a meter: its variance is {number(spread)} of the mean"
+    even = f"it is far more even than chance makes it: its variance is {number(spread)} of the mean"
     return (
         Check(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
         Check(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),

@@ -170,7 +170,7 @@ def _against_history(forecast: Forecast, work: Work, history: History | None) ->
     if difference is not None and forecast.bucket is not None:
         metric = forecast.bucket.metric
         texts.append(
-            f"The recorded {metric} and the model differ by at most {100 * difference:.3g} percentage points."
+            f"The recorded {metric} and the model differ by at most {number(100 * difference)} percentage points."
         )
     return texts
 
@@ -228,8 +228,8 @@ def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
     assert question.dump is not None  # noqa: S101 - the caller asked
     dump = question.dump
     texts = [
-        f"A dump of {dump.bytes / 1e9:,.4g} GB in reads of {dump.io_bytes / 2**10:,.4g} KiB, alone on the volume, "
-        f"{_duration_text(dump_forecast.now.alone_s)} with the present credits, and "
+        f"A dump of {number(dump.bytes / 1e9)} GB in reads of {number(dump.io_bytes / 2**10)} KiB, alone on the"
+        f" volume, {_duration_text(dump_forecast.now.alone_s)} with the present credits, and "
         f"{_duration_text(dump_forecast.exhausted.alone_s)} without credits; the client may need longer."
     ]
     if question.work is not None:

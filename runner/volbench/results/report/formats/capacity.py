@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volbench.core.base.text import counted, percent
+from volbench.core.base.text import counted, number, percent
 from volbench.core.records.goals.capacity import CapacityRow, Objective
 
 
@@ -16,9 +16,9 @@ def capacity_text(row: CapacityRow, objective: Objective) -> str:
 def capacity_words(row: CapacityRow) -> str:
     """Return the rate and its interval."""
     if row.sustained_per_s is None:
-        return f"no measured rate ({row.high_per_s:g}/s broke it)" if row.high_per_s else "no measured rate"
-    high = f"{row.high_per_s:g}" if row.high_per_s is not None else "never broken"
+        return f"no measured rate ({number(row.high_per_s)}/s broke it)" if row.high_per_s else "no measured rate"
+    high = f"{number(row.high_per_s)}" if row.high_per_s is not None else "never broken"
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     rehearsal = ", on an emulated volume" if row.emulated else ""
-    rate = f"{row.sustained_per_s:g} transactions/s [{row.low_per_s:g}, {high}]"
+    rate = f"{number(row.sustained_per_s)} transactions/s [{number(row.low_per_s)}, {high}]"
     return f"{rate} ({counted(row.cells, 'cell')}{confidence}{rehearsal})"

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from volbench.results.report.formats.template import visible
+from volbench.results.report.formats.template import code_marked, visible
 
 
 def signed_page(template: str, **values: Any) -> str:
@@ -17,7 +17,7 @@ def signed_page(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("volbench.results.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -25,3 +25,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["code_marked"] = code_marked
+    return environment

@@ -103,14 +103,14 @@ def volume_rows(run: RunRecord, results: Sequence[CellResult]) -> tuple[VolumeRo
     for result in results:
         volume = volume_of[result.cell_id]
         first.setdefault(volume, result)
-        pods.setdefault(volume, {}).update(dict.fromkeys(result.volume_facts.other_pods))
+        pods.setdefault(volume, {}).update(dict.fromkeys(result.volume_facts.foreign_pods))
     return tuple(_volume_row(spec, first.get(spec.name), (*pods.get(spec.name, ()),)) for spec in run.volumes)
 
 
-def _volume_row(spec: VolumeSpec, result: CellResult | None, other_pods: tuple[str, ...] = ()) -> VolumeRow:
+def _volume_row(spec: VolumeSpec, result: CellResult | None, foreign_pods: tuple[str, ...] = ()) -> VolumeRow:
     if result is None:
         return VolumeRow(name=spec.name, kind=spec.kind, spec=spec.text, emulated=spec.kind == "emulated")
-    facts = result.volume_facts.model_copy(update={"other_pods": other_pods})
+    facts = result.volume_facts.model_copy(update={"foreign_pods": foreign_pods})
     return VolumeRow(
         name=spec.name,
         kind=spec.kind,

@@ -21,7 +21,7 @@ _LOCATION_FACTS = {
     "claim_uid",
     "persistent_volume",
     "persistent_volume_uid",
-    "other_pods",
+    "foreign_pods",
     "class_driver",
     "class_parameters",
     "class_is_newer",

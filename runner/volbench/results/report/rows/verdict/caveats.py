@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import number, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import (
     COUNTED_AS_SLOWEST,
@@ -128,7 +128,7 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
             scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
             if scale != 1:
                 yield (
-                    f"Volume {volume.name} has credit buckets {scale:g} times smaller than the real ones "
+                    f"Volume {volume.name} has credit buckets {number(scale)} times smaller than the real ones "
                     "(time_scale): its bursts end so much sooner."
                 )
         if volume.facts.get("memory_backed"):
@@ -148,8 +148,8 @@ def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
     facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
     yield from (shared.text for shared in shared_storage(facts))
     for name, volume in facts.items():
-        if volume.other_pods:
-            pods, verb = ", ".join(volume.other_pods), "mounts" if len(volume.other_pods) == 1 else "mount"
+        if volume.foreign_pods:
+            pods, verb = ", ".join(volume.foreign_pods), "mounts" if len(volume.foreign_pods) == 1 else "mount"
             yield f"Claim {volume.claim} of volume {name} is not this run's alone: {pods} {verb} it too."
     for spec in run.volumes:
         if spec.kind == "path" and spec.name in facts and facts[spec.name].emulated_profile is None:
@@ -218,7 +218,7 @@ def raised_limits(run: RunRecord) -> list[str]:
     """Return `foreign_cpu 0.9 instead of 0.1` for each limit above its default; all are upper limits."""
     defaults = ValidityLimits()
     return [
-        f"{name} {value:g} instead of {default:g}"
+        f"{name} {value:,.10g} instead of {default:,.10g}"
         for name in ValidityLimits.model_fields
         if (value := getattr(run.suite.limits, name)) > (default := getattr(defaults, name))
     ]
