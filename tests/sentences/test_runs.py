@@ -262,7 +262,7 @@ def test_bounds_of_disturbed_cells_are_those_of_their_delay(page: str, steps: li
     assert " 0 ms to " not in page
     delayed = {step.cell: step for step in steps if step.bounded}
     for cell, low, high in re.findall(
-        r"(\S+) read-write: other work.{0,90}?transactions/s ([\d,.]+) to ([\d,.]+)", page
+        r"([\w.-]{1,80}) read-write: other work.{0,90}?transactions/s ([\d,.]+) to ([\d,.]+)", page
     ):
         tps, share = delayed[cell].metrics["tps"], delayed[cell].delayed_share
         assert (value_of(low), value_of(high)) == pytest.approx((tps, tps / (1 - share)), rel=0.006)
