@@ -113,7 +113,7 @@ def test_power_that_cannot_be_cut_is_said_before_anything_runs(local: live_run.B
     local.volumes.pop("b")
     ended = local.end(local.start("steps=[{kind: crash, fault: power_cut}]"))
     assert ended.code != 0
-    assert "a power cut needs an emulated volume" in ended.output
+    assert "a power cut needs emulated volumes" in ended.output
 
 
 @pytest.mark.mysqld

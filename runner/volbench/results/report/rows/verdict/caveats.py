@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from volbench.core.base.text import number, percent
+from volbench.core.base.text import percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import (
     COUNTED_AS_SLOWEST,
@@ -128,7 +128,7 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
             scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
             if scale != 1:
                 yield (
-                    f"Volume {volume.name} has credit buckets {number(scale)} times smaller than the real ones "
+                    f"Volume {volume.name} has credit buckets {scale:,.10g} times smaller than the real ones "
                     "(time_scale): its bursts end so much sooner."
                 )
         if volume.facts.get("memory_backed"):
