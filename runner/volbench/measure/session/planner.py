@@ -15,7 +15,14 @@ from volbench.core.plan.volume_check import check_volumes, forecast_faults, suit
 from volbench.core.profile.layout import check_roles
 from volbench.core.records.base import Scalar, parse_duration_s
 from volbench.core.records.cell import AttachSpec
-from volbench.core.records.run import PLANNED_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.core.records.run import (
+    CELLS_UNTIL_DECIDED,
+    PLANNED_UNTIL_DECIDED,
+    ResolvedSuite,
+    RunRecord,
+    TargetName,
+    VolumeSpec,
+)
 from volbench.core.suite.load import load_suite
 from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.sweep import with_parameters
@@ -145,11 +152,27 @@ def plan_suite(
 
 
 def until_settings(until: str | None, settings: Sequence[str]) -> list[str]:
-    """Return the values of the suite that `--until` stands for; those that `--set` gives come after and win."""
+    """Return the values of the suite that `--until` stands for; those that `--set` gives come after and win.
+
+    Raises UsageError for a number of cells with which nothing can be looked at until it is decided.
+    """
     if until is None:
         return list(settings)
+    if until == "decided":
+        _check_repeats(settings)
     repeats = [f"repeats={PLANNED_UNTIL_DECIDED}"] if until == "decided" else []
     return [f"comparison.until={until}", *repeats, *settings]
+
+
+def _check_repeats(settings: Sequence[str]) -> None:
+    fewest, most = CELLS_UNTIL_DECIDED
+    values = [value for key, _, value in (text.partition("=") for text in settings) if key.strip() == "repeats"]
+    if values and values[-1].isdecimal() and not fewest <= int(values[-1]) <= most:
+        raise UsageError(
+            f"a run until it is decided takes {fewest} to {most} cells a volume, not {values[-1]}",
+            where="--set repeats",
+            next_step="leave out `--until decided` to run every cell, or `--set repeats`",
+        )
 
 
 def budget_seconds(budget: str, until: str | None) -> float | None:

@@ -42,8 +42,8 @@ _HIDDEN_KEYS = frozenset({"hostname", "nfs_server", "nfs_export", "mount_source"
 """Facts that name a machine or a network of the user's, and say nothing of a volume's speed."""
 _SCRIPTS = Path("suites/lua")
 _HIDDEN = "hidden"
-_HOSTNAME_CHARACTERS_MIN = 4
-"""A shorter name of a machine may be part of any word."""
+_NAME_CHARACTERS_MIN = 4
+"""A shorter name may be part of any word."""
 _PACK_BYTES_MAX = 256 << 20
 _FIRST_MOMENT = (1980, 1, 1, 0, 0, 0)
 """Of every file in the archive: the same run makes the same bytes."""
@@ -151,8 +151,7 @@ def _is_bundled(script: str) -> bool:
 
 
 def _files(directory: RunDirectory, loaded: LoadedRun) -> Iterator[tuple[str, bytes]]:
-    hosts = {loaded.run.host.hostname, *(result.host.hostname for result in loaded.results)}
-    names = sorted(name for name in hosts if name and len(name) >= _HOSTNAME_CHARACTERS_MIN)
+    names = _private_names(directory, loaded)
     yield RUN_FILE, _without_names(read_file(directory.path / RUN_FILE), names)
     journal = [event.model_dump_json() for event in loaded.events]
     yield JOURNAL_FILE, "".join(f"{_replaced(line, names)}\n" for line in journal).encode()
@@ -165,9 +164,25 @@ def _files(directory: RunDirectory, loaded: LoadedRun) -> Iterator[tuple[str, by
                 yield f"cells/{result.cell_id}/{name}", read_file(cell / name, bytes_max=_PACK_BYTES_MAX)
 
 
+def _private_names(directory: RunDirectory, loaded: LoadedRun) -> list[str]:
+    """Return what names the user's machines and network, wherever it stands: a SPEC and a command have it too.
+
+    Longest first, since an export may hold its server's name.
+    """
+    names: set[str | None] = {loaded.run.host.hostname}
+    names |= {volume.location for volume in loaded.run.volumes if volume.kind == "nfs"}
+    for result in loaded.results:
+        facts, cell = result.volume_facts, directory.cell(result.cell_id)
+        names |= {result.host.hostname, facts.nfs_server, facts.nfs_export}
+        if cell is not None and cell.attach is not None:
+            names |= {cell.attach.host, cell.attach.socket, cell.attach.option_file}
+    known = {name for name in names if name and len(name) >= _NAME_CHARACTERS_MIN}
+    return sorted(known, key=lambda name: (-len(name), name))
+
+
 def _without_names(content: bytes, names: list[str]) -> bytes:
     """Return a record without names of machines; that it has one stays visible."""
-    document = json.dumps(_hidden(parse_record_json(content)), indent=1)
+    document = json.dumps(_hidden(parse_record_json(content)), indent=1, ensure_ascii=False)
     return f"{_replaced(document, names)}\n".encode()
 
 

@@ -92,6 +92,34 @@ def test_no_name_of_a_machine_is_in_a_pack(pack: Path) -> None:
         assert HOST.hostname.encode() not in content, name
 
 
+def test_an_nfs_server_and_a_servers_address_are_in_no_file_of_a_pack(tmp_path: Path) -> None:
+    """They stand in a SPEC, in the command and in the places of an attached server too."""
+    directory = build_run(tmp_path / "results", RUN)
+    server, export, host, socket = (
+        "files.example.internal",
+        "/export/mysql",
+        "db7.example.internal",
+        "/run/db7/s.sock",
+    )
+    run = json.loads((directory.path / "run.json").read_text())
+    spec = f"{server}:{export}"
+    run["volumes"][0] |= {"kind": "nfs", "location": spec, "text": f"nfs:{spec}"}
+    run["command"] = ["volbench", "run", "--volume", f"a=nfs:{spec}", "--server", f"mysql://u@{host}/x"]
+    (directory.path / "run.json").write_text(json.dumps(run))
+    for path in directory.path.glob("cells/*/*.json"):
+        record = json.loads(path.read_text())
+        if path.name == "cell.json":
+            record["attach"] = {"host": host, "socket": socket}
+        else:
+            record["volume_facts"] |= {"nfs_server": server, "nfs_export": export, "mount_source": spec}
+        path.write_text(json.dumps(record))
+    pack = make_pack(RunDirectory.open(directory.path), tmp_path / "p.zip").path
+    for name, content in members(pack).items():
+        for private in (server, export, host, socket):
+            assert private.encode() not in content, (name, private)
+    assert check_pack(pack).recomputed > 0
+
+
 def test_a_label_comes_from_the_user_or_the_facts(pack: Path, run: RunDirectory, tmp_path: Path) -> None:
     assert check_pack(pack).record.storage_classes == {"b": "ebs-gp3"}
     assert make_pack(run, tmp_path / "c.zip").without_class == ("disk", "b")
