@@ -128,9 +128,15 @@ def _left_text(cause: Cause) -> str:
     if cause.rebuilt is None:
         return f"nothing refutes it, and p95 cannot be computed from its waits; {counted}"
     rebuilt_ms, recorded_ms = cause.rebuilt.rebuilt_ms, cause.rebuilt.recorded_ms
-    figures = f"the p95 computed from the waits of a transaction is {number(rebuilt_ms)} ms, the recorded one"
-    but = "" if cause.rebuilt.is_alike else ", but it leaves the tail open"
-    return f"nothing refutes it{but}: {figures} {number(recorded_ms)} ms; {counted}"
+    figures = (
+        f"computed from the waits of a transaction it is {number(rebuilt_ms)} ms, recorded {number(recorded_ms)} ms"
+    )
+    follows = (
+        "nothing refutes it, and p95 follows"
+        if cause.rebuilt.is_alike
+        else "nothing refutes it, but p95 does not follow"
+    )
+    return f"{follows} from it: {figures}; {counted}"
 
 
 _DECIDED_BY: dict[Evidence, str] = {

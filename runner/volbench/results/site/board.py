@@ -46,6 +46,7 @@ class BoardTable:
     suite: str
     suite_digest: str
     step: str
+    parameters: str
     metric: str
     unit: str
     better: str
@@ -112,13 +113,22 @@ def board_tables(packs: Iterable[CheckedPack]) -> tuple[BoardTable, ...]:
     for pack in packs:
         summary = summarise(pack.report)
         for group in (group for group in summary.groups if group.primary):
-            key = (summary.suite, pack.suite_digest, _step(group), group.metric, group.unit, group.better)
+            key = (
+                summary.suite,
+                pack.suite_digest,
+                group.step,
+                group.parameters,
+                group.metric,
+                group.unit,
+                group.better,
+            )
             rows.setdefault(key, []).append(_row(pack, group))
     return tuple(
         BoardTable(
             suite=suite,
             suite_digest=digest[:_LENGTH_OF_A_DIGEST],
             step=step,
+            parameters=parameters,
             metric=metric,
             unit=unit,
             better=better,
@@ -128,12 +138,8 @@ def board_tables(packs: Iterable[CheckedPack]) -> tuple[BoardTable, ...]:
                 )
             ),
         )
-        for (suite, digest, step, metric, unit, better), group in sorted(rows.items())
+        for (suite, digest, step, parameters, metric, unit, better), group in sorted(rows.items())
     )
-
-
-def _step(group: MetricGroup) -> str:
-    return " ".join(filter(None, (group.step, group.parameters)))
 
 
 def _row(pack: CheckedPack, group: MetricGroup) -> BoardRow:

@@ -84,4 +84,6 @@ def test_the_commands_make_check_and_show_packs(tmp_path: Path, packs: Path) -> 
     page = (tmp_path / "site" / "board.html").read_text()
     assert "ebs-gp3" in page
     assert "damaged.volbench.zip" in page
+    assert "1 note)" in page or "notes)" in page, "a row says that its pack is marked"
+    assert "<h2>synthetic, read-write: " in page
     assert "board.html" in (tmp_path / "site" / "index.html").read_text()
