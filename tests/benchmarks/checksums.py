@@ -8,6 +8,10 @@ this code's query, of the query before it (two passes over a converted text), an
 best round of each counts. Wall time is of both servers together against one after the other. Ends with 1 when a
 limit is missed: of ratios, since a busy machine adds up to a quarter to CPU times.
 
+Four connections against one: each answer takes a fifth of a second longer than this machine's CPUs need, as that of
+a server elsewhere does whose volume or network it waits for; on two CPUs that both servers share with this program,
+nothing else could show what connections give.
+
 Two cores, s CPU of a GB: MariaDB 10.11 latin1 2.7 (before 9.6, pt-table-checksum 3.7), utf8mb4 3.5 (5.9, 1.6), at
 load 2; MySQL 9.7 latin1 6.5 (11.4, 4.3), utf8mb4 5.7 (10.8, 4.0), at load 10. Both servers at once take 0.5 to 0.65
 of one after the other. With MySQL 9.7 on idle CPUs (now 5.85 and 5.45, pt-table-checksum 4.39 and 4.26) joining the
@@ -23,9 +27,10 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -36,14 +41,23 @@ from scratch_server import scratch_server
 from volbench.machine.engine.connection import Account, rows
 from volbench.measure.workload.process import process_cpu_s
 from volbench.validation.catalog.inventory import read_inventory
-from volbench.validation.data.checksums import chunk_query, on_both, tables_of
+from volbench.validation.data import checksums
+from volbench.validation.data.checksums import compare_tables, tables_of
+from volbench.validation.data.chunk_sums import chunk_sessions, on_both
+from volbench.validation.data.chunks import Pace
+from volbench.validation.data.row_sql import chunk_query
 from volbench.validation.data.table import Table
-from volbench.validation.source.server import read_only
+from volbench.validation.source.server import Rows, SqlReader, read_only
 
 TIMES_FASTER_MIN = 1.4
 """Than the query before."""
 TOGETHER_SHARE_MAX = 0.75
 """Wall time of both servers at once, as a share of one after the other: half, on CPUs that are free for both."""
+CONNECTIONS = 4
+TIMES_FASTER_EACH_MIN = 0.8
+"""What each of so many connections gives of one alone."""
+ANSWER_S = 0.2
+CHUNKS = 48
 ROW_BYTES = 4 + 4 + 120 + 60
 SCHEMA = "bench"
 _TEN = "(SELECT 0 d" + "".join(f" UNION SELECT {digit}" for digit in range(1, 10)) + ")"
@@ -66,6 +80,8 @@ def main() -> int:
         for table in tables_of(*inventories):
             missed |= _judged(table, source.query, sides[0][1], wanted.rows, wanted.rounds)
             missed |= _judged_together(table, source, candidate, wanted.rounds)
+        tables = tables_of(*inventories)
+        missed |= _judged_connections(tables[:1], (source, candidate), (sides[0][0], sides[1][0]), wanted.rows)
     return int(missed)
 
 
@@ -99,6 +115,44 @@ def _judged_together(table: Table, source: Any, candidate: Any, rounds: int) -> 
     share = min(shares)
     print(f"{table.name}: both at once take {share:.2f} of one after the other (at most {TOGETHER_SHARE_MAX:g})")
     return share > TOGETHER_SHARE_MAX
+
+
+class _Elsewhere:
+    """A session whose answers take longer than the server's CPU time."""
+
+    def __init__(self, session: SqlReader) -> None:
+        self._session = session
+
+    def query(self, sql: str) -> Rows:
+        answer = self._session.query(sql)
+        time.sleep(ANSWER_S)
+        return answer
+
+
+class _Even(Pace):
+    """Chunks of as many rows, however long they take."""
+
+    def adapt(self, seconds: float, *, rows: int) -> None:
+        pass
+
+
+def _judged_connections(
+    tables: Sequence[Table], own: tuple[SqlReader, SqlReader], accounts: tuple[Account, Account], row_count: int
+) -> bool:
+    seconds = {}
+    with chunk_sessions(*accounts, CONNECTIONS) as sessions, mock.patch.object(checksums, "Pace") as pace:
+        pace.side_effect = lambda: _Even(rows=row_count // CHUNKS)
+        pairs = [(_Elsewhere(source), _Elsewhere(candidate)) for source, candidate in sessions]
+        for count in (1, CONNECTIONS):
+            begun_s = time.monotonic()
+            [compared] = compare_tables(*own, tables, lambda *_: None, pairs=pairs[:count])
+            seconds[count] = time.monotonic() - begun_s
+            assert compared.equal
+            assert compared.source_rows == row_count
+    times = seconds[1] / seconds[CONNECTIONS]
+    least = TIMES_FASTER_EACH_MIN * CONNECTIONS
+    print(f"{CONNECTIONS} connections: {times:.2f} times as fast as one (at least {least:g})")
+    return times < least
 
 
 @contextlib.contextmanager

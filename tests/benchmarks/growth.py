@@ -101,6 +101,7 @@ CASES = {
     ),
     "cells": Case(size=250, unit="cells", make=cells, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
     "volumes": Case(size=5, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
+    "many_volumes": Case(size=50, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=400),
     "objects": Case(size=1_250, unit="tables", make=objects, imports=_OBJECTS_IMPORTS, code=_OBJECTS, mib_max=600),
 }
 

@@ -15,10 +15,11 @@ from scratch_server import scratch_server
 
 from volbench.machine.engine.connection import Account, connection
 from volbench.validation.catalog.inventory import is_mariadb, read_inventory
-from volbench.validation.data import checksums
+from volbench.validation.data import checksums, chunk_sums
 from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
-from volbench.validation.data.chunks import Pace, chunk_conditions
-from volbench.validation.source.server import read_only
+from volbench.validation.data.chunk_sums import chunk_sessions
+from volbench.validation.data.chunks import Pace, chunks_of
+from volbench.validation.source.server import SESSION, read_only
 
 pytestmark = pytest.mark.mysqld
 
@@ -102,7 +103,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 500 rows, whatever time they take."""
 
     class Even(Pace):
-        def adapt(self, seconds: float) -> None:
+        def adapt(self, seconds: float, *, rows: int) -> None:
             pass
 
     monkeypatch.setattr(checksums, "Pace", lambda: Even(rows=CHUNK))
@@ -152,11 +153,48 @@ def test_chunks_are_ranges_of_the_key(pair: tuple[Account, Account]) -> None:
         for table in tables_of(inventory, inventory):
             if not table.key or table.name in UNDIVIDED:
                 continue
-            conditions = list(chunk_conditions((source, source), table, Pace(rows=CHUNK)))
+            conditions = [chunk.where for chunk in chunks_of((source, source), table, Pace(rows=CHUNK))]
             for where in conditions[1:-1]:
                 [plan] = source.query(f"EXPLAIN SELECT COUNT(*), SUM(v) FROM {table.quoted} WHERE {where}")
                 words = set(re.findall(r"\w+", " ".join(map(str, plan))))
                 assert {"range", "PRIMARY"} <= words, (table.name, where, plan)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_sessions_of_their_own_find_what_one_finds(pair: tuple[Account, Account]) -> None:
+    """On three connections to each server: the same tables, rows and chunks."""
+    alone = compared(pair)
+    with (
+        read_only(pair[0]) as source,
+        read_only(pair[1]) as candidate,
+        chunk_sessions(*pair, 3) as sessions,
+    ):
+        inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
+        tables = tables_of(*inventories)
+        together = list(compare_tables(source, candidate, tables, lambda *_: None, pairs=sessions))
+    assert {one.table: one for one in together} == alone
+    assert all(len(session.statements) > len(SESSION) for of_pair in sessions for session in of_pair)
+
+
+def test_a_statement_that_takes_too_long_is_ended_by_the_server(
+    pair: tuple[Account, Account], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is not left with it, and the table has no verdict."""
+    every_row = f"`{SCHEMA}`.`int`"
+    slow = f"SELECT COUNT(*), SUM(a.v * b.v * c.v) FROM {every_row} a, {every_row} b, {every_row} c"
+    bounds = ("SET SESSION max_execution_time = 300", "SET SESSION max_statement_time = 0.3")
+    monkeypatch.setattr(chunk_sums, "BOUNDS", bounds)
+    monkeypatch.setattr(chunk_sums, "chunk_query", lambda *_: slow)
+    with (
+        read_only(pair[0]) as source,
+        read_only(pair[1]) as candidate,
+        chunk_sessions(*pair, 1) as sessions,
+    ):
+        inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
+        [table] = [table for table in tables_of(*inventories) if table.name == "no_key"]
+        [found] = compare_tables(source, candidate, [table], lambda *_: None, pairs=sessions)
+    assert found.equal is None
+    assert "did not read within" in found.texts[0]
 
 
 def test_a_large_table_without_a_key_is_not_read_and_told(

@@ -11,6 +11,7 @@ from volbench.validation.capture.mask import redact_error
 from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds
 from volbench.validation.catalog.objects import Inventory
 from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.data.chunk_sums import Pair
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.source.server import SqlReader
 from volbench.validation.verdict import decide_check, undecided
@@ -93,20 +94,20 @@ def checksums_check(
     candidate_inventory: Inventory,
     progress: Progress,
     *,
+    pairs: Sequence[Pair] = (),
     values: bool = True,
 ) -> CheckRow:
-    """Compare every row of every table that both sides have."""
-    compared = list(
-        compare_tables(source, candidate, tables_of(source_inventory, candidate_inventory), progress, values=values)
-    )
+    """Compare every row of every table that both sides have, on `pairs` of sessions if there are any."""
+    tables = tables_of(source_inventory, candidate_inventory)
+    compared = list(compare_tables(source, candidate, tables, progress, pairs=pairs, values=values))
     faults: list[str] = []
     doubts: list[str] = []
     for comparison in compared:
         (faults if comparison.equal is False else doubts).extend(_table_texts(comparison))
     doubts += _not_on_both(source_inventory, candidate_inventory)
-    tables = counted(len(compared), "table")
+    tables_read = counted(len(compared), "table")
     rows = sum(comparison.source_rows for comparison in compared)
-    summary = f"{counted(rows, 'row')} of {tables}"
+    summary = f"{counted(rows, 'row')} of {tables_read}"
     differing = sum(comparison.equal is False for comparison in compared)
     return decide_check(
         "checksums",
@@ -116,7 +117,7 @@ def checksums_check(
         else f"no difference: {summary}",
         faults=faults,
         doubts=doubts,
-        nothing=f"no row was compared: {tables} on both sides, none with a row",
+        nothing=f"no row was compared: {tables_read} on both sides, none with a row",
     )
 
 

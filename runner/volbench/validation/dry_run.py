@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from volbench.core.base.text import counted
 from volbench.core.records.validation.plan import ValidationPlan
 from volbench.validation.catalog.accounts import PLUGINS, login_statements
 from volbench.validation.catalog.grants import ROLES, grant_statements
 from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
-from volbench.validation.data.checksums import chunk_query, row_text
+from volbench.validation.data.chunk_sums import BOUNDS
 from volbench.validation.data.chunks import bound_query, size_query
 from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
+from volbench.validation.data.row_sql import chunk_query, row_text
 from volbench.validation.data.table import Column, Table
 from volbench.validation.data.throttle import SNAPSHOT_S_MAX, THREADS_RUNNING
 from volbench.validation.forecast.move import bytes_statement
@@ -69,6 +71,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
 def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
     """Yield the statements of the plan's keys, except queries."""
     if plan.data:
+        sessions = counted(plan.checksum_connections, "further session")
+        yield f"{BOUNDS[0]}  -- or: {BOUNDS[1]}  -- on {sessions}, which read the chunks"
         yield f"{THREADS_RUNNING}  -- every second, and:"
         yield "  -- or: ".join(REPLICA_STATUS)
         yield f"{SNAPSHOT}  -- every {SNAPSHOT_S_MAX:g} s"

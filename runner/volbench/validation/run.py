@@ -31,6 +31,7 @@ from volbench.validation.catalog.grants import accounts_with_access
 from volbench.validation.catalog.inventory import is_mariadb, read_inventory, user_schemas
 from volbench.validation.catalog.objects import Inventory
 from volbench.validation.checks import Progress, checksums_check, definers_check, objects_check, query_checks
+from volbench.validation.data.chunk_sums import chunk_sessions
 from volbench.validation.data.replicas import replica_check
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
 from volbench.validation.forecast.capacity import busiest_second, candidate_capacities, capacity_check
@@ -213,7 +214,13 @@ def _checks(
     yield definers_check(source_inventory, _accounts(candidate), unreadable)
     if plan.data:
         began = time.monotonic()
-        yield checksums_check(source, candidate, source_inventory, candidate_inventory, progress, values=values)
+        with chunk_sessions(*accounts, plan.checksum_connections) as pairs:
+            row = checksums_check(
+                source, candidate, source_inventory, candidate_inventory, progress, pairs=pairs, values=values
+            )
+        for session, _ in pairs:
+            source.record_external_statements(session.statements)
+        yield row
         durations_s["checksums"] = time.monotonic() - began
     if plan.replica is not None:
         replica = source if plan.replica.on == "source" else candidate

@@ -1,55 +1,38 @@
-"""Checksums of tables on two servers, chunk by chunk, and the rows that differ.
-
-A row's text is its columns joined as CONCAT_WS does, without NULLs, and a map of these; numbers and times as the
-session prints them (UTC), binary values and strings as they are stored, strings in utf8mb4 where the servers store
-them in different character sets: on MariaDB, converting takes longer than all the rest. A chunk's checksum is the
-number of rows and the sum of 64 bits of each row's SHA-256 (equal rows add up, so that two more of them are seen).
-The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1(). Its default, XOR of
-CRC32, is faster, and does not change when two rows exchange values of equal length: a CRC is affine.
-"""
+"""Checksums of tables on two servers, chunk by chunk, and the rows that differ."""
 
 # ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 
 from volbench.core.base.text import counted
 from volbench.machine.engine.answers import reads_answers, whole
 from volbench.validation.catalog.objects import Attributes, Inventory
+from volbench.validation.data.chunk_sums import ChunkReaders, Pair, Sums, on_both, sums_of
 from volbench.validation.data.chunks import (
     CHUNK_ROWS,
     STATEMENT_S_MAX,
     UNDIVIDED_BYTES_MAX,
     Pace,
-    chunk_conditions,
+    chunks_of,
     divisible_key,
     size_query,
 )
-from volbench.validation.data.table import BYTES, STRINGS, Column, Table, quoted_name
+from volbench.validation.data.row_sql import printed_float, row_text
+from volbench.validation.data.table import Column, Table, quoted_name
 from volbench.validation.data.throttle import Throttle
-from volbench.validation.source.server import Rows, SqlReader
+from volbench.validation.source.server import SqlReader
 
 ROWS_NAMED_MAX = 5
 CHUNKS_COUNTED_MAX = 10
 """Chunks whose differing rows are counted one by one: with more of them, a table differs as a whole."""
-_IN_HEX = (
-    "bit",
-    "geometry",
-    "point",
-    "linestring",
-    "polygon",
-    "multipoint",
-    "multilinestring",
-    "multipolygon",
-    "geometrycollection",
-    "geomcollection",
-)
-_CONVERTED = (*STRINGS, "enum", "set", "json")
+_TABLES_BEGUN_MAX = 64
+"""Whose chunks are read at one time, so that sessions have work where tables are small."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,67 +76,93 @@ def compare_tables(
     tables: Sequence[Table],
     progress: Callable[[str, float], None],
     *,
+    pairs: Sequence[Pair] = (),
     values: bool = True,
 ) -> Iterator[TableComparison]:
-    """Yield each table, read in full on both sides; with the keys of differing rows, or only their number."""
-    throttle = Throttle(source, candidate)
-    for index, table in enumerate(tables):
-        progress(table.label, index / len(tables))
-        yield _compare(source, candidate, table, throttle, values=values)
+    """Yield each table, read in full on both sides; with the keys of differing rows, or only their number.
+
+    Args:
+        source, candidate: find the chunks and the rows that differ.
+        tables: on both.
+        progress: is told which table begins.
+        pairs: sessions that read the chunks, each its own; none: `source` and `candidate` read them.
+        values: whether differing rows may be named.
+    """
+    throttle, begun = Throttle(source, candidate), deque[_Begun]()
+    with ChunkReaders((source, candidate), pairs) as readers:
+        for index, table in enumerate(tables):
+            progress(table.label, index / len(tables))
+            begun.append(_begin(source, candidate, table, throttle, readers))
+            while begun and (len(begun) > _TABLES_BEGUN_MAX or begun[0].has_ended):
+                yield _compared(source, candidate, begun.popleft(), values=values)
+        while begun:
+            yield _compared(source, candidate, begun.popleft(), values=values)
 
 
-def row_text(table: Table) -> str:
-    """Return the SQL expression of a row's text."""
-    texts = [_column_text(column) for column in table.columns] or ["''"]
-    nulls = ", ".join(f"ISNULL({quoted_name(column.name)})" for column in table.columns if column.nullable)
-    texts += [f"CONCAT({nulls})"] if nulls else []
-    return f"CONCAT_WS('#', {', '.join(texts)})"
+@dataclass
+class _Begun:
+    """A table whose chunks are being read: sums of those that were, and those that are, in order."""
 
+    table: Table
+    too_large: str | None = None
+    rows: tuple[int, int] = (0, 0)
+    chunks: int = 0
+    unread: int = 0
+    differing: list[str] = field(default_factory=list)
+    reading: deque[Future[list[Sums] | None]] = field(default_factory=deque)
 
-def chunk_query(table: Table, where: str) -> str:
-    """Return the query for number of rows and sum of a chunk."""
-    row_bits = f"CAST(CONV(LEFT(SHA2({row_text(table)}, 256), 16), 16, 10) AS UNSIGNED)"
-    return f"SELECT COUNT(*), COALESCE(SUM({row_bits}), 0) FROM {table.quoted} WHERE {where}"
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is read any more."""
+        return all(chunk.done() for chunk in self.reading)
 
-
-def on_both(source: SqlReader, candidate: SqlReader, sql: str) -> tuple[Rows, Rows]:
-    """Return the answers of both servers, which work at the same time. Raises StepFailed when either has failed."""
-    with ThreadPoolExecutor(1, thread_name_prefix="candidate") as pool:
-        candidate_rows = pool.submit(candidate.query, sql)
-        return source.query(sql), candidate_rows.result()
+    def take(self, *, wait: bool) -> None:
+        """Add what was read, in order; all of it with `wait`. Raises StepFailed where a chunk has failed."""
+        while self.reading and (wait or self.reading[0].done()):
+            sums = self.reading.popleft().result()
+            self.unread += sums is None
+            for of_range in sums or ():
+                self.chunks += 1
+                self.rows = self.rows[0] + of_range.source[0], self.rows[1] + of_range.candidate[0]
+                if of_range.source != of_range.candidate:
+                    self.differing.append(of_range.where)
 
 
 @reads_answers("rows")
-def _compare(
-    source: SqlReader, candidate: SqlReader, table: Table, throttle: Throttle, *, values: bool
-) -> TableComparison:
-    if (large := _too_large_without_key(source, candidate, table)) is not None:
+def _begin(
+    source: SqlReader, candidate: SqlReader, table: Table, throttle: Throttle, readers: ChunkReaders
+) -> _Begun:
+    begun, pace = _Begun(table, too_large=_too_large_without_key(source, candidate, table)), Pace()
+    if begun.too_large is None:
+        for chunk in chunks_of((source, candidate), table, pace):
+            read = partial(sums_of, table=table, chunk=chunk, pace=pace)
+            begun.reading.append(readers.submit(read, throttle=throttle.wait))
+            begun.take(wait=False)
+    return begun
+
+
+@reads_answers("rows")
+def _compared(source: SqlReader, candidate: SqlReader, begun: _Begun, *, values: bool) -> TableComparison:
+    begun.take(wait=True)
+    table, differing = begun.table, begun.differing
+    if begun.too_large is not None:
         return TableComparison(
-            table=table.label, equal=None, source_rows=0, candidate_rows=0, chunks=0, texts=(large,)
+            table=table.label, equal=None, source_rows=0, candidate_rows=0, chunks=0, texts=(begun.too_large,)
         )
-    rows, chunks, differing, pace = [0, 0], 0, [], Pace()
-    for where in chunk_conditions((source, candidate), table, pace):
-        throttle.wait()
-        chunks += 1
-        begun_s = time.monotonic()
-        source_sums, candidate_sums = (
-            _sums(answer) for answer in on_both(source, candidate, chunk_query(table, where))
-        )
-        pace.adapt(time.monotonic() - begun_s)
-        rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
-        if source_sums != candidate_sums:
-            differing.append(where)
     differences = _differences(source, candidate, table, differing, values=values) if differing else _Differences()
     texts = list(differences.texts)
     if table.incomparable:
         texts.append(f"not compared: {', '.join(table.incomparable)} (JSON on one side, text on the other)")
-    equal = False if differing else (None if table.incomparable else True)
+    if begun.unread:
+        unread = counted(begun.unread, "chunk")
+        texts.append(f"not compared: {unread}, which a server did not read within {STATEMENT_S_MAX:g} s")
+    equal = False if differing else (None if table.incomparable or begun.unread else True)
     return TableComparison(
         table=table.label,
         equal=equal,
-        source_rows=rows[0],
-        candidate_rows=rows[1],
-        chunks=chunks,
+        source_rows=begun.rows[0],
+        candidate_rows=begun.rows[1],
+        chunks=begun.chunks,
         texts=tuple(texts),
         different_rows=differences.rows,
         all_counted=differences.all_counted,
@@ -172,12 +181,6 @@ def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: Table
         f"not compared: no primary key divides its {max(sizes) / 2**20:,.0f} MiB, and one statement reads at most "
         f"{UNDIVIDED_BYTES_MAX >> 20} MiB within {STATEMENT_S_MAX:g} s"
     )
-
-
-def _sums(answer: Rows) -> tuple[int, int]:
-    """Return the number of rows and the sum of a chunk."""
-    ((rows, row_sum, *_),) = answer
-    return whole(rows), whole(row_sum)
 
 
 def _differences(
@@ -209,7 +212,7 @@ def _different_rows(source: SqlReader, candidate: SqlReader, table: Table, where
     """Return a text for each differing row of a chunk, and whether all rows of the chunk were read."""
     keys = ", ".join(quoted_name(name) for name in table.key)
     floats = {column.name for column in table.columns if column.base_type == "float"}
-    printed_keys = ", ".join(_printed_float(name) if name in floats else quoted_name(name) for name in table.key)
+    printed_keys = ", ".join(printed_float(name) if name in floats else quoted_name(name) for name in table.key)
     each_row = (
         f"SELECT {printed_keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {where} "
         f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
@@ -286,24 +289,6 @@ def _column(name: str, source_side: Attributes, candidate_side: Attributes) -> C
         stored_alike=source_side["charset"] == candidate_side["charset"] not in {"", "utf8mb4"},
         ordered_alike=all(source_side.get(name) == candidate_side.get(name) for name in ("charset", "collation")),
     )
-
-
-def _column_text(column: Column) -> str:
-    name, base = quoted_name(column.name), column.base_type
-    if base in _IN_HEX:
-        return f"HEX({name})"
-    if base in BYTES or (base in STRINGS and column.stored_alike):
-        return f"CAST({name} AS BINARY)"
-    if base in _CONVERTED:
-        return f"CONVERT({name} USING utf8mb4)"
-    if base == "float":
-        return _printed_float(column.name)
-    return name
-
-
-def _printed_float(name: str) -> str:
-    """Return the expression of a FLOAT in full: a bare column prints six digits, which hides the last bits."""
-    return f"({quoted_name(name)} + 0e0)"
 
 
 def _key(key: tuple[str, ...]) -> str:

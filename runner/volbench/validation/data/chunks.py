@@ -26,7 +26,8 @@ UNDIVIDED_BYTES_MAX = 1 << 30
 _CHUNKS_MAX = 10**8
 """Of a table: with as many, they would take years."""
 _FIRST_ROWS = 10_000
-_ROWS_MIN = 100
+ROWS_MIN = 100
+"""Of a chunk: what takes too long for so few rows is not divided further."""
 _TARGET_S = 1.0
 """For a chunk: a tenth of the longest, since the next one may be of longer rows."""
 _NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year")
@@ -45,10 +46,21 @@ class Pace:
 
     rows: int = _FIRST_ROWS
 
-    def adapt(self, seconds: float) -> None:
-        """Take the time of a chunk with `rows` rows; the next one has at most twice as many."""
-        rows = round(self.rows * _TARGET_S / max(seconds, 1e-6))
-        self.rows = min(max(rows, _ROWS_MIN), 2 * self.rows, CHUNK_ROWS)
+    def adapt(self, seconds: float, *, rows: int) -> None:
+        """Take the time of a chunk with so many rows; the next one has at most twice as many."""
+        next_rows = round(rows * _TARGET_S / max(seconds, 1e-6))
+        self.rows = min(max(next_rows, ROWS_MIN), 2 * rows, CHUNK_ROWS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """A range of keys of at most so many rows on one side, after `low` and up to `high`, and its condition."""
+
+    where: str
+    rows: int
+    low: Bound | None = None
+    high: Bound | None = None
+    is_divisible: bool = True
 
 
 def divisible_key(table: Table) -> tuple[Column, ...]:
@@ -58,26 +70,33 @@ def divisible_key(table: Table) -> tuple[Column, ...]:
     return tuple(takewhile(lambda column: _kind(column) is not None, key))
 
 
-def chunk_conditions(sides: Sequence[SqlReader], table: Table, pace: Pace) -> Iterator[str]:
-    """Yield conditions that divide the rows of each side, each row in one of them.
+def chunks_of(
+    sides: Sequence[SqlReader], table: Table, pace: Pace, *, within: Chunk | None = None
+) -> Iterator[Chunk]:
+    """Yield chunks that divide the rows of each side, each row in one of them.
 
     Args:
         sides: source and candidate.
         table: on both.
         pace: asked for the number of rows before each chunk.
+        within: divide this chunk only.
 
     Raises ValueError for an answer that is no key.
     """
     key = divisible_key(table)
-    low: Bound | None = None
+    low, end = (None, None) if within is None else (within.low, within.high)
     chunks = 0
     for side in sides if key else ():
-        while (high := _next_bound(side, table, key, low, pace.rows)) is not None:
-            yield _between(key, low, high)
+        while True:
+            rows = pace.rows
+            high = _next_bound(side, table, key, (low, end), rows)
+            if high is None or high == end:
+                break
+            yield Chunk(where=_between(key, low, high), rows=rows, low=low, high=high)
             low, chunks = high, chunks + 1
             if chunks > _CHUNKS_MAX:
                 raise ValueError("keys without an end")
-    yield _between(key, low, None)
+    yield Chunk(where=_between(key, low, end), rows=pace.rows, low=low, high=end, is_divisible=bool(key))
 
 
 def size_query(table: Table) -> str:
@@ -89,18 +108,23 @@ def size_query(table: Table) -> str:
     )
 
 
-def bound_query(table: Table, key: Sequence[Column], low: Bound | None, rows: int) -> str:
-    """Return the query for the key that is so many rows further."""
+def bound_query(
+    table: Table, key: Sequence[Column], low: Bound | None, rows: int, *, end: Bound | None = None
+) -> str:
+    """Return the query for the key that is so many rows further, up to an end."""
     names = ", ".join(quoted_name(column.name) for column in key)
     texts = ", ".join(_key_text(column) for column in key)
     return (
-        f"SELECT {texts} FROM {table.quoted} FORCE INDEX (`PRIMARY`) WHERE {_between(key, low, None)} "
+        f"SELECT {texts} FROM {table.quoted} FORCE INDEX (`PRIMARY`) WHERE {_between(key, low, end)} "
         f"ORDER BY {names} LIMIT {rows - 1}, 1"
     )
 
 
-def _next_bound(side: SqlReader, table: Table, key: Sequence[Column], low: Bound | None, rows: int) -> Bound | None:
-    answer: Rows = side.query(bound_query(table, key, low, rows))
+def _next_bound(
+    side: SqlReader, table: Table, key: Sequence[Column], between: tuple[Bound | None, Bound | None], rows: int
+) -> Bound | None:
+    low, end = between
+    answer: Rows = side.query(bound_query(table, key, low, rows, end=end))
     if not answer:
         return None
     high = tuple(_literal(column, str(value)) for column, value in zip(key, answer[0], strict=True))

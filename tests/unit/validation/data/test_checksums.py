@@ -12,7 +12,9 @@ import pytest
 from volbench.errors import StepFailed
 from volbench.validation.catalog.objects import Inventory
 from volbench.validation.checks import checksums_check
-from volbench.validation.data.checksums import chunk_query, compare_tables, on_both, row_text, tables_of
+from volbench.validation.data.checksums import compare_tables, tables_of
+from volbench.validation.data.chunk_sums import on_both
+from volbench.validation.data.row_sql import chunk_query, row_text
 from volbench.validation.source.server import Rows
 
 MEETING_S = 60.0
@@ -138,6 +140,8 @@ class Rows434:
         self.changed = changed
 
     def query(self, sql: str) -> Rows:
+        if sql.startswith("SHOW "):
+            return []  # the throttle looks where a busy machine takes a second for the chunks
         low = max([int(key) for key in re.findall(r"`c0` > (-?\d+)", sql)], default=0)
         high = min([int(key) for key in re.findall(r"`c0` <= (-?\d+)", sql)], default=200_000)
         keys = [key for key in range(low + 1, high + 1) if key % 20 == 0]

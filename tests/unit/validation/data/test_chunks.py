@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.errors import StepFailed
-from volbench.validation.data.chunks import Pace, chunk_conditions, divisible_key
+from volbench.validation.data.chunks import Pace, chunks_of, divisible_key
 from volbench.validation.data.table import Column, Table
 from volbench.validation.data.throttle import LAG_S_MAX, SNAPSHOT_S_MAX, THREADS_RUNNING_MAX, Throttle
 from volbench.validation.source.server import SNAPSHOT, Rows
@@ -31,7 +31,7 @@ class Keys:
 
 def test_a_key_of_one_column() -> None:
     sides = Keys(("5",), ("9",)), Keys(("12",))
-    assert list(chunk_conditions(sides, table("int"), Pace())) == [
+    assert [chunk.where for chunk in chunks_of(sides, table("int"), Pace())] == [
         "`k0` <= 5",
         "`k0` > 5 AND `k0` <= 9",
         "`k0` > 9 AND `k0` <= 12",
@@ -43,7 +43,7 @@ def test_a_key_of_one_column() -> None:
 def test_a_key_of_several_columns_is_compared_column_by_column() -> None:
     """With the first alone in front, by which a server without row ranges finds the place."""
     sides = Keys(("61", "2026-01-02")), Keys()
-    assert list(chunk_conditions(sides, table("varchar(9)", "date"), Pace())) == [
+    assert [chunk.where for chunk in chunks_of(sides, table("varchar(9)", "date"), Pace())] == [
         "`k0` <= _utf8mb4 X'61' AND (`k0` < _utf8mb4 X'61' OR (`k0` = _utf8mb4 X'61' AND `k1` <= '2026-01-02'))",
         "`k0` >= _utf8mb4 X'61' AND (`k0` > _utf8mb4 X'61' OR (`k0` = _utf8mb4 X'61' AND `k1` > '2026-01-02'))",
     ]
@@ -66,7 +66,7 @@ def test_only_columns_that_both_servers_sort_alike_divide(
     of_types = table(*types, ordered_alike=ordered_alike)
     assert len(divisible_key(of_types)) == columns
     if not columns:
-        assert list(chunk_conditions((Keys(), Keys()), of_types, Pace())) == ["TRUE"]
+        assert [chunk.where for chunk in chunks_of((Keys(), Keys()), of_types, Pace())] == ["TRUE"]
 
 
 @pytest.mark.parametrize(
@@ -75,23 +75,23 @@ def test_only_columns_that_both_servers_sort_alike_divide(
 )
 def test_an_answer_that_is_no_key_is_refused(kind: str, answer: str) -> None:
     with pytest.raises(ValueError, match="no key of type"):
-        list(chunk_conditions((Keys((answer,)), Keys()), table(kind), Pace()))
+        list(chunks_of((Keys((answer,)), Keys()), table(kind), Pace()))
 
 
 def test_a_server_that_answers_one_key_for_ever_is_left() -> None:
     with pytest.raises(ValueError, match="does not go on"):
-        list(chunk_conditions((Keys(*[("7",)] * 9), Keys()), table("int"), Pace()))
+        list(chunks_of((Keys(*[("7",)] * 9), Keys()), table("int"), Pace()))
 
 
 def test_chunks_shrink_at_once_and_grow_by_two() -> None:
     """So that rows ten times as long as those before take no longer than ten seconds."""
     pace = Pace()
-    pace.adapt(0.01)
+    pace.adapt(0.01, rows=10_000)
     assert pace.rows == 20_000
-    pace.adapt(8.0)
+    pace.adapt(8.0, rows=20_000)
     assert pace.rows == 2_500
     for _ in range(20):
-        pace.adapt(0.001)
+        pace.adapt(0.001, rows=pace.rows)
     assert pace.rows == 100_000
 
 

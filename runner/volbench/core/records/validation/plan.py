@@ -180,6 +180,9 @@ class ValidationPlan(Record):
         default=(), description="Schemas to compare; all but the system's if left out."
     )
     data: bool = Field(default=True, description="Compare every row by checksums.")
+    checksum_connections: int = Field(
+        default=1, ge=1, le=16, description="So many connections to each server compute checksums."
+    )
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
     settings: SettingsPlan | None = Field(default=None, description="Compare variables; left out: not.")
     replica: ReplicaPlan | None = Field(
