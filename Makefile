@@ -10,9 +10,9 @@ DEMO_DISK ?= $(shell [ "$$(id -u)" != 0 ] || unshare --mount true 2>/dev/null &&
 DEMO_CLASS ?= local-path
 BENCHMARKS ?= growth sampling sampling_threads sampling_effect template_copy small_files long_run verdict_rates looks volumes_decided run_blocks covariates sequential_verdicts node_blocks cluster_watch cluster_scale credits compare_time association_rates change_points history query reading slow_log checksums cell_overhead
 PYTEST ?=
-# Tests wait for servers about half their time: two CPUs have work for three. Files of tests are shared out, so that
-# what a file sets up is set up once.
-JOBS ?= 3
+# Forks of one collection (tests/support/forked.py): some begin with tests that compute, some with tests that wait.
+JOBS ?= auto
+CHECK_JOBS ?= $(shell nproc)
 # Workers, and hundreds of processes that tests start, import the same modules: compiled ones, whatever the environment says.
 TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BARE ?= bookworm
@@ -58,7 +58,7 @@ demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLAS
 
 test: ## every test but the slow ones; REQUIRE=docker,browser fails where one of them is missing
 	@$(BOOTSTRAP) test
-	@$(TESTS) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST)
+	@$(TESTS) --forks $(JOBS) $(PYTEST)
 
 test-bare: ## `make demo` and `make test` on a bare Debian in namespaces of its own; BARE=trixie for Debian 13
 	@$(PYTHON) tests/lab/bare --suite $(BARE) 'make demo' 'make test'
@@ -88,7 +88,7 @@ volume-image: setup ## the image of docker/volumes: an emulated volume as a cont
 	  docker build -q --network=host -t volbench/volume:0.2.0 --build-arg TOOLS=volbench/tools:0.2.0 -
 
 check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
-	@$(TESTS) -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
+	@$(TESTS) -q --forks $(CHECK_JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
 
 fuzz: ## the structured fuzzer and the sweep of faults: EXECUTIONS=100000 SEED=4; goes on where it was (tests/fuzz/README.md)
 	@$(BOOTSTRAP) python

@@ -16,6 +16,7 @@ from bootstrap.console import open_console
 from bootstrap.directories import find_directories
 from volbench.errors import EnvironmentLacks
 
+pytest_plugins = ["costs", "forked"]  # options --costs and --forks
 pytest.register_assert_rewrite("cluster_run", "live_run")  # their assertions tell what they compared
 import machine  # noqa: E402 - it imports them
 import skips  # noqa: E402
