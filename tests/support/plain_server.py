@@ -142,6 +142,12 @@ class PlainServer:
         code = self.process.returncode if self.process is not None else None
         return Failure(cause="server_killed", message=f"the server ended with {code}", where=where)
 
+    def has_failed(self) -> bool:
+        return not self.alive()
+
+    def own(self, _purpose: str, *, where: str) -> Any:  # noqa: ARG002
+        return self
+
 
 @contextlib.contextmanager
 def plain_server() -> Iterator[PlainServer]:

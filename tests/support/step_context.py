@@ -46,6 +46,9 @@ class NoServer:
     def alive(self) -> bool:
         return self.running
 
+    def own(self, _purpose: str, *, where: str) -> NoServer:  # noqa: ARG002
+        return self
+
 
 def _no_server() -> Any:
     return NoServer()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import mysql.connector
 from mysql.connector import errorcode
@@ -157,6 +157,19 @@ class AttachedServer:
         except VolbenchError as refused:
             return Failure(cause="server_gone", message=refused.what, where=where, evidence=refused.evidence)
         return None
+
+    def has_failed(self) -> bool:
+        """Return False: a server that does not keep up with a load may be late to answer."""
+        return False
+
+    def own(self, purpose: str, *, where: str) -> NoReturn:
+        """Never. Raises EnvironmentLacks."""
+        raise EnvironmentLacks(
+            f"{purpose}, and volbench did not start this server",
+            where=where,
+            evidence=self._address,
+            next_step="remove the step, or run the suite with --target local, docker or kubernetes",
+        )
 
     def why_down(self) -> str:
         """Return whether the server answers; volbench cannot see why it does not."""

@@ -248,6 +248,14 @@ class Server:
             return Failure(cause="server_not_started", message="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
 
+    def has_failed(self) -> bool:
+        """Return whether the server is down, or its volume in trouble."""
+        return self.failure() is not None
+
+    def own(self, purpose: str, *, where: str) -> Server:  # noqa: ARG002 - an attached server refuses with both
+        """Return this server: volbench started it, and may do with it what a step needs."""
+        return self
+
     def log_since_start(self) -> str:
         """Return the log's text since the last start."""
         return self.supervisor.log_since(self._log_mark)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import DatasetSpec, Failure
@@ -20,6 +20,9 @@ from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.snapshots import SnapshotTimes
 from volbench.core.records.steps.base import StepBase
 from volbench.core.records.steps.snapshot import SnapshotStep
+
+if TYPE_CHECKING:
+    from volbench.machine.engine.server import Server
 
 
 class ServerHandle(Protocol):
@@ -59,6 +62,18 @@ class ServerHandle(Protocol):
 
     def failure(self, where: str = ...) -> Failure | None:
         """Return why the server is down, or what is wrong with its volume while it runs; None if both are well."""
+
+    def has_failed(self) -> bool:
+        """Return whether server or volume have failed for certain: an answer that is only late is no failure."""
+
+    def own(self, purpose: str, *, where: str) -> Server:
+        """Return the server that volbench started: a step may restart it, and write to its volume.
+
+        Args:
+            purpose: what the step does with it, such as "a crash test kills the server".
+
+        Raises EnvironmentLacks for a server that ran already.
+        """
 
 
 class Recorder(Protocol):

@@ -8,8 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from volbench.core.base.ownership import is_owned
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.machine.engine.attached import AttachedServer
+from volbench.errors import Refused, StepFailed
 from volbench.machine.volume.deleted_inodes import sync_filesystem
 from volbench.machine.volume.emulated.control import without_delays
 from volbench.measure.workload.interface import StepContext
@@ -17,12 +16,7 @@ from volbench.measure.workload.interface import StepContext
 
 def require_own_volume(step_name: str, ctx: StepContext) -> None:
     """Raise EnvironmentLacks on an attached server: volbench writes no files to its volume."""
-    if isinstance(ctx.server, AttachedServer):
-        raise EnvironmentLacks(
-            "this step writes to the server's volume, and volbench did not start the server",
-            where=f"step {step_name}",
-            next_step="remove the step, or run the suite with --target local or docker on a volume of that kind",
-        )
+    ctx.server.own("this step writes to the server's volume", where=f"step {step_name}")
 
 
 @contextmanager

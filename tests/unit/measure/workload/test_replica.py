@@ -11,10 +11,12 @@ import pytest
 from pydantic import ValidationError
 from step_context import context_on
 
+from volbench.core.records.cell import CellPlaces
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.steps.replica import ReplicaStep
 from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.differences import ServerIdentity
+from volbench.machine.engine.server import Server
 from volbench.measure.workload.interface import Clock
 from volbench.measure.workload.replica.dialect import (
     change_source,
@@ -245,9 +247,12 @@ def test_a_source_on_the_volumes_disk_is_seen(
 
 
 def test_a_server_without_room_for_a_second_one_is_refused(tmp_path: Path) -> None:
-    """As an attached server is, or one that several cells share."""
-    ctx, _ = context_on(tmp_path)
-    with pytest.raises(EnvironmentLacks, match="starts a second server"):
+    """As one is that several cells share."""
+    server = object.__new__(Server)
+    places = dict.fromkeys(("data_dir", "volume_dir", "control_dir", "template_dir", "scratch_dir"), str(tmp_path))
+    server.paths = CellPlaces.model_validate({**places, "supervisor": "shared"})
+    ctx, _ = context_on(tmp_path, server=server)
+    with pytest.raises(EnvironmentLacks, match="the place of this server allows none"):
         Replica().check(ReplicaStep(name="r"), ctx)
 
 

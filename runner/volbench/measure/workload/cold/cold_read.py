@@ -12,7 +12,6 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.volume.coldness import Coldness
 from volbench.measure.workload.cold.cold_files import (
     ColdFiles,
@@ -58,12 +57,7 @@ class ColdRead(Workload[ColdReadStep]):
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
         """Check that volbench may restart the server and sees its files. Raise EnvironmentLacks."""
-        if isinstance(ctx.server, AttachedServer):
-            raise EnvironmentLacks(
-                "a cold read restarts the server, and volbench did not start this one",
-                where=f"step {step.name}",
-                next_step="remove the step, or run the suite with --target local or docker",
-            )
+        ctx.server.own("a cold read restarts the server", where=f"step {step.name}")
         directory = ctx.server.data_dir / ctx.dataset.schema_name
         if not directory.is_dir():
             raise EnvironmentLacks(

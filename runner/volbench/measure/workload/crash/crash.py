@@ -16,7 +16,6 @@ from volbench.core.base.text import counted
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.crash import CrashStep
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.volume.emulated.power import PowerOfAll
 from volbench.measure.workload.crash import ledger
@@ -68,12 +67,7 @@ class Crash(Workload[CrashStep]):
 
     def check(self, step: CrashStep, ctx: StepContext) -> None:
         """Check that volbench may kill the server, and the power switch. Raise EnvironmentLacks."""
-        if isinstance(ctx.server, AttachedServer):
-            raise EnvironmentLacks(
-                "a crash test kills the server, and volbench did not start this one",
-                where=f"step {step.name}",
-                next_step="remove the step, or run the suite with --target local or docker",
-            )
+        ctx.server.own("a crash test kills the server", where=f"step {step.name}")
         if fault_of(step, ctx) == "power_cut":
             _power(step, ctx).check()
 

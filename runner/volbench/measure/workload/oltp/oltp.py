@@ -12,7 +12,6 @@ from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, FILES
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps.oltp import READ_ONLY_TESTS, OltpStep
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.connection import Account, account_from, read_option_file
 from volbench.machine.engine.own_data.content import hash_of_scripts
 from volbench.machine.engine.sysbench.config import sysbench_files
@@ -189,9 +188,7 @@ class _Run:
         where, messages = f"step {self.step.name}", sysbench.error_output()
         fatal = [line for line in messages.splitlines() if line.startswith("FATAL")]
         only_the_queue = bool(fatal) and all(QUEUE_FULL_MESSAGE in line for line in fatal)
-        server = self.ctx.server  # an attached one that does not keep up may be late to answer
-        is_down = not isinstance(server, AttachedServer) and server.failure(where) is not None
-        if not only_the_queue or self.step.rate is None or is_down:
+        if not only_the_queue or self.step.rate is None or self.ctx.server.has_failed():
             raise tool_failure(sysbench, code, self.ctx, where=where)
         if not self.measured:
             raise StepFailed(

@@ -14,8 +14,7 @@ from volbench.core.records.metrics import metric
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.restored import RestoredStep, WarmUpPlan
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.machine.engine.attached import AttachedServer
+from volbench.errors import StepFailed, UsageError
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.cold.cold_files import make_cold
 from volbench.measure.workload.cold.file_reader import read_files
@@ -76,12 +75,7 @@ class Restored(Workload[RestoredStep]):
 
     def check(self, step: RestoredStep, ctx: StepContext) -> None:
         """Check the volume, the server and the load. Raise EnvironmentLacks, UsageError."""
-        if isinstance(ctx.server, AttachedServer):
-            raise EnvironmentLacks(
-                "this step restarts the server, and volbench did not start this one",
-                where=f"step {step.name}",
-                next_step="remove the step, or run the suite with --target local or docker",
-            )
+        ctx.server.own("this step restarts the server", where=f"step {step.name}")
         if ctx.emulator_socket is None or not _parameters(ctx).get("first_touch"):
             raise UsageError(
                 "this volume is none that was made from a snapshot",

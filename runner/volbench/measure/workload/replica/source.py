@@ -37,18 +37,17 @@ _NEVER_SYNCED: dict[str, Scalar] = {
 }
 
 
-def own_server(server: ServerHandle, *, where: str) -> Server:
+def replica_of(server: ServerHandle, *, where: str) -> Server:
     """Return the cell's server. Raise EnvironmentLacks if volbench cannot start a second one beside it."""
-    if not isinstance(server, Server) or server.paths.supervisor == "shared":
+    replica = server.own("this step starts a second server, the source", where=where)
+    if replica.paths.supervisor == "shared":
         raise EnvironmentLacks(
             "this step starts a second server, the source, and the place of this server allows none",
             where=where,
-            evidence="volbench did not start the server's container"
-            if isinstance(server, Server)
-            else "volbench did not start the server",
+            evidence="volbench did not start the server's container",
             next_step="run the suite with --target local, docker or kubernetes, without compose",
         )
-    return server
+    return replica
 
 
 def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: int, *, where: str) -> None:

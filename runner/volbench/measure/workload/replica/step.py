@@ -24,7 +24,7 @@ from volbench.measure.workload.replica.heartbeat import BEAT_S, POLL_S, Floats, 
 from volbench.measure.workload.replica.load import Load, LoadFigures, loaded_s_max, oltp_step, settling_s
 from volbench.measure.workload.replica.replication import Replication
 from volbench.measure.workload.replica.series import lag_rows
-from volbench.measure.workload.replica.source import own_server, require_separate_place, running_source
+from volbench.measure.workload.replica.source import replica_of, require_separate_place, running_source
 from volbench.measure.workload.state import LAST_WRITE
 
 CAUGHT_UP_S = 1.0
@@ -49,7 +49,7 @@ class Replica(Workload[ReplicaStep]):
     def check(self, step: ReplicaStep, ctx: StepContext) -> None:
         """Check server, place and space of the source, and sysbench. Raise EnvironmentLacks, UsageError."""
         where = f"step {step.name}"
-        server = own_server(ctx.server, where=where)
+        server = replica_of(ctx.server, where=where)
         _require_version(server.identity, where)
         if ctx.dataset.is_own:
             raise UsageError(
@@ -64,7 +64,7 @@ class Replica(Workload[ReplicaStep]):
 
     def run(self, step: ReplicaStep, ctx: StepContext) -> StepOutcome:
         """Run all phases, compare source and replica, and leave a server that is no replica. Raises StepFailed."""
-        replica = own_server(ctx.server, where=f"step {step.name}")
+        replica = replica_of(ctx.server, where=f"step {step.name}")
         dialect = dialect_of(replica.identity)
         options = {**dialect.options, **dialect.source_options}
         with running_source(replica, ctx, options=options, replica_options=dialect.options) as source:
