@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,26 +19,58 @@ from step_context import context_on
 from volbench.core.plan.cost import estimate
 from volbench.core.plan.new_run import plan_run
 from volbench.core.profile.spec import parse_volume
-from volbench.core.records.cell import PreparedTemplate
+from volbench.core.records.cell import CellSpec, PreparedTemplate
+from volbench.core.records.steps import Step
 from volbench.core.suite.load import load_suite
 from volbench.machine.host.host import host_facts
 from volbench.machine.placement.interface import Job
-from volbench.measure.execute.cell.agent import run_step
-from volbench.measure.execute.cell.judging import judge
-from volbench.measure.execute.cell.recorder import recording
-from volbench.measure.execute.cell.result_builder import CellResultBuilder
+from volbench.measure.execute.cell.agent import finish, run_steps
+from volbench.measure.execute.cell.cell_run import CellRun
+from volbench.measure.execute.cell.recorder import CellRecorder, recording
+from volbench.measure.execute.cell.sampling import sampling
 from volbench.measure.execute.run import Orchestrator
 from volbench.measure.sample.config import SamplingConfig
-from volbench.measure.sample.controller import SamplingProcess
-from volbench.measure.sample.rows import series_rows
-from volbench.measure.workload.registry import workload_for
+from volbench.measure.workload.interface import StepContext
 from volbench.results.explain.run import explain_run
 from volbench.results.report.render import write_reports
 from volbench.results.report.views.panels import chosen_series
 from volbench.results.store.files import write_record
 from volbench.results.store.loaded_run import load_run
-from volbench.results.store.run_directory import RESULT_FILE, SERIES_FILE, TEMPLATE_FILE, RunDirectory
+from volbench.results.store.run_directory import SERIES_FILE, TEMPLATE_FILE, RunDirectory
 from volbench.results.store.series import read_series
+
+
+class FileCell(CellRun):
+    """A cell without a server, on a directory of its own."""
+
+    def __init__(self, cell: CellSpec, out: Path, record: CellRecorder, directory: Path) -> None:
+        context, _ = context_on(directory)
+        super().__init__(cell, out, record, volume_facts=context.volume_facts)
+        self._steps_context = replace(context, clock=self.builder.clock, record=record)
+
+    def serving(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def start(self) -> None:
+        pass
+
+    def context(self) -> StepContext:
+        return self._steps_context
+
+    def is_discarded_after(self, step: Step) -> bool:  # noqa: ARG002
+        return False
+
+    def end(self) -> None:
+        pass
+
+    def sampling_config(self) -> SamplingConfig:
+        return SamplingConfig(
+            raw_file=str(self.out / "raw/samples.jsonl"),
+            zero_monotonic_ns=self.builder.clock.zero_monotonic_ns,
+            interval_s=self.cell.sampling.interval_s,
+            disks=("toy",),
+            sources=self.cell.sampling.sources,
+        )
 
 
 @dataclass
@@ -49,33 +82,14 @@ class MeasuringTarget(FakeTarget):
     def write_result(self, job: Job) -> None:
         directory = self.work / job.cell.cell_id
         directory.mkdir(parents=True)
-        context, _ = context_on(directory)
-        builder = CellResultBuilder(job.cell, volume_facts=context.volume_facts, host=host_facts())
+        with recording(job.out) as record:
+            run = FileCell(job.cell, job.out, record, directory)
+            if job.kind == "run":
+                with run.serving(), sampling(run):
+                    run_steps(run)
         if job.kind == "prepare":
             write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=True))
-            write_record(job.out / RESULT_FILE, builder.result())
-            return
-        sampling = SamplingProcess(
-            SamplingConfig(
-                raw_file=str(job.out / "raw/samples.jsonl"),
-                zero_monotonic_ns=builder.clock.zero_monotonic_ns,
-                interval_s=job.cell.sampling.interval_s,
-                disks=("toy",),
-                sources=job.cell.sampling.sources,
-            )
-        )
-        with recording(job.out) as record:
-            context = replace(context, clock=builder.clock, record=record)
-            sampling.start()
-            try:
-                for step in job.cell.steps:
-                    workload_for(step).check(step, context)
-                    run_step(step, context, builder)
-            finally:
-                builder.sources.extend(sampling.stop())
-            record.series(series_rows(sampling.raw_file))
-        judge(job.cell, job.out, builder)
-        write_record(job.out / RESULT_FILE, builder.result())
+        finish(run)
 
 
 def main(suite_file: Path, directory: Path) -> None:

@@ -39,8 +39,9 @@ def test_it_imports_nothing_that_it_can_do_without(module: str, forbidden: set[s
 def test_the_agent_has_all_its_modules_once_the_server_has_started() -> None:
     """What a step imports while it is measured would use the CPU of its load."""
     code = (
-        "from volbench.measure.execute.cell import agent\n"
-        "with agent.importing(agent.LATER_MODULES): pass\n"
+        "import volbench.measure.execute.cell.agent\n"
+        "from volbench.measure.execute.cell.owned_cell import LATER_MODULES, importing\n"
+        "with importing(LATER_MODULES): pass\n"
         "before = set(sys.modules)\n"
         "import volbench.measure.execute.cell.judging, volbench.measure.sample.rows\n"
         "import volbench.measure.workload.registry\n"

@@ -24,6 +24,7 @@ from volbench.core.records.layout import ComponentFacts, ComponentPlaces, Emulat
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps import Step
 from volbench.core.records.tls import ServerAccess
+from volbench.errors import EnvironmentLacks
 
 CELL_SCHEMA = 2
 RESULT_SCHEMA = 2
@@ -233,6 +234,17 @@ class CellSpec(Record):
         default=None, description="What the orchestrator found behind the volume, where it is on its machine."
     )
     deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
+
+    @property
+    def own_places(self) -> CellPlaces:
+        """Where things are of a server that volbench starts. Raises EnvironmentLacks for any other."""
+        if self.places is None:
+            raise EnvironmentLacks(
+                "the cell has no places for a server of its own",
+                where=f"cell {self.cell_id}",
+                evidence="its `paths` are empty",
+            )
+        return self.places
 
 
 class PreparedTemplate(Record):

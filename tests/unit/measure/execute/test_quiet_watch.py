@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.core.records.cell import AT_REST_SHARE
-from volbench.measure.execute.cell.agent import QUIET_S, QUIET_S_MAX, quiet_duration_s
+from volbench.measure.execute.cell.owned_cell import QUIET_S, QUIET_S_MAX, quiet_duration_s
 
 
 @given(st.sampled_from([0.1, 0.25, 0.5, 1.0, 2.0]), st.floats(min_value=0.0, max_value=1000.0))

@@ -1,17 +1,21 @@
-"""The components of a layout in a cell: what backs them, their emulated volumes, whether the server uses them."""
+"""The volumes of a cell, its layout's included: what backs them, their emulation, whether the server uses them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from volbench.core.base import ownership
 from volbench.core.base.text import counted
 from volbench.core.records.cell import CellPlaces, CellSpec
-from volbench.core.records.layout import ROLE_TEXTS, ComponentFacts, ComponentPlaces
+from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.layout import ROLE_TEXTS, ComponentFacts, EmulatedSpec
 from volbench.errors import StepFailed
 from volbench.machine.engine.roles import role_directory
 from volbench.machine.volume.emulated.control import reset
 from volbench.machine.volume.facts.discovery import discover, with_host_facts
+from volbench.machine.volume.facts.ebs_csi import nvme_devices
+from volbench.measure.sample.config import ComponentConfig
 
 CREDITS = "credits"
 """The parameter of profiles with burst credits, and the daemon's word for setting them."""
@@ -19,31 +23,67 @@ _EMPTY_ROLES = ("tmp",)
 """A server may have no file of it for a while."""
 
 
-def component_facts(cell: CellSpec) -> tuple[ComponentFacts, ...]:
+def volume_facts(cell: CellSpec, paths: CellPlaces) -> VolumeFacts:
+    """Return what backs the data directory. The agent cannot see that a volume is emulated: cell.json names it."""
+    return _facts(paths.volume_dir, cell.run_id, host_volume=cell.host_volume, emulated=cell.emulated)
+
+
+def component_facts(cell: CellSpec, paths: CellPlaces) -> tuple[ComponentFacts, ...]:
     """Return what backs each component of a cell's layout, as this process sees it."""
-    return tuple(_facts(component, cell.run_id) for component in (cell.places.layout if cell.places else ()))
+    return tuple(
+        ComponentFacts(
+            name=component.name,
+            roles=component.roles,
+            volume_facts=_facts(
+                component.volume_dir,
+                cell.run_id,
+                host_volume=component.host_volume,
+                emulated=component.emulated,
+            ),
+        )
+        for component in paths.layout
+    )
 
 
-def _facts(component: ComponentPlaces, run_id: str) -> ComponentFacts:
-    directory = Path(component.volume_dir)
+def _facts(
+    volume_dir: str, run_id: str, *, host_volume: VolumeFacts | None, emulated: EmulatedSpec | None
+) -> VolumeFacts:
+    directory = Path(volume_dir)
     if not directory.exists():  # on a volume that is mounted for this cell alone, nobody else creates it
         ownership.claim(directory, purpose="cell", run_id=run_id)
-    facts = with_host_facts(discover(directory), component.host_volume)
-    if component.emulated is not None:
-        emulated = {
-            "emulated_profile": component.emulated.profile,
-            "emulated_parameters": component.emulated.parameters,
-        }
-        facts = facts.model_copy(update=emulated)
-    return ComponentFacts(name=component.name, roles=component.roles, volume_facts=facts)
+    facts = with_host_facts(discover(directory), host_volume)
+    if emulated is None:
+        return facts
+    model = {"emulated_profile": emulated.profile, "emulated_parameters": emulated.parameters}
+    return facts.model_copy(update=model)
 
 
-def reset_components(paths: CellPlaces | None) -> None:
-    """Let each component's emulated volume follow its model, with its credits: all cells start alike."""
-    for component in paths.layout if paths else ():
-        if component.emulated is not None and component.emulator_socket:
-            fill = component.emulated.parameters.get(CREDITS)
-            reset(Path(component.emulator_socket), credits_share=None if fill is None else float(fill))
+def reset_volumes(cell: CellSpec, paths: CellPlaces) -> None:
+    """Let each emulated volume follow its model, with its credits: all cells start alike."""
+    _reset(cell.emulated, paths.emulator_socket)
+    for component in paths.layout:
+        _reset(component.emulated, component.emulator_socket)
+
+
+def _reset(emulated: EmulatedSpec | None, socket: str) -> None:
+    if emulated is not None and socket:
+        fill = emulated.parameters.get(CREDITS)
+        reset(Path(socket), credits_share=None if fill is None else float(fill))
+
+
+def component_configs(paths: CellPlaces, components: Sequence[ComponentFacts]) -> tuple[ComponentConfig, ...]:
+    """Return the devices of each component of a cell's layout, for the samplers."""
+    facts = [component.volume_facts for component in components]
+    return tuple(
+        ComponentConfig(
+            component=component.name,
+            disks=volume.counted_disks,
+            nvme_devices=nvme_devices(volume.physical_disks),
+            mount_point=volume.mount_point or "" if volume.nfs_server else "",
+            emulator_socket=component.emulator_socket,
+        )
+        for component, volume in zip(paths.layout, facts, strict=True)
+    )
 
 
 def check_components(paths: CellPlaces) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 
-from volbench.core.records.cell import CellSpec
-from volbench.measure.execute.cell.result_builder import CellResultBuilder
+from volbench.measure.execute.cell.cell_run import CellRun
 from volbench.results.compare.cell_metrics import storage_metrics
 from volbench.results.compare.validity.observation import Observation, observe
 from volbench.results.compare.validity.reasons import (
@@ -23,9 +21,10 @@ from volbench.results.store.run_directory import SERIES_FILE
 _log = logging.getLogger(__name__)
 
 
-def judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
+def judge(run: CellRun) -> None:
     """Add the storage's metrics to each step, and judge whether its numbers are valid."""
-    series = out / SERIES_FILE
+    cell, builder = run.cell, run.builder
+    series = run.out / SERIES_FILE
     quiet_s = builder.window_of("quiet")
     for number, step in enumerate(builder.steps):
         observation: Observation = observe(

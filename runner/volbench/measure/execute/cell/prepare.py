@@ -6,13 +6,12 @@ from pathlib import Path
 
 from volbench.core.base import ownership
 from volbench.core.records.cell import CellResult, CellSpec, PreparedTemplate
-from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.template import prepare_template
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.facts.discovery import discover
-from volbench.measure.execute.cell.cell_server import running_supervisor
 from volbench.measure.execute.cell.progress import ProgressFile
 from volbench.measure.execute.cell.result_builder import CellResultBuilder
+from volbench.measure.execute.cell.supervision import running_supervisor
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE, TEMPLATE_FILE
 
@@ -22,9 +21,7 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
 
     Write template.json and result.json to `out`. A failure is part of the result; it is not raised.
     """
-    paths = cell.places
-    if paths is None:
-        raise EnvironmentLacks("a template needs places", where=f"cell {cell.cell_id}")
+    paths = cell.own_places
     cache = Path(paths.template_dir)
     if not cache.exists():  # on a volume that is mounted for this cell alone, nobody else creates it
         ownership.claim(cache, purpose="templates", run_id=cell.run_id)

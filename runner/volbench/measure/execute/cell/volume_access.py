@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,17 +28,15 @@ class _Entry:
 
 
 @contextmanager
-def on_volumes(paths: CellPlaces | None) -> Iterator[tuple[threading.Event, Outage]]:
+def on_volumes(paths: CellPlaces, cancelled: threading.Event) -> Iterator[Outage]:
     """Leave nothing on the volumes, however the block ends; the directories themselves belong to the orchestrator.
 
-    Yields the event that cancels a step, set when a volume stays in trouble, and what announces an outage of all
-    volumes, so that it cancels nothing.
+    Yields what announces an outage of all volumes, so that it cancels nothing.
     A failure that a volume's trouble caused is raised as that trouble, with the volume's name.
+
+    Args:
+        cancelled: is set when a volume stays in trouble.
     """
-    cancelled = threading.Event()
-    if paths is None:
-        yield cancelled, nullcontext
-        return
     directories = [
         _Entry(directory=Path(paths.volume_dir)),
         *(_Entry(directory=Path(component.volume_dir), noun=noun_of(component.name)) for component in paths.layout),
@@ -52,7 +50,7 @@ def on_volumes(paths: CellPlaces | None) -> Iterator[tuple[threading.Event, Outa
             passive = [VolumeWatch(entry.directory) for entry in directories]
             for watch in passive:
                 stack.enter_context(cancel_on_trouble(watch, cancelled))
-            yield cancelled, partial(_outage, passive)
+            yield partial(_outage, passive)
         for entry, watch in writing:  # a server still writes to a volume that was unmounted
             watch.check(where=_where(entry))
     except (VolbenchError, OSError) as error:
