@@ -81,8 +81,8 @@ def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Placed]:
             steps=(),
             sampling=SamplingSpec(),
             limits=ValidityLimits(),
-            places=target.cell_paths("01-a", volume),
         )
+        cell = target.with_server(cell, volume)
         out = tmp_path / "out"
         out.mkdir()
         write_record(out / "cell.json", cell)

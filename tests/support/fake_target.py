@@ -9,10 +9,10 @@ from typing import Literal
 
 from synthetic_run import build_run, two_volumes
 
-from volbench.core.records.cell import CellPlaces, CellResult, Disturbance, Failure, PreparedTemplate
+from volbench.core.records.cell import CellPlaces, CellResult, CellSpec, Disturbance, Failure, PreparedTemplate
 from volbench.core.records.run import PlannedCell
 from volbench.errors import VolbenchError
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.measure.execute.run import Orchestrator
 from volbench.results.store.files import write_record
@@ -106,7 +106,7 @@ class FakeTarget:
     termination_cause: VolbenchError | None = None
     calls: list[str] = field(default_factory=list)
     name: str = "local"
-    template_on_volume: bool = False
+    templates: TemplateScope = "machine"
     parallel: int = 1
 
     @property
@@ -124,8 +124,8 @@ class FakeTarget:
     def check(self) -> None:
         self.calls.append("check")
 
-    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        return PATHS
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:  # noqa: ARG002
+        return cell.model_copy(update={"places": PATHS})
 
     def launch(self, job: Job) -> Placement:
         cell = job.cell

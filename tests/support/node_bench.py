@@ -88,8 +88,8 @@ class Bench:
             server=ServerSpec(),
             dataset=DatasetSpec(),
             steps=(),
-            places=self.target.cell_paths(cell_id, opened),
         )
+        cell = self.target.with_server(cell, opened)
         return Job(kind="run", cell=cell, out=self.root, supervisor_script=b"", volume=opened)
 
     def start_first(self, **spec: object) -> None:

@@ -128,7 +128,7 @@ class Sweep:
         patch.setattr(command, "make_plan", lambda *_, **__: plan)
         patch.setattr(runner, "make_target", self._target)
 
-    def _target(self, run: RunRecord, *_: object) -> tuple[FakeTarget, dict[str, FakeVolume]]:
+    def _target(self, run: RunRecord, *_: object, **__: object) -> tuple[FakeTarget, dict[str, FakeVolume]]:
         return Agents(results=self.bench.results), {spec.name: FakeVolume(spec) for spec in run.volumes}
 
     def _count_calls(self) -> dict[str, int]:

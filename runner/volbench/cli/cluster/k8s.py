@@ -231,7 +231,7 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
     for name, _, lane in (key.partition("@") for key in dict.fromkeys(keys.values())):
         if specs[name].kind == "storage-class":
             yield claim_manifest(specs[name], run.run_id, lane=lane)
-    for template in template_cells(run, on_volumes=True, key_of=lambda cell: keys[cell.cell_id]):
+    for template in template_cells(run, scope="volume", key_of=lambda cell: keys[cell.cell_id]):
         yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare")
     rendered_volumes: set[str] = set()
     for cell in run.cells:
@@ -259,7 +259,7 @@ def _cell_manifests(
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     directories = kubernetes.pod_paths(workspace.volume_folder)
     template_key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, paths=directories, template_key=template_key)
+    cell = cell_spec(run, planned, template_key=template_key).model_copy(update={"places": directories})
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id, lane))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options, spec.variant_of or spec.name)

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from volbench.core.records.cell import CellPlaces, CellSpec
+from volbench.core.records.cell import CellSpec
 from volbench.core.records.run import PlannedCell
 from volbench.errors import VolbenchError
 from volbench.machine.volume.interface import OpenVolume
 
 JobKind = Literal["run", "prepare"]
+TemplateScope = Literal["machine", "volume", "none"]
+"""What has a template of the dataset: the machine's cache, each volume, or nothing, since servers run already."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One agent to place: `cell run` on a volume, or `cell prepare` of the dataset's template.
 
-    `out` is the cell's directory in the run's, with a cell.json in which `places` is set.
+    `out` is the cell's directory in the run's, with a cell.json that says where its server is.
     `supervisor_script` goes into the control directory of a server in a container.
     """
 
@@ -27,11 +29,6 @@ class Job:
     out: Path
     supervisor_script: bytes
     volume: OpenVolume | None = None
-
-    @property
-    def paths(self) -> CellPlaces | None:
-        """The agent's paths; None for an attached server."""
-        return self.cell.places
 
 
 class Placement(Protocol):
@@ -66,8 +63,7 @@ class Target(Protocol):
     """An environment in which cells run."""
 
     name: str
-    template_on_volume: bool
-    """Each volume has a template of its own; otherwise the machine's cache has one for all."""
+    templates: TemplateScope
 
     parallel: int
     """Cells that may run at once, each on a volume of its own; with lanes, lanes."""
@@ -78,8 +74,8 @@ class Target(Protocol):
     def check(self) -> None:
         """Raise EnvironmentLacks, with the command for a fix, if cells cannot run here."""
 
-    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
-        """Return the paths for the cell's agent."""
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
+        """Return the cell with the places of its server, or with the address of one that runs already."""
 
     def launch(self, job: Job) -> Placement:
         """Create the job's directories and start its agent."""

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from volbench.core.base import ownership, programs, safe_files
 from volbench.core.base.python import python_command
-from volbench.core.records.cell import CellPlaces
+from volbench.core.records.cell import CellPlaces, CellSpec
 from volbench.core.records.own_files import dump_directories
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.layout import component_places
 from volbench.machine.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
 from volbench.machine.placement.workspace import Workspace
@@ -33,14 +33,31 @@ _GATE = 'read -r _ && exec "$@" </dev/null'
 
 
 @dataclass(frozen=True, kw_only=True)
+class CellDirectories:
+    """Where a cell's agent and server work, but for the cell's results.
+
+    Args:
+        own: of this cell, on this machine; they are removed with it.
+        on_volumes: of the run, on each volume; they are emptied with the cell.
+        dumps: of this cell, where it dumps to other volumes.
+        cached: of all runs on this machine; they stay.
+        shared_control: of a supervisor that other cells use, too.
+    """
+
+    own: tuple[Path, ...]
+    on_volumes: tuple[Path, ...] = ()
+    dumps: tuple[Path, ...] = ()
+    cached: tuple[Path, ...] = ()
+    shared_control: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalPlacement:
     """An agent process in a session of its own, so that it survives the orchestrator."""
 
     out: Path
-    paths: CellPlaces | None
     label: str
-    control_dir: Path
-    dump_directories: tuple[Path, ...] = ()
+    directories: CellDirectories
 
     def running(self) -> bool:
         """Return whether the agent process runs."""
@@ -60,8 +77,8 @@ class LocalPlacement:
 
     def kill(self) -> None:
         """Kill the agent and all its descendants; a shared supervisor only kills its server."""
-        if self.paths is not None and self.paths.supervisor == "shared":
-            _send_to_supervisor(Path(self.paths.control_dir), "kill")
+        if self.directories.shared_control is not None:
+            _send_to_supervisor(self.directories.shared_control, "kill")
         agent = self._agent()
         if agent is not None:
             agent.signal(signal.SIGKILL)
@@ -89,10 +106,10 @@ class LocalPlacement:
     def remove(self) -> None:
         """End running processes, then remove the cell's directories on the volume and on this machine."""
         self.kill()
-        for volume_dir in _volume_directories(self.paths):
+        for volume_dir in self.directories.on_volumes:
             if ownership.is_owned(volume_dir):
                 ownership.erase_contents(volume_dir)
-        for directory in (*_own_directories(self.paths, self.control_dir), *self.dump_directories):
+        for directory in (*self.directories.own, *self.directories.dumps):
             if directory.exists():
                 ownership.remove(directory)
 
@@ -101,7 +118,7 @@ class LocalTarget:
     """Child processes; the server is the mysqld or mariadbd of this machine."""
 
     name = "local"
-    template_on_volume = False
+    templates: TemplateScope = "machine"
     parallel = 1
 
     def __init__(self, workspace: Workspace) -> None:
@@ -115,14 +132,14 @@ class LocalTarget:
         """Return nothing: this machine runs one cell at a time."""
         return ""
 
-    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
-        """Return host paths, since the agent runs on the host."""
-        workspace = self._workspace
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
+        """Return the cell with host paths, since the agent runs on the host."""
+        workspace, cell_id = self._workspace, cell.cell_id
         volume_dir = (
             workspace.scratch_dir(cell_id) if volume is None else host_directory(volume) / workspace.volume_folder
         )
         shared = volume.spec.options.get("control") if volume else None
-        return CellPlaces(
+        paths = CellPlaces(
             volume_dir=str(volume_dir),
             data_dir=str(volume_dir / "data"),
             control_dir=shared or str(workspace.control_dir(cell_id)),
@@ -136,34 +153,41 @@ class LocalTarget:
                 socket=lambda component, _: str(component.emulator_socket or ""),
             ),
         )
+        return cell.model_copy(update={"places": paths})
 
     def launch(self, job: Job) -> Placement:
         """Start the agent as a child process in its own session."""
-        paths = job.paths
-        control_dir = self._workspace.control_dir(job.cell.cell_id)
-        for directory in _own_directories(paths, control_dir):
+        directories = self.directories(job)
+        for directory in (*directories.own, *directories.on_volumes):
             self._workspace.claim(directory)
-        for directory in dump_directories(job.cell):
+        for directory in directories.dumps:
             ownership.claim(directory, purpose="dump", run_id=job.cell.run_id)
-        if paths is not None:
-            for volume_dir in _volume_directories(paths):
-                self._workspace.claim(volume_dir)
-            Path(paths.template_dir).mkdir(parents=True, exist_ok=True)
-        private = {} if paths is not None else {"TMPDIR": str(control_dir)}  # for option files
+        for directory in directories.cached:
+            directory.mkdir(parents=True, exist_ok=True)
         self._agents = [agent for agent in self._agents if agent.poll() is None]
-        self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **private}))
+        self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **self.variables(job)}))
         return self.find(job)
+
+    def directories(self, job: Job) -> CellDirectories:
+        """Return where the job's agent and server work."""
+        paths = job.cell.own_places
+        shared = paths.supervisor == "shared"
+        names = [paths.scratch_dir] if shared else [paths.control_dir, paths.scratch_dir]
+        return CellDirectories(
+            own=tuple(map(Path, names)),
+            on_volumes=(Path(paths.volume_dir), *(Path(component.volume_dir) for component in paths.layout)),
+            dumps=tuple(dump_directories(job.cell)),
+            cached=(Path(paths.template_dir),),
+            shared_control=Path(paths.control_dir) if shared else None,
+        )
+
+    def variables(self, job: Job) -> dict[str, str]:  # noqa: ARG002
+        """Return variables of the agent's environment."""
+        return {}
 
     def find(self, job: Job) -> Placement:
         """Return the placement of the pid files in the cell's directories."""
-        control_dir = self._workspace.control_dir(job.cell.cell_id)
-        return LocalPlacement(
-            out=job.out,
-            paths=job.paths,
-            label=_label(job),
-            control_dir=control_dir,
-            dump_directories=tuple(dump_directories(job.cell)),
-        )
+        return LocalPlacement(out=job.out, label=_label(job), directories=self.directories(job))
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Remove the run's directory from a volume. Its shared supervisor goes on: who started it ends it.
@@ -186,21 +210,6 @@ class LocalTarget:
 
 def _label(job: Job) -> str:
     return f"{job.cell.run_id}/{job.cell.cell_id}"
-
-
-def _volume_directories(paths: CellPlaces | None) -> list[Path]:
-    """Return the run's directory on the volume, and on each of a layout's other volumes."""
-    if paths is None:
-        return []
-    return [Path(paths.volume_dir), *(Path(component.volume_dir) for component in paths.layout)]
-
-
-def _own_directories(paths: CellPlaces | None, control_dir: Path) -> list[Path]:
-    """Return control and scratch directory, without a shared control directory."""
-    if paths is None:
-        return [control_dir]
-    names = [paths.scratch_dir] if paths.supervisor == "shared" else [paths.control_dir, paths.scratch_dir]
-    return [Path(name) for name in names]
 
 
 def _send_to_supervisor(control: Path, command: str) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from volbench.core.records.cell import AttachSpec, CellResult, CellSpec
+from volbench.core.records.cell import CellResult, CellSpec
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.engine.supervisor import supervisor_script
@@ -47,15 +47,12 @@ class Attempts:
         target: Target,
         interruptions: Interruptions,
         watch: Callable[[CellState], None],
-        *,
-        attached: Mapping[str, AttachSpec],
     ) -> None:
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
         self._interruptions = interruptions
         self._watch = watch
-        self._attached = attached
 
     def new(
         self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, *, template_key: str = ""
@@ -189,11 +186,10 @@ class Attempts:
             planned,
             attempt=self._directory.attempts(planned.cell_id) + 1,
             template_key=template_key,
-            paths=None if self._attached else self._target.cell_paths(planned.cell_id, volume),
-            attach=self._attached.get(planned.volume),
             emulated=emulated_spec(volume),
             host_volume=volume.facts if volume else None,
         )
+        cell = self._target.with_server(cell, volume)
         self._directory.write_cell(cell)
         return self._job(cell, volume, kind)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec
+from volbench.core.records.cell import CellSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import EmulatedSpec
 from volbench.core.records.run import PlannedCell, RunRecord
@@ -13,14 +13,12 @@ def cell_spec(
     run: RunRecord,
     planned: PlannedCell,
     *,
-    paths: CellPlaces | None,
     attempt: int = 1,
     template_key: str = "",
-    attach: AttachSpec | None = None,
     emulated: EmulatedSpec | None = None,
     host_volume: VolumeFacts | None = None,
 ) -> CellSpec:
-    """Return the cell with the suite's values and its own values of a sweep."""
+    """Return the cell with the suite's values and its own values of a sweep; a target adds its server."""
     suite = with_parameters(run.suite, planned.parameters)
     return CellSpec(
         run_id=run.run_id,
@@ -38,8 +36,6 @@ def cell_spec(
         sampling=suite.sampling,
         limits=suite.limits,
         template_key=template_key,
-        places=paths,
-        attach=attach,
         emulated=emulated,
         host_volume=host_volume,
     )

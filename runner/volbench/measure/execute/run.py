@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from volbench.core.base.text import counted, ignore_messages
-from volbench.core.records.cell import AttachSpec, CellResult, PreparedTemplate
+from volbench.core.records.cell import CellResult, PreparedTemplate
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Target
@@ -75,7 +74,6 @@ class Orchestrator:
         target: Target,
         volumes: Mapping[str, Volume],
         *,
-        attached: Mapping[str, AttachSpec] = MappingProxyType({}),
         on_state: Callable[[CellState], None] = ignore_states,
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = no_replacements,
         decided: Decide = never_decided,
@@ -85,7 +83,6 @@ class Orchestrator:
         """Open nothing and raise nothing.
 
         Args:
-            attached: servers that run already, by the name of the volume that stands for them.
             invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
             decided: called after each block of a run that goes on until it is decided; returns what the cells
                 so far decide: a decided volume gets no further ones.
@@ -102,9 +99,8 @@ class Orchestrator:
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
-        self._attached = attached
         self._interruptions = Interruptions()
-        self._attempts = Attempts(directory, target, self._interruptions, on_state, attached=attached)
+        self._attempts = Attempts(directory, target, self._interruptions, on_state)
         self._has_lanes = any(map(target.lane_of, self._run.cells))
         self._volumes = RunVolumes(
             directory, volumes, lane_of=target.lane_of, remove=target.close_volume, on_message=on_message
@@ -139,8 +135,6 @@ class Orchestrator:
         with ExitStack() as stack:
             self._target.check()
             self._at_end(stack, self._target.clean_up)
-            for attach in self._attached.values():
-                self._check_attached_server(stack, attach)
             self._volumes.open_all(partial(self._at_end, stack))
             self._volumes.check_mounts()
             mounts = {name: mount_of(volume) for name, volume in self._volumes.opened.items()}
@@ -215,15 +209,6 @@ class Orchestrator:
                 break
         return failures
 
-    def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
-        """Check the connection to the server before anything begins; remove volbench's tables at the end."""
-        # Imported here: the connector is an extra, which a run in containers or pods does without.
-        from volbench.machine.engine.attached import AttachedServer  # noqa: PLC0415
-        from volbench.machine.engine.attached_dataset import remove_from_server  # noqa: PLC0415
-
-        with AttachedServer(attach):
-            self._at_end(stack, lambda: remove_from_server(attach, run_id=self._run.run_id))
-
     def _at_end(self, stack: ExitStack, action: Callable[[], object]) -> None:
         def uninterruptible() -> None:
             with self._interruptions.deferred():
@@ -254,7 +239,7 @@ class Orchestrator:
         for lane in dict.fromkeys(map(self._target.lane_of, waiting)):
             self._volumes.open_lane(lane)
         waiting = [cell for cell in waiting if self._is_available(cell)]
-        keys = self._prepare_templates(waiting) if not self._attached else {}
+        keys = self._prepare_templates(waiting)
         failures: list[VolbenchError] = []
 
         def do(cell: PlannedCell) -> None:
@@ -286,7 +271,7 @@ class Orchestrator:
         run_lanes(by_lane(items, volume_of) if at_once > 1 else [list(items)], do, at_once=at_once)
 
     def _template_cells(self) -> list[TemplateCell]:
-        return template_cells(self._run, on_volumes=self._target.template_on_volume, key_of=self._volumes.key_of)
+        return template_cells(self._run, scope=self._target.templates, key_of=self._volumes.key_of)
 
     def _volume_for_template(self, cell: TemplateCell) -> OpenVolume | None:
         """Return the volume whose server prepares a template; any volume if the template is not prepared on one."""
@@ -295,7 +280,7 @@ class Orchestrator:
 
     def _prepare_templates(self, waiting: Sequence[PlannedCell]) -> dict[str, str]:
         """Return shape of a cell -> key of its template; the agent answers at once if the template is cached."""
-        on_volumes, keys = self._target.template_on_volume, self._template_keys
+        on_volumes, keys = self._target.templates == "volume", self._template_keys
         needed = {
             (shape_of(self._run, cell), self._volumes.key_of(cell) if on_volumes else "") for cell in waiting
         } - self._prepared

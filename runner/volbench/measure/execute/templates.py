@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.core.suite.sweep import with_parameters
+from volbench.machine.placement.interface import TemplateScope
 
 _VOLUME = "-"
 
@@ -26,17 +27,18 @@ def volume_of(cell: PlannedCell) -> str:
 
 
 def template_cells(
-    run: RunRecord, *, on_volumes: bool = False, key_of: Callable[[PlannedCell], str] = volume_of
+    run: RunRecord, *, scope: TemplateScope = "machine", key_of: Callable[[PlannedCell], str] = volume_of
 ) -> list[TemplateCell]:
-    """Return one for each shape, only a sweep has several; `on_volumes`: one for each shape on each volume.
+    """Return one for each shape, of which only a sweep has several.
 
     Args:
+        scope: `volume`: one for each shape on each volume; `none`: no server is started on a template.
         key_of: returns the key of a cell's volume, `NAME` or `NAME@LANE`.
     """
     cells: dict[tuple[str, str], TemplateCell] = {}
     shapes: list[str] = []
-    for cell in run.cells:
-        shape, key = shape_of(run, cell), key_of(cell) if on_volumes else ""
+    for cell in run.cells if scope != "none" else ():
+        shape, key = shape_of(run, cell), key_of(cell) if scope == "volume" else ""
         if shape not in shapes:
             shapes.append(shape)
         if (shape, key) in cells:

@@ -87,12 +87,11 @@ def execute(directory: RunDirectory, invocation: Invocation) -> Execution:
     outcome: Outcome | None = None
     failure: VolbenchError | KeyboardInterrupt | None = None
     try:
-        target, volumes = make_target(run_record, directory.results())
+        target, volumes = make_target(run_record, directory.results(), attached=invocation.attached)
         orchestrator = Orchestrator(
             directory,
             target,
             volumes,
-            attached=invocation.attached,
             on_state=copying(invocation.watch, directory, invocation.bucket, invocation.say),
             invalid_cells=cells_to_replace,
             decided=decision_of,

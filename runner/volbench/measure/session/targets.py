@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from volbench.core.base.extras import require
 from volbench.core.base.nearest import suggestion
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import CellResult, ServerSpec
+from volbench.core.records.cell import AttachSpec, CellResult, ServerSpec
 from volbench.core.records.own_files import snapshot_steps
 from volbench.core.records.run import RunRecord, TargetName
 from volbench.errors import UsageError, VolbenchError
@@ -20,6 +21,7 @@ from volbench.machine.placement.local import LocalTarget
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.interface import Volume
+from volbench.measure.execute.attached_target import AttachedTarget
 from volbench.measure.execute.volumes import volume_key
 
 _log = logging.getLogger(__name__)
@@ -78,11 +80,19 @@ def changed_options(run: RunRecord, texts: Sequence[str]) -> Mapping[str, Scalar
     return {**run.target_options, **parse_changes(texts)}
 
 
-def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:
-    """Return the run's target and its volumes by key, not yet opened; an attached server has no volumes.
+def make_target(
+    run: RunRecord,
+    results: Sequence[CellResult] = (),
+    *,
+    attached: Mapping[str, AttachSpec] = MappingProxyType({}),
+) -> tuple[Target, dict[str, Volume]]:
+    """Return the run's target and its volumes by key, not yet opened; servers that run already have no volumes.
 
-    `results` are those of earlier cells of the run. Raises EnvironmentLacks when the target's engine or cluster is
-    not available.
+    Args:
+        results: of earlier cells of the run.
+        attached: servers that run already, by the name of the volume that stands for them.
+
+    Raises EnvironmentLacks when the target's engine or cluster is not available.
     """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
@@ -90,9 +100,9 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
         return _kubernetes(run, workspace, tools, results)
     if run.target in ("local", "attach"):
         require("mysql")  # here, and not in the agent of the first cell
-    target: Target = _docker(workspace, tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
-        return target, {}
+        return AttachedTarget(workspace, attached), {}
+    target: Target = _docker(workspace, tools) if run.target == "docker" else LocalTarget(workspace)
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from volbench.machine.placement.local import AGENT_PID_FILE, LocalPlacement
+from volbench.machine.placement.local import AGENT_PID_FILE, CellDirectories, LocalPlacement
 from volbench.machine.placement.processes import LABEL_VARIABLE, KnownProcess
 
 LABEL = "20260131T120000Z-quick-1a2b3c/01-a"
@@ -34,7 +34,7 @@ def foreign(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
 
 
 def placement(out: Path) -> LocalPlacement:
-    return LocalPlacement(out=out, paths=None, label=LABEL, control_dir=out)
+    return LocalPlacement(out=out, label=LABEL, directories=CellDirectories(own=(out,)))
 
 
 def test_a_pid_file_that_names_another_process_ends_nothing(

@@ -13,7 +13,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 from volbench.core.records.cell import CellResult
 from volbench.core.records.run import PlannedCell
 from volbench.errors import VolbenchError, VolumeUnavailable
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.measure.execute.run import Orchestrator, Outcome
 from volbench.results.store.run_directory import RunDirectory
@@ -23,7 +23,7 @@ from volbench.results.store.run_directory import RunDirectory
 class LanesTarget(FakeTarget):
     """Two blocks in each lane; `used` is which claim each cell was launched on."""
 
-    template_on_volume: bool = True
+    templates: TemplateScope = "volume"
     used: dict[str, str] = field(default_factory=dict)
     """By `VOLUME-rREPEAT`, or the template's name."""
     meet: threading.Barrier | None = None

@@ -13,7 +13,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import VolumeFacts
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.measure.execute.run import DISRUPTIONS_MAX, TRIES, Orchestrator, Outcome
 from volbench.results.report.build import build_report
@@ -56,7 +56,7 @@ class FailingTarget(FakeTarget):
 
     error_of: Callable[[Job, int], VolbenchError | None] = no_error
     launches: list[str] = field(default_factory=list)
-    template_on_volume: bool = True
+    templates: TemplateScope = "volume"
 
     def launch(self, job: Job) -> Placement:
         self.launches.append(job.cell.cell_id)

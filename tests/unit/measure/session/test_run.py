@@ -60,7 +60,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake
     def make(script: Script = good, **options: Any) -> FakeTarget:
         target = FakeTarget(results, script, **options)
 
-        def made(run: RunRecord, _results: object = ()) -> tuple[FakeTarget, dict[str, FakeVolume]]:
+        def made(run: RunRecord, _results: object = (), **_: object) -> tuple[FakeTarget, dict[str, FakeVolume]]:
             return target, {spec.name: FakeVolume(spec) for spec in run.volumes}
 
         monkeypatch.setattr(runner, "make_target", made)

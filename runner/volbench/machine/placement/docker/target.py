@@ -16,7 +16,7 @@ import docker
 
 from volbench.core.base import ownership, safe_files
 from volbench.core.profile.layout import component_word
-from volbench.core.records.cell import CellPlaces
+from volbench.core.records.cell import CellPlaces, CellSpec
 from volbench.core.records.own_files import own_directories
 from volbench.core.records.run import PlannedCell
 from volbench.machine.host.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
@@ -30,7 +30,7 @@ from volbench.machine.placement.docker.containers import (
     remove_container,
 )
 from volbench.machine.placement.docker.images import server_image, tools_image
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.layout import component_places, run_directories
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.deleted_inodes import concerns, forget_deleted_inodes
@@ -65,7 +65,7 @@ class DockerTarget:
     """Containers of one Docker engine on this machine."""
 
     name = "docker"
-    template_on_volume = False
+    templates: TemplateScope = "machine"
     parallel = 1
 
     def __init__(self, workspace: Workspace, *, tools: str = "") -> None:
@@ -86,8 +86,11 @@ class DockerTarget:
         """Return nothing: this machine runs one cell at a time."""
         return ""
 
-    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        """Return paths inside the containers, the same for every cell."""
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
+        """Return the cell with paths inside the containers, the same for every cell."""
+        return cell.model_copy(update={"places": self._places(volume)})
+
+    def _places(self, volume: OpenVolume | None) -> CellPlaces:
         if volume is None or volume.host_path is not None:
             emulator = INSIDE_EMULATOR if volume is not None and volume.emulator_socket else ""
             components = component_places(

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from volbench.core.records.cell import CellPlaces, ServerSpec
+from volbench.core.records.cell import CellPlaces, CellSpec, ServerSpec
 from volbench.core.records.own_files import snapshot_steps
 from volbench.core.records.run import PlannedCell
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -21,7 +21,7 @@ from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import RULES
 from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
-from volbench.machine.placement.interface import Job, Placement
+from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.kubernetes import manifests
 from volbench.machine.placement.kubernetes.holders import Holders
 from volbench.machine.placement.kubernetes.node_blocks import (
@@ -53,7 +53,7 @@ class KubernetesTarget:
     """Jobs in one namespace of a cluster."""
 
     name = "kubernetes"
-    template_on_volume = True
+    templates: TemplateScope = "volume"
     with_snapshots = False
     """Steps of the run take snapshots of volumes."""
 
@@ -121,12 +121,12 @@ class KubernetesTarget:
         """Return the lane of the cell's node, of a run on several."""
         return lane_of_block(cell.block, blocks=self._blocks, nodes=self._options.nodes)
 
-    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        """Return paths inside the pod; the dataset's template is on the volume itself."""
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
+        """Return the cell with paths inside the pod; the dataset's template is on the volume itself."""
         paths = pod_paths(self._workspace.volume_folder)
-        if volume is None or volume.emulator_claim is None:
-            return paths
-        return paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
+        if volume is not None and volume.emulator_claim is not None:
+            paths = paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
+        return cell.model_copy(update={"places": paths})
 
     def launch(self, job: Job) -> Placement:
         """Create the attempt's config map and job, unless they exist."""
@@ -210,14 +210,13 @@ class KubernetesTarget:
 
     def _requested_snapshots(self, job: Job, options: KubernetesOptions) -> RequestedSnapshots:
         cell = job.cell
-        data_dir = cell.places.data_dir if cell.places else manifests.VOLUME_ROOT
         plan = SnapshotPlan(
             run_id=self._workspace.run_id,
             claim=(job.volume and job.volume.claim) or "",
             image=self._tools,
             options=options,
             request=manifests.cell_name(cell.run_id, cell.cell_id, cell.attempt),
-            directory=str(PurePosixPath(data_dir).relative_to(manifests.VOLUME_ROOT)),
+            directory=str(PurePosixPath(cell.own_places.data_dir).relative_to(manifests.VOLUME_ROOT)),
         )
         count = len(snapshot_steps(cell.steps)) if job.kind == "run" else 0
         return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
@@ -294,7 +293,7 @@ def pod_paths(folder: str) -> CellPlaces:
 
 def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool = False) -> manifests.CellObjects:
     """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
-    if job.volume is None or job.volume.claim is None or job.cell.places is None:
+    if job.volume is None or job.volume.claim is None:
         raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
     return manifests.CellObjects(
         run_id=job.cell.run_id,
@@ -306,7 +305,7 @@ def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool 
         claim=job.volume.claim,
         server_image=server_image(job.cell.server),
         tools_image=tools,
-        paths=job.cell.places,
+        paths=job.cell.own_places,
         deadline_s=job.cell.deadline_s,
         options=options,
         apart=apart,
