@@ -31,9 +31,10 @@ from volbench.core.records.report import (
     TimeDifferenceRow,
 )
 from volbench.errors import UsageError
-from volbench.measure.session.planner import TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.measure.session.planner import budget_seconds, make_plan, until_settings
 from volbench.measure.session.progress import ProgressLines
 from volbench.measure.session.runner import Invocation, create, execute
+from volbench.measure.session.servers import TargetRequest
 from volbench.results.report.build import report_of
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.terminal import summary_lines

@@ -14,7 +14,8 @@ from s3_server import NAME, credentials, s3, s3_address
 from scratch_server import scratch_server
 
 from volbench.errors import EXIT_ENVIRONMENT, UsageError
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 
 __all__ = ["credentials", "s3", "s3_address"]
 

@@ -18,7 +18,8 @@ from explain.injection import Done, Injector, Place
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.measure.execute.run import Orchestrator
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 from volbench.measure.session.targets import make_target
 from volbench.results.store.run_directory import RunDirectory
 

@@ -14,7 +14,8 @@ from volbench.cli.runs.plan import show_plan
 from volbench.errors import Refused, UsageError
 from volbench.machine.volume.kinds.path import check_directory
 from volbench.measure.session.caveats import caveats_of, needs_consent, storage_caveats, volumes_share_storage
-from volbench.measure.session.planner import Planned, TargetRequest, make_plan
+from volbench.measure.session.planner import Planned, make_plan
+from volbench.measure.session.servers import TargetRequest
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
 

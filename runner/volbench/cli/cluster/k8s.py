@@ -31,7 +31,8 @@ from volbench.machine.volume.interface import OpenVolume
 from volbench.measure.execute.cell_spec import cell_spec
 from volbench.measure.execute.templates import template_cells
 from volbench.measure.execute.volumes import volume_key
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 from volbench.results.store.run_directory import new_run_id
 
 if TYPE_CHECKING:

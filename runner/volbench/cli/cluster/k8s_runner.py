@@ -15,8 +15,9 @@ from volbench.cli.runs.run import begin_run, resume_run
 from volbench.errors import EXIT_NO_GO, UsageError
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
 from volbench.measure.session.price import check_cost, price_run
+from volbench.measure.session.servers import TargetRequest
 from volbench.results.credits.prices import load_prices
 from volbench.results.store.bucket import Bucket
 from volbench.results.store.run_directory import RunDirectory, find_runs

@@ -18,8 +18,9 @@ from volbench.core.suite.load import check_suite, read_file
 from volbench.core.suite.own_files import with_absolute_paths
 from volbench.errors import UsageError
 from volbench.measure.session.capacity_search import search
-from volbench.measure.session.planner import SuiteSource, TargetRequest, plan_suite
+from volbench.measure.session.planner import SuiteSource, plan_suite
 from volbench.measure.session.runner import Invocation, create, execute
+from volbench.measure.session.servers import TargetRequest
 from volbench.results.compare.capacity import capacities
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.capacity import capacity_text

@@ -14,8 +14,9 @@ from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRec
 from volbench.core.suite.model import FULL_SCALE
 from volbench.measure.session.caveats import caveats_of, node_lines, too_few_repeats
 from volbench.measure.session.modulated import modulate_settings
-from volbench.measure.session.planner import Planned, TargetRequest, make_plan, until_settings
+from volbench.measure.session.planner import Planned, make_plan, until_settings
 from volbench.measure.session.price import nodes_at_once, price_line, price_run
+from volbench.measure.session.servers import TargetRequest
 from volbench.measure.session.space import free_space_text
 from volbench.results.credits.prices import load_prices
 

@@ -24,9 +24,10 @@ from volbench.measure.session.copies import copied
 from volbench.measure.session.extension import extend_run, may_get_cells
 from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.own_data import restore_dataset
-from volbench.measure.session.planner import Planned, TargetRequest, budget_seconds, make_plan, until_settings
+from volbench.measure.session.planner import Planned, budget_seconds, make_plan, until_settings
 from volbench.measure.session.price import check_cost, price_run
 from volbench.measure.session.runner import Invocation, create, execute, reports_of
+from volbench.measure.session.servers import TargetRequest
 from volbench.measure.session.targets import changed_options
 from volbench.results.credits.prices import load_prices
 from volbench.results.report.formats.terminal import terminal_summary

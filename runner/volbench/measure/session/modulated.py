@@ -68,13 +68,13 @@ def check_modulated(steps: Iterable[Record], volumes: Sequence[VolumeSpec]) -> N
 
     Args:
         steps: of the suite.
-        volumes: of the run; empty: servers that it attaches to.
+        volumes: of the run, or what stands for servers that it attaches to.
     """
     modulated = [step.name for step in steps if isinstance(step, OltpStep) and step.modulate is not None]
     unmodulated = [volume for volume in volumes if volume.kind != EMULATED]
-    if not modulated or (volumes and not unmodulated):
+    if not modulated or not unmodulated:
         return
-    names = ", ".join(f"{volume.name}={volume.text}" for volume in unmodulated) or "a server that runs already"
+    names = ", ".join(f"{volume.name}={volume.text}" for volume in unmodulated)
     raise UsageError(
         "`modulate` needs emulated volumes: volbench cannot change the latency of others",
         where=f"step {modulated[0]}",

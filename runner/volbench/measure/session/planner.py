@@ -11,16 +11,15 @@ from volbench.core.plan.cost import Cost, estimate
 from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
 from volbench.core.plan.variants import expand_variants
-from volbench.core.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.core.plan.volume_check import forecast_faults, suite_volume_faults
 from volbench.core.profile.layout import check_roles
-from volbench.core.records.base import Scalar, parse_duration_s
+from volbench.core.records.base import parse_duration_s
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.run import (
     CELLS_UNTIL_DECIDED,
     PLANNED_UNTIL_DECIDED,
     ResolvedSuite,
     RunRecord,
-    TargetName,
     VolumeSpec,
 )
 from volbench.core.suite.load import load_suite
@@ -28,17 +27,16 @@ from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.sweep import with_parameters
 from volbench.errors import UsageError
 from volbench.machine.host.host import host_facts
-from volbench.machine.placement.attach import parse_servers, server_volumes, without_password
-from volbench.machine.placement.attach import target_options as options_of_server
+from volbench.machine.placement.attach import without_password
 from volbench.machine.placement.kubernetes.node_blocks import check_blocks
 from volbench.machine.placement.kubernetes.options import (
     KubernetesOptions,
     check_volume_names,
-    parse_options,
     read_options,
 )
 from volbench.measure.session import own_data
 from volbench.measure.session.modulated import check_modulated
+from volbench.measure.session.servers import TargetRequest, servers_of
 from volbench.measure.session.targets import choose_target, with_flavor
 from volbench.results.store.journal import utc_now
 from volbench.results.store.run_directory import new_run_id
@@ -51,30 +49,6 @@ class Planned:
     run: RunRecord
     cost: Cost
     attached: Mapping[str, AttachSpec]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TargetRequest:
-    """Where a suite is to run, in the words of the command line.
-
-    Args:
-        target: `auto`, `local`, `docker`, `kubernetes` or `attach`.
-        options: `KEY=VALUE` each, of the target.
-        servers: DSNs of servers that run already, `NAME=DSN` where there are several.
-        option_files: of these servers' accounts.
-        tools: image with volbench and the tools; empty: that of this version.
-    """
-
-    target: str = "auto"
-    options: Sequence[str] = ()
-    servers: Sequence[str] = ()
-    option_files: Sequence[str] = ()
-    tools: str = ""
-
-    @property
-    def name(self) -> str:
-        """The target's name; a server that runs already decides what `auto` means."""
-        return "attach" if self.servers and self.target == "auto" else self.target
 
 
 def make_plan(
@@ -120,22 +94,18 @@ def plan_suite(
     target = choose_target(request.name, say=say, tools=request.tools)
     suite_file = own_data.with_download(source.suite)
     own_data.check(suite_file, source.path, target)
-    attached = _attached(target, request)
-    specs = server_volumes(attached) if attached else _volumes(volumes, suite_file.volumes, target)
-    if attached and volumes:
-        raise UsageError(
-            "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
-        )
-    check_modulated(suite_file.steps, [] if attached else specs)
+    servers = servers_of(target, request)
+    specs = servers.volumes(volumes, suite_file.volumes)
+    check_modulated(suite_file.steps, specs)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
-    chosen_options = _target_options(target, attached, request)
+    chosen_options = servers.options()
     if target == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
         _check_nodes(suite, specs, read_options(chosen_options))
-    _refuse_attached_sweep(attached, suite)
+    servers.check_sweep(suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
         started_at=utc_now(),
@@ -148,7 +118,7 @@ def plan_suite(
         command=tuple(map(without_password, command)),
         host=host_facts(),
     )
-    return Planned(run=run, cost=_cost(suite, treatments), attached=attached)
+    return Planned(run=run, cost=_cost(suite, treatments), attached=servers.attached)
 
 
 def until_settings(until: str | None, settings: Sequence[str]) -> list[str]:
@@ -219,42 +189,3 @@ def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
         template_bytes=max(cost.template_bytes for cost in costs),
         volume_bytes=max(cost.volume_bytes for cost in costs),
     )
-
-
-def _refuse_attached_sweep(attached: Mapping[str, AttachSpec], suite: ResolvedSuite) -> None:
-    fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
-    if attached and fixed:
-        raise UsageError(
-            f"volbench does not configure an attached server: {fixed[0]} cannot be varied",
-            where="sweep",
-            next_step="vary parameters of steps only, or choose another target",
-        )
-
-
-def _attached(target: str, request: TargetRequest) -> dict[str, AttachSpec]:
-    """Return the servers to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
-    has_servers = request.servers or target == "attach"
-    attached = parse_servers(request.servers, request.option_files) if has_servers else {}
-    if attached and target != "attach":
-        raise UsageError(
-            f"the {target} target starts its own server",
-            where="--server",
-            next_step="add --target attach, or leave --server out",
-        )
-    return attached
-
-
-def _target_options(target: str, attached: Mapping[str, AttachSpec], request: TargetRequest) -> dict[str, Scalar]:
-    """Return the options of the target for run.json."""
-    if request.options and target != "kubernetes":
-        raise UsageError(
-            f"the {target} target has no such options", where="--target-option", next_step="leave it out"
-        )
-    if attached:
-        return options_of_server(attached)
-    return {**parse_options(request.options), **({"tools": request.tools} if request.tools else {})}
-
-
-def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
-    pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
-    return check_volumes(pairs, target=target)

@@ -17,7 +17,8 @@ from volbench.machine.placement.attach import (
     target_options,
     without_password,
 )
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 
 SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
 SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen

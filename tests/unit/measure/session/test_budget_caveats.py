@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from volbench.measure.session.caveats import budget_caveats
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 
 SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
 

@@ -8,7 +8,8 @@ from volbench.core.profile.limits import read_latency_s
 from volbench.core.profile.resolve import resolve
 from volbench.measure.session.caveats import caveats_of
 from volbench.measure.session.load_depth import load_caveats
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 
 SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
 FAST = {"iops": "64000", "size": "2TiB"}

@@ -9,7 +9,8 @@ import pytest
 from volbench.core.suite.load import load_suite
 from volbench.errors import UsageError
 from volbench.measure.session.modulated import modulate_settings
-from volbench.measure.session.planner import TargetRequest, make_plan
+from volbench.measure.session.planner import make_plan
+from volbench.measure.session.servers import TargetRequest
 
 HEAD = "schema: 2\nname: loads\nsteps:\n"
 CLOSED = "  - {kind: oltp, name: closed, duration: 8s}\n"

@@ -9,7 +9,8 @@ import pytest
 from volbench.cli import console
 from volbench.cli.runs.plan import show_plan
 from volbench.errors import UsageError
-from volbench.measure.session.planner import Planned, TargetRequest, make_plan
+from volbench.measure.session.planner import Planned, make_plan
+from volbench.measure.session.servers import TargetRequest
 
 SUITES = Path(__file__).parents[4] / "suites"
 

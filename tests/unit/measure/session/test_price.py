@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import Refused, UsageError
-from volbench.measure.session.planner import Planned, TargetRequest, make_plan
+from volbench.measure.session.planner import Planned, make_plan
 from volbench.measure.session.price import RunPrice, check_cost, price_line, price_run
+from volbench.measure.session.servers import TargetRequest
 from volbench.results.credits.prices import load_prices
 
 SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
