@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import ROOT, volbench
+from explained_once import explain_once
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench import __version__
@@ -222,8 +223,9 @@ def _commands(run: Path, tmp_path: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("shape", RUNS)
 @pytest.mark.parametrize("alteration", SHOWN)
 def test_what_this_version_does_not_know_crashes_no_command(
-    alteration: str, shape: str, originals: dict[str, Path], tmp_path: Path
+    alteration: str, shape: str, originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    explain_once(monkeypatch)
     run = _copied(originals[shape], tmp_path / "results")
     SHOWN[alteration](run)
     for name, command in _commands(run, tmp_path).items():

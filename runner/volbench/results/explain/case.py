@@ -96,10 +96,14 @@ class Case:
         return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
 
     @cached_property
+    def device_of_cell(self) -> Device | None:
+        """The volume over all of the cell."""
+        return device_of(self.whole, self.disk)
+
+    @cached_property
     def base_await_ms(self) -> float | None:
         """The volume's waiting time without a queue, at any time of the cell."""
-        whole = device_of(self.whole, self.disk)
-        return None if whole is None else base_await_ms(whole)
+        return None if self.device_of_cell is None else base_await_ms(self.device_of_cell)
 
     @cached_property
     def moving(self) -> Device | None:
@@ -136,18 +140,19 @@ class Case:
         )
 
     @cached_property
+    def one_way_plateaus(self) -> tuple[Plateau, ...]:
+        """Levels with a queue of reads alone and of writes alone."""
+        if self.moving is None:
+            return ()
+        return one_way_plateaus(self.grid.t_s, self.moving, self.device_of_cell, cpu_bound=self.cpu_bound)
+
+    @cached_property
     def limits(self) -> tuple[Plateau, ...]:
         """Those that are limits, of reads and writes together or of one direction."""
         if self.moving is None:
             return ()
         together = limits_of(self.plateaus, self.moving.size_kib)
-        one_way = one_way_limits(
-            self.grid.t_s,
-            self.moving,
-            device_of(self.whole, self.disk),
-            together=together,
-            cpu_bound=self.cpu_bound,
-        )
+        one_way = one_way_limits(self.one_way_plateaus, together)
         limits = (
             *one_way,
             *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
@@ -165,9 +170,7 @@ class Case:
         """Levels that are a limit or a slow volume, and nothing decides; of one direction where both are there."""
         if self.moving is None or self.limits:
             return ()
-        whole = device_of(self.whole, self.disk)
-        one_way = one_way_plateaus(self.grid.t_s, self.moving, whole, cpu_bound=self.cpu_bound)
-        levels = [plateau for plateau in one_way if plateau.may_be_limit]
+        levels = [plateau for plateau in self.one_way_plateaus if plateau.may_be_limit]
         return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
 
     @property

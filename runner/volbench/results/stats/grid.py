@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 BUCKETS_MAX = 1_000_000
+_SHORT = 2000
+"""Values that are sorted faster than np.quantile begins."""
 _GAP = 1.6
 """Intervals without a sample after which the time before the next sample is not known."""
 
@@ -154,7 +156,19 @@ def median(values: Floats | Iterable[float] | None) -> float | None:
 def quantile(values: Floats | Iterable[float] | None, level: float) -> float | None:
     """Quantile of what is known; None when nothing is."""
     finite = _known(values)
-    return float(np.quantile(finite, level)) if len(finite) else None
+    return quantile_of_finite(finite, level) if len(finite) else None
+
+
+def quantile_of_finite(values: Floats, level: float) -> float:
+    """np.quantile of finite values, shape (n,) with n > 0, to the last bit; faster for a short series."""
+    if len(values) > _SHORT:
+        return float(np.quantile(values, level))
+    ordered = np.sort(values)
+    at = (len(ordered) - 1) * level
+    below = int(at)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    part, step = at - below, high - low
+    return high - step * (1 - part) if part >= 0.5 else low + step * part
 
 
 def mean(values: Floats | Iterable[float] | None) -> float | None:

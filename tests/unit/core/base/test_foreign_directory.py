@@ -94,12 +94,16 @@ if __name__ == "__main__":
 }
 LATE = """
 import runpy, os, sys
-import volbench.observe.process, volbench.measure.sample.controller, volbench.validation.queries.classes
-import volbench.measure.workload.replay.sending, volbench.testing.runs, volbench.machine.placement.local
+import {module}
 os.chdir({place!r})
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 """The parent imports before it comes to the directory: the variables would let it import from there itself."""
+MODULES_BEFORE = {
+    "the sampling process": "volbench.measure.sample.controller",
+    "the processes of a replay": "volbench.measure.workload.replay.sending",
+    "the agent of a cell": "volbench.machine.placement.local",
+}
 
 
 @pytest.fixture
@@ -147,12 +151,12 @@ def test_whatever_pythons_own_flags_are(start: str, place: Path, tmp_path: Path,
     ],
     ids=["first entry empty", "last entry relative", "others"],
 )
-@pytest.mark.parametrize("start", ["the sampling process", "the processes of a replay", "the agent of a cell"])
+@pytest.mark.parametrize("start", MODULES_BEFORE)
 def test_whatever_pythons_own_variables_are(
     start: str, place: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     late = tmp_path / "late"
-    late.write_text(LATE.format(place=str(place)))
+    late.write_text(LATE.format(place=str(place), module=MODULES_BEFORE[start]))
     run_script(
         late,
         script_of(start, tmp_path),

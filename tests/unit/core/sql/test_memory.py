@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CHARACTERS = 16 << 20
+CHARACTERS = 4 << 20
 BYTES_A_CHARACTER_MAX = 8
 _PROGRAM = """
 import resource, sys
@@ -51,7 +51,7 @@ print(peak() - before)
 @pytest.mark.parametrize("what", ["fingerprint", "judge", "closed", "values", "mask", "log"])
 def test_a_long_statement_takes_a_few_bytes_a_character(kind: str, what: str, tmp_path: Path) -> None:
     """With the text itself, and the log as it is read. Masks of many values take long: fewer of them here."""
-    count = CHARACTERS // 16 if what == "mask" and kind in {"list", "rows"} else CHARACTERS
+    count = CHARACTERS // 4 if what == "mask" and kind in {"list", "rows"} else CHARACTERS
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, kind, what, str(count), str(tmp_path / "slow.log")],
         env={"PYTHONPATH": "runner"},

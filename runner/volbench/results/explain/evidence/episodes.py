@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.wording import number
-from volbench.results.stats.grid import Floats, Grid, Mask, median
+from volbench.results.stats.grid import Floats, Grid, Mask, median, quantile_of_finite
 
 SAMPLES_MIN = 12
 """Samples below which no stretch can stand out by enough: 3 of 12 lie side by side by chance in 1 of 22 orders."""
@@ -157,7 +157,7 @@ def _recurring(grid: Grid, values: Floats) -> Change | None:
     finite = values[np.isfinite(values)]
     if len(finite) < RECURRING_SAMPLES_MIN:
         return None
-    low, high = np.quantile(finite, [0.1, 0.9])
+    low, high = quantile_of_finite(finite, 0.1), quantile_of_finite(finite, 0.9)
     third = (high - low) / 3
     between = (finite > low + third) & (finite < high - third)
     if high < RISE_MIN * low or between.mean() > BETWEEN_MAX:

@@ -29,7 +29,7 @@ from volbench.results.explain.evidence.plateau_checks import (
     not_made,
     regularity_checks,
 )
-from volbench.results.stats.grid import Floats, Mask, median, median_of_finite, quantile
+from volbench.results.stats.grid import Floats, Mask, median, median_of_finite, quantile, quantile_of_finite
 
 LARGE_KIB = 43.0
 """Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an
@@ -158,26 +158,20 @@ def limits_of(levels: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plat
     return tuple(sorted(clear, key=lambda plateau: (plateau.resource == "iops") == large))
 
 
-def one_way_limits(
-    t_s: Floats, device: Device, whole: Device | None, *, together: tuple[Plateau, ...], cpu_bound: bool = False
-) -> tuple[Plateau, ...]:
+def one_way_limits(directed: tuple[Plateau, ...], together: tuple[Plateau, ...]) -> tuple[Plateau, ...]:
     """Limits of reads alone or of writes alone, as GCP, libvirt, Docker and control groups set them.
 
     A direction's limit shows in its own rate and queue; the other direction, which is free, hides it in the sum. A
     limit of both together is kept unless one direction is clearly the more regular: that one is metered.
 
     Args:
-        t_s: ends of the buckets, shape (buckets,).
-        device: the volume on this grid.
-        whole: the volume over all of the cell, for its time without a queue.
+        directed: plateaus of each direction, see `one_way_plateaus`.
         together: limits of reads and writes together.
-        cpu_bound: the CPUs were saturated.
     """
     # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
-    limits = limits_of(one_way_plateaus(t_s, device, whole, cpu_bound=cpu_bound), None)
     return tuple(
         plateau
-        for plateau in limits
+        for plateau in limits_of(directed, None)
         if all(_less_regular(sum_, plateau) for sum_ in together if _overlap(plateau, sum_) > 0)
     )
 
@@ -185,7 +179,14 @@ def one_way_limits(
 def one_way_plateaus(
     t_s: Floats, device: Device, whole: Device | None, *, cpu_bound: bool = False
 ) -> tuple[Plateau, ...]:
-    """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`."""
+    """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`.
+
+    Args:
+        t_s: ends of the buckets, shape (buckets,).
+        device: the volume on this grid.
+        whole: the volume over all of the cell, for its time without a queue.
+        cpu_bound: the CPUs were saturated.
+    """
     levels: list[Plateau] = []
     for direction in DIRECTIONS:
         rival = device.only("write" if direction == "read" else "read")
@@ -240,7 +241,7 @@ def _plateau(
         return None
     busy, few = found
     inside = values[inside_span][busy]
-    top = float(np.quantile(inside, limit.LEVEL_QUANTILE))
+    top = quantile_of_finite(inside, limit.LEVEL_QUANTILE)
     low, high = (top * edge for edge in limit.FLAT_TOLERANCE)
     flat = (inside >= low) & (inside <= high)
     if top <= 0 or flat.mean() < limit.FLAT_SHARE_MIN:

@@ -9,7 +9,7 @@ import numpy as np
 from volbench.core.base.text import number, percent
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import Device, Resource
-from volbench.results.stats.grid import Floats, Mask, median_of_finite
+from volbench.results.stats.grid import Floats, Mask, median_of_finite, quantile_of_finite
 
 _MAD_TO_SIGMA = 1.4826
 _SLOPE_SAMPLES = 500
@@ -53,7 +53,9 @@ def elasticity(rate: Floats, in_flight: Floats) -> float | None:
     """
     both = (rate > 0) & (in_flight > 0)
     x, y = np.log(in_flight[both]), np.log(rate[both])
-    if len(x) < limit.PLATEAU_SAMPLES_MIN or np.subtract(*np.quantile(x, [0.75, 0.25])) < limit.QUEUE_SPREAD_MIN:
+    if len(x) < limit.PLATEAU_SAMPLES_MIN:
+        return None
+    if quantile_of_finite(x, 0.75) - quantile_of_finite(x, 0.25) < limit.QUEUE_SPREAD_MIN:
         return None
     x, y = (values[:: len(values) // _SLOPE_SAMPLES + 1] for values in (x, y))
     i, j = np.triu_indices(len(x), 1)
