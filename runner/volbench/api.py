@@ -31,7 +31,8 @@ from volbench.core.records.report import (
     TimeDifferenceRow,
 )
 from volbench.errors import UsageError
-from volbench.measure.session.planner import budget_seconds, make_plan, until_settings
+from volbench.measure.session.caveats import budget_caveats
+from volbench.measure.session.planner import budget_seconds, check_budget, make_plan, until_settings
 from volbench.measure.session.progress import ProgressLines
 from volbench.measure.session.runner import Invocation, create, execute
 from volbench.measure.session.servers import TargetRequest
@@ -276,6 +277,9 @@ def run(
     values = until_settings("decided" if budget_s is not None else until, values)
     command = _command(suite, specs, request, values)
     planned = make_plan(Path(suite), specs, request, settings=values, command=command, say=say)
+    check_budget(planned.run, budget_s)
+    for caveat in budget_caveats(planned.run, planned.cost.wall_s, budget_s) if budget_s is not None else ():
+        say(f"caveat: {caveat}")
     directory = create(planned, Path(results), say)
     say(f"results: {directory.path}")
     lines = ProgressLines(directory, say)

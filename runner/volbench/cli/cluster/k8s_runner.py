@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -10,23 +9,18 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.runs.execution import begin_run, resume_run
 from volbench.cli.runs.plan import show_plan
-from volbench.cli.runs.run import begin_run, resume_run
-from volbench.errors import EXIT_NO_GO, UsageError
+from volbench.errors import UsageError
 from volbench.machine.placement.docker.image_names import tools_image
-from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
 from volbench.measure.session.planner import make_plan
-from volbench.measure.session.price import check_cost, price_run
 from volbench.measure.session.servers import TargetRequest
-from volbench.results.credits.prices import load_prices
 from volbench.results.store.bucket import Bucket
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
 Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: the current one.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="As `volbench k8s submit` prints it.")]
-_OF_THE_SUBMISSION = ("context", "namespace")
-"""Target options that say where the Job goes; its cells go to its own namespace."""
 
 
 def submit(
@@ -44,44 +38,19 @@ def submit(
     json: options.Json = False,
 ) -> None:
     """Start a run whose orchestrator is a Job in the cluster; k8s/base must be applied there."""
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
-    from volbench.machine.volume.kinds.claim import object_name  # noqa: PLC0415
+    from volbench.cli.cluster.submission import ResultsClaim, submit_suite  # noqa: PLC0415 - brings the client
 
-    chosen = parse_options(target_option)
-    request = TargetRequest(target="kubernetes", options=target_option, tools=tools)
-    planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
-    if not json:
-        show_plan(planned)
-    if cost_max is not None:
-        check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
-    if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
-        raise typer.Exit(EXIT_NO_GO)
-    arguments = [f"--volume={text}" for text in volume] + [f"--set={text}" for text in settings]
-    arguments += [
-        f"--target-option={key}={value}" for key, value in chosen.items() if key not in _OF_THE_SUBMISSION
-    ]
-    context, namespace = (str(chosen.get(key, "")) for key in _OF_THE_SUBMISSION)
-    submission = remote.Submission(
-        name=object_name("volbench", planned.run.suite.name[:20], secrets.token_hex(3)),
-        suite=suite.read_text(),
-        image=tools or tools_image(),
-        options=tuple(arguments),
+    submit_suite(
+        suite,
+        volume,
+        TargetRequest(target="kubernetes", options=target_option, tools=tools),
+        settings=settings,
+        claim=ResultsClaim(bucket=results_to, size=results_size, storage_class=results_class),
         resume=resume,
-        results_to=results_to,
-        results_size=results_size,
-        results_class=results_class,
-        pull_secret=str(chosen.get("pull_secret", "")),
+        yes=yes,
+        json=json,
+        cost_max=cost_max,
     )
-    marks = marks_of(read_options(chosen))
-    with closing(Cluster(context=context, namespace=namespace, marks=marks)) as cluster:
-        name = remote.submit(cluster, submission)
-        where = f"-n {cluster.namespace} {name}"
-        if json:
-            console.show_json({"job": name, "namespace": cluster.namespace})
-    console.say(f"submitted job {name}; this machine may be switched off")
-    console.say(f"follow it with: volbench k8s logs {where}")
-    console.say(f"copy the results with: volbench k8s fetch {where}")
 
 
 def logs(name: JobName, namespace: Namespace = "", context: Context = "") -> None:

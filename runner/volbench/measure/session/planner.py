@@ -167,6 +167,12 @@ def budget_seconds(budget: str, until: str | None) -> float | None:
     return budget_s
 
 
+def check_budget(run: RunRecord, budget_s: float | None) -> None:
+    """Raise UsageError for a budget of a run whose settings do not go on until it is decided."""
+    if budget_s is not None and run.suite.comparison.until != "decided":
+        raise UsageError("--budget needs comparison.until=decided", where="--set comparison.until")
+
+
 def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: KubernetesOptions) -> None:
     """Raise UsageError for several nodes on which the run's cells cannot be spread, or not at once."""
     shared = [spec.name for spec in specs if spec.kind == "pvc"]

@@ -126,6 +126,7 @@ def test_latest_is_the_newest_run_below_results(
         ({"settings": {"repeets": 4}}, "the suite has 1 fault"),
         ({"budget": "soon"}, "is not a duration"),
         ({"budget": "5m", "until": "all_cells"}, "--budget needs --until decided"),
+        ({"budget": "5m"}, "--budget needs comparison.until=decided"),  # the settings run all cells
     ],
 )
 def test_a_mistake_is_the_error_of_the_command_line(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -14,7 +14,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.cli.runs import run as run_command
+from volbench.cli.runs import execution
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.measure.execute.run import CellState
 from volbench.measure.session.copies import copied, copying
@@ -132,7 +132,7 @@ def test_a_finished_run_is_copied_by_resume(
 def test_a_bucket_that_takes_nothing_is_told_before_anything_runs(
     s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_command, "execute", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr(execution, "execute", lambda *_, **__: pytest.fail("it ran"))
     words = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
     words += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
     with pytest.raises(EnvironmentLacks, match="could not be copied"):
