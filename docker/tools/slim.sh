@@ -5,7 +5,7 @@
 #   NumPy     its tests
 #   Pygments  lexers, but for the one that rich shows a traceback with
 #   hatchling and what only it needs: it builds volbench's wheel, which no container does
-#   all       the second and third copy of a library, since a wheel cannot hold a link
+#   all       types and sources of Cython; the second and third copy of a library, since a wheel cannot hold a link
 #   symbols   of libraries (half of the connector's size), where binutils is installed; not of those in NAME.libs, which
 #             a wheel's repair has laid out so that strip breaks some of them (NumPy 2.4's OpenBLAS)
 set -eu
@@ -16,6 +16,7 @@ rm -f pyarrow/_flight.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flig
 rm -rf hatchling* editables* pathspec* pluggy* tomlkit* trove_classifiers*
 find pygments/lexers -type f ! -name '__init__.py' ! -name _mapping.py ! -name python.py ! -name special.py -delete
 find numpy -type d -name tests -prune -exec rm -rf {} +
+find . -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' \) -delete
 find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r library; do
   short=${library%.*}
   while [ "$short" != "${short%.so*}" ]; do

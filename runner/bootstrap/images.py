@@ -239,6 +239,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
                 "-m",
                 "compileall",
                 "-q",
+                "-b",
                 "-j",
                 "0",
                 SITE_IN_IMAGE,
@@ -247,6 +248,8 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
             label="compiling the Python packages",
             timeout_s=BUILD_LIMIT_S,
         )
+        for source in site.rglob("*.py"):  # nothing reads them beside the compiled modules
+            source.unlink()
         with subprocess.Popen(
             ["tar", "-C", directory, "--owner=0", "--group=0", "-c", "opt"], stdout=subprocess.PIPE
         ) as tar:
