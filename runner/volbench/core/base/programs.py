@@ -27,6 +27,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+KILL_TIMEOUT_S = 5.0
+"""A killed program ends at once, unless the kernel waits for a device on its behalf."""
 _STDERR_CHARACTERS = 500
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _NO_HOME = "/nonexistent"
@@ -105,6 +108,32 @@ class Popen(subprocess.Popen[bytes]):
         code = super().wait(timeout)
         self._log_end(code)
         return code
+
+    def end(self, *, grace_s: float = 0.0, group: bool = False) -> bool:
+        """End the program, if it runs; return whether it has ended.
+
+        A program that waits for a device that hangs cannot be killed: this waits for it KILL_TIMEOUT_S at most.
+
+        Args:
+            grace_s: from SIGTERM to SIGKILL; 0: SIGKILL at once.
+            group: the group that it leads ends with it; it was started with `start_new_session`.
+        """
+        if grace_s > 0:
+            self._end_by(signal.SIGTERM, grace_s, group=group)
+        self._end_by(signal.SIGKILL, KILL_TIMEOUT_S, group=group)
+        return self.returncode is not None
+
+    def _end_by(self, number: signal.Signals, timeout_s: float, *, group: bool) -> None:
+        """Send a signal to a program that runs, and wait for its end."""
+        if self.poll() is not None:  # afterwards the number may be another program's
+            return
+        with suppress(ProcessLookupError):
+            if group:
+                os.killpg(self.pid, number)
+            else:
+                self.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(timeout_s)
 
     def _log_end(self, code: int | None) -> int | None:
         if code is not None and not self._logged:
@@ -163,9 +192,7 @@ def detach(argv: Sequence[Argument], **options: Any) -> int:
     return process.pid
 
 
-def start_python(
-    *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
-) -> subprocess.Popen[bytes]:
+def start_python(*arguments: str, variables: Mapping[str, str] | None = None, **options: Any) -> Popen:
     """Start a Python of ours, such as `start_python("-m", "volbench.observe.process")`; see `core.base.python`.
 
     Args:

@@ -169,8 +169,7 @@ def _run_sysbench(
             progress("making tables", min(done, 1.0))
         code = process.wait(timeout=30)
     finally:
-        process.kill()
-        process.wait()
+        process.end()
     _check_prepared(server, code, output)
 
 

@@ -24,7 +24,7 @@ MODULE = "volbench.measure.sample.process"
 _PHASE = "sampling"
 
 
-def launch(raw_file: Path) -> subprocess.Popen[bytes]:
+def launch(raw_file: Path) -> programs.Popen:
     """Start a process that imports what sampling needs and waits to be told its configuration by `SamplingProcess`.
 
     The imports of who starts it can go on meanwhile. The process ends where the one that started it does.
@@ -43,7 +43,7 @@ class SamplingProcess:
     """
 
     def __init__(
-        self, config: SamplingConfig, *, module: str = MODULE, launched: subprocess.Popen[bytes] | None = None
+        self, config: SamplingConfig, *, module: str = MODULE, launched: programs.Popen | None = None
     ) -> None:
         self.config = config
         self._launched = launched
@@ -51,7 +51,7 @@ class SamplingProcess:
         self.raw_file = Path(config.raw_file)
         self.log_file = _log_file(self.raw_file)
         self._config_file = self.raw_file.with_suffix(".config.json")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: programs.Popen | None = None
         self._stopped_s: float | None = None
 
     @property
@@ -74,12 +74,12 @@ class SamplingProcess:
             self._tell_configuration(self._launched)
         self._wait_until_ready(self._process)
 
-    def _tell_configuration(self, launched: subprocess.Popen[bytes]) -> None:
+    def _tell_configuration(self, launched: programs.Popen) -> None:
         assert launched.stdin is not None  # noqa: S101 - a pipe was asked for
         with suppress(BrokenPipeError), launched.stdin as pipe:  # one that has ended gives no answer either
             pipe.write(f"{self._config_file.absolute()}\n".encode())
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait_until_ready(self, process: programs.Popen) -> None:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
         answered, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
         answer = process.stdout.readline() if answered else b""
@@ -111,14 +111,8 @@ class SamplingProcess:
             raise StepFailed("the sampling process was never started", where=_PHASE)
         self._end(self._process)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(STOP_TIMEOUT_S)
+    def _end(self, process: programs.Popen) -> None:
+        process.end(grace_s=STOP_TIMEOUT_S)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -130,8 +124,6 @@ def _log_file(raw_file: Path) -> Path:
     return raw_file.with_suffix(".log")
 
 
-def _start(
-    module: str, argument: str, raw_file: Path, *, stdin: int = subprocess.DEVNULL
-) -> subprocess.Popen[bytes]:
+def _start(module: str, argument: str, raw_file: Path, *, stdin: int = subprocess.DEVNULL) -> programs.Popen:
     with _log_file(raw_file).open("ab") as log:
         return programs.start_python("-m", module, argument, stdin=stdin, stdout=subprocess.PIPE, stderr=log)

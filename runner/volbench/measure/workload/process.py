@@ -33,7 +33,7 @@ class Tool:
     """A running tool. `started` starts and ends it."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: programs.Popen
     started_monotonic_s: float
     deadline_monotonic_s: float
     cancelled: threading.Event
@@ -207,19 +207,9 @@ def run_tool(
                 _stderr=stderr,
             )
         finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(TERMINATE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+            process.end(grace_s=TERMINATE_TIMEOUT_S)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def require_tool(name: str) -> str:

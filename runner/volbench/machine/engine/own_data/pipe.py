@@ -197,8 +197,7 @@ def run_pipe(
             _wait(processes, loading, what, share)
         finally:
             for process in processes:
-                process.kill()
-                process.wait()
+                process.end()
             for thread in changing:
                 thread.join()
         texts = [_tail(output) for output in outputs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import tempfile
 import time
@@ -34,9 +33,7 @@ def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> CompletedComma
         try:
             code: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1.0)
+            process.end()
             code = None
         output.seek(0)
         return CompletedCommand(code=code, output=output.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from subprocess import Popen
 
+from volbench.core.base.programs import Popen
 from volbench.core.records.cell import CellResult, CellSpec, StepResult
 from volbench.core.records.steps import Step
 from volbench.measure.execute.cell.attached_cell import AttachedCell
@@ -18,7 +18,7 @@ from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE
 
 
-def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen[bytes] | None = None) -> CellResult:
+def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen | None = None) -> CellResult:
     """Run a cell and write its result. A failure is part of the result; it is not raised.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from subprocess import Popen
 
+from volbench.core.base.programs import Popen
 from volbench.core.records.cell import StepResult
 from volbench.core.records.series import HistogramRow
 from volbench.measure.execute.cell.cell_run import CellRun
@@ -14,7 +14,7 @@ from volbench.measure.sample.controller import SamplingProcess
 
 
 @contextmanager
-def sampling(run: CellRun, launched: Popen[bytes] | None = None) -> Iterator[None]:
+def sampling(run: CellRun, launched: Popen | None = None) -> Iterator[None]:
     """Run the sampling process during the block, and record its rows however the block ends."""
     process = SamplingProcess(run.sampling_config(), launched=launched)
     process.start()

@@ -7,14 +7,12 @@ same in the others, and each page costs a second.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +25,6 @@ SLEEP_S = 1
 """Between the two readings of their counters; the tools' own default is 5 and 10."""
 _CONFIGURATION = re.compile(r"^# Configuration File #+\n.*?(?=^# )", re.MULTILINE | re.DOTALL)
 TIMEOUT_S = 30.0
-KILL_TIMEOUT_S = 5.0
 
 
 def write_summaries(directory: Path, *, option_file: Path, scratch_dir: Path) -> None:
@@ -77,11 +74,7 @@ def _started(
         try:
             yield process, output
         finally:
-            if process.returncode is None:  # afterwards the number may be another group's
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):  # a tool that waits for a device that hangs cannot be ended
-                process.wait(KILL_TIMEOUT_S)
+            process.end(group=True)
 
 
 def _page(process: Popen, output: IO[bytes], timeout_s: float) -> str:
