@@ -1,7 +1,8 @@
 #!/bin/sh
 # Removes from the Python packages in directory $1 what volbench never loads in a container: about a third of them.
 #   DuckDB    `volbench query` reads results where the user is
-#   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files, and streams to S3
+#   pyarrow   its Flight, C++ headers and tests; volbench reads and writes Parquet files
+#   botocore  the interfaces of all services but S3 and those that credentials come from
 #   NumPy     its tests
 #   Pygments  lexers, but for the one that rich shows a traceback with
 #   hatchling and what only it needs: it builds volbench's wheel, which no container does
@@ -15,6 +16,7 @@ rm -rf pyarrow/include pyarrow/src pyarrow/tests
 rm -f pyarrow/_flight.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so*
 rm -rf hatchling* editables* pathspec* pluggy* tomlkit* trove_classifiers*
 find pygments/lexers -type f ! -name '__init__.py' ! -name _mapping.py ! -name python.py ! -name special.py -delete
+find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name 'sso*' ! -name sts ! -name signin -exec rm -rf {} +
 find numpy -type d -name tests -prune -exec rm -rf {} +
 find . -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' \) -delete
 find pyarrow mysql/vendor/private -maxdepth 1 -name '*.so.*.*' | while read -r library; do

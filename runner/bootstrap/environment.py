@@ -20,8 +20,8 @@ from volbench.machine.placement import capabilities
 OLDEST_PYTHON = (3, 11)
 INSTALL_LIMIT_S = 900.0
 RUNTIME_LOCK = "requirements.lock"
-RUNTIME_EXTRAS = ("kubernetes", "query", "server", "validate")
-"""What a checkout and the tools image have besides the core; `aws`, `plot` and `pytest` bring large packages."""
+RUNTIME_EXTRAS = ("aws", "kubernetes", "query", "server", "validate")
+"""What a checkout and the tools image have besides the core: `pytest` brings large packages."""
 DEVELOPMENT_LOCK = "requirements-dev.lock"
 UV_LOCK = "runner/bootstrap/requirements-uv.lock"
 STAMP = "volbench-stamp"

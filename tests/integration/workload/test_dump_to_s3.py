@@ -16,6 +16,8 @@ from botocore.exceptions import ClientError
 from plain_server import DATASET, run, values
 from s3_server import NAME, credentials, s3, s3_address
 
+from volbench.core.base import s3 as transfers
+from volbench.core.base.s3 import StoredObject
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.restore import RestoreStep
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -35,7 +37,7 @@ class Uploaded:
         self.objects: dict[str, bytes] = {}
         real = to_s3.S3Object.remove
 
-        def look_first(s3_object: to_s3.S3Object, stored: to_s3.Stored) -> None:
+        def look_first(s3_object: to_s3.S3Object, stored: StoredObject) -> None:
             for key in keys(s3):
                 self.objects[key] = s3.get_object(Bucket=NAME, Key=key)["Body"].read()
             real(s3_object, stored)
@@ -60,7 +62,7 @@ def endpoint(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def theirs(s3: Any) -> Iterator[str]:
+def foreign_object(s3: Any) -> Iterator[str]:
     """Somebody's object below the same prefix."""
     s3.put_object(Bucket=NAME, Key="backups/theirs", Body=b"precious")
     yield "backups/theirs"
@@ -69,13 +71,13 @@ def theirs(s3: Any) -> Iterator[str]:
 
 
 def test_the_object_is_the_dump_and_is_removed(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
+    s3: Any, foreign_object: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uploaded = Uploaded(s3, monkeypatch)
     ctx = make_context(dump_folder="volbench-1a2b3c-01-a")
     workload_for(STEP).check(STEP, ctx)
     outcome = run(STEP, ctx)
-    ((key, text),) = [(key, content) for key, content in uploaded.objects.items() if key != theirs]
+    ((key, text),) = [(key, content) for key, content in uploaded.objects.items() if key != foreign_object]
     assert re.fullmatch("backups/volbench-1a2b3c-01-a/d-[0-9a-f]{8}\\.sql", key)
     assert values(outcome)["dump_bytes"] == len(text) > DATASET.rows * DATASET.tables * 180
     assert text.startswith((b"/*M!999999", b"-- M"))
@@ -89,23 +91,23 @@ def test_the_object_is_the_dump_and_is_removed(
 
 
 def test_parts_come_together_in_order(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
+    s3: Any, foreign_object: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts of 5 MiB, the smallest that S3 takes, are sent in parallel; the dump has several."""
     in_smallest_parts(monkeypatch)
     alone = make_context()
     step = DumpStep(name="d")
     run(step, alone)
-    kept = (alone.volume_dir / "dump-d" / "dump.sql").read_bytes()
-    assert len(kept) > 6 << 20, "of one part there is no order"
+    data = (alone.volume_dir / "dump-d" / "dump.sql").read_bytes()
+    assert len(data) > 6 << 20, "of one part there is no order"
     uploaded = Uploaded(s3, monkeypatch)
     run(STEP, alone)
-    (text,) = (content for key, content in uploaded.objects.items() if key != theirs)
-    assert text.rpartition(b"-- Dump completed")[0] == kept.rpartition(b"-- Dump completed")[0]
+    (text,) = (content for key, content in uploaded.objects.items() if key != foreign_object)
+    assert text.rpartition(b"-- Dump completed")[0] == data.rpartition(b"-- Dump completed")[0]
 
 
 def test_a_failed_dump_leaves_no_object(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
+    s3: Any, foreign_object: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """mysqldump ends with an error after half of its output: the upload is complete, the dump is not."""
     ctx = make_context()
@@ -121,7 +123,7 @@ def test_a_failed_dump_leaves_no_object(
 
 def in_smallest_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 takes no smaller part, but for the last."""
-    monkeypatch.setattr(to_s3, "PART_BYTES_MIN", 5 << 20)
+    monkeypatch.setattr(transfers, "PART_BYTES_MIN", 5 << 20)
 
 
 def begun(s3: Any) -> None:
@@ -131,7 +133,7 @@ def begun(s3: Any) -> None:
         for upload in unfinished(s3):
             names = {"Bucket": NAME, "Key": upload["Key"], "UploadId": upload["UploadId"]}
             with suppress(s3.exceptions.NoSuchUpload):  # the check's, which ended meanwhile
-                if any(part["Size"] >= 5 << 20 for part in s3.list_parts(**names).get("Parts", [])):
+                if any(piece["Size"] >= 5 << 20 for piece in s3.list_parts(**names).get("Parts", [])):
                     return
         time.sleep(0.05)
     raise AssertionError("no part was stored")
@@ -140,14 +142,14 @@ def begun(s3: Any) -> None:
 @contextmanager
 def waiting_dump(ctx: StepContext) -> Iterator[None]:
     """The second table is locked by somebody: a dump stands still after the first, which has more than one part."""
-    with ctx.server.connect("sbtest") as other:
-        other.cursor().execute("CREATE TABLE aa SELECT * FROM sbtest1 UNION ALL SELECT * FROM sbtest2")
-        other.cursor().execute("LOCK TABLES sbtest2 WRITE")
+    with ctx.server.connect("sbtest") as second:
+        second.cursor().execute("CREATE TABLE aa SELECT * FROM sbtest1 UNION ALL SELECT * FROM sbtest2")
+        second.cursor().execute("LOCK TABLES sbtest2 WRITE")
         try:
             yield
         finally:
-            other.cursor().execute("UNLOCK TABLES")
-            other.cursor().execute("DROP TABLE aa")
+            second.cursor().execute("UNLOCK TABLES")
+            second.cursor().execute("DROP TABLE aa")
 
 
 def end_when_begun(s3: Any, end: Callable[[], None]) -> threading.Thread:
@@ -162,7 +164,7 @@ def end_when_begun(s3: Any, end: Callable[[], None]) -> threading.Thread:
 
 def test_a_cancelled_dump_leaves_no_part(
     s3: Any,
-    theirs: str,
+    foreign_object: str,
     make_context: Callable[..., StepContext],
     children: Callable[[], set[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -180,7 +182,7 @@ def test_a_cancelled_dump_leaves_no_part(
 
 def test_ctrl_c_ends_a_dump_at_once_and_leaves_no_part(
     s3: Any,
-    theirs: str,
+    foreign_object: str,
     make_context: Callable[..., StepContext],
     children: Callable[[], set[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -197,7 +199,7 @@ def test_ctrl_c_ends_a_dump_at_once_and_leaves_no_part(
 
 
 def test_a_part_that_is_refused_ends_the_dump_at_once(
-    s3: Any, theirs: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
+    s3: Any, foreign_object: str, make_context: Callable[..., StepContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not after hours, when mysqldump has written all: here it waits for a lock that nobody gives back."""
     in_smallest_parts(monkeypatch)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from volbench.errors import EnvironmentLacks
 
 PURPOSES = {
-    "aws": "reading metrics from CloudWatch, IAM tokens of RDS, and dumps to S3",
+    "aws": "CloudWatch, IAM tokens of RDS, and everything in S3: results, dumps, downloads",
     "kubernetes": "--target kubernetes, storage classes and `volbench k8s`",
     "pytest": "the pytest plugin",
     "query": "`volbench query`",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
-from volbench.core.base import safe_files
+from volbench.core.base import s3, safe_files
 from volbench.core.base.ownership import refuse_planted
 from volbench.core.base.parse import parse_json
 from volbench.core.base.text import size
@@ -204,9 +204,10 @@ def _locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _errors(url: str) -> Iterator[None]:
+    kinds = s3.faults() if urlsplit(url).scheme == "s3" else (OSError, ValueError, http.client.HTTPException)
     try:
         yield
-    except (OSError, ValueError, http.client.HTTPException) as error:  # urllib's and pyarrow's errors are these
+    except kinds as error:
         raise EnvironmentLacks(
             "the dump could not be downloaded",
             where=_WHERE,
@@ -219,7 +220,9 @@ def _errors(url: str) -> Iterator[None]:
 @contextmanager
 def _open(url: str) -> Iterator[Files]:
     if urlsplit(url).scheme == "s3":
-        yield _BucketFiles(url)
+        location = s3.Location.of(url, where=_WHERE)
+        with s3.connected(location) as client:
+            yield _BucketFiles(client, location)
         return
     request = urllib.request.Request(url)  # noqa: S310 - the records allow http and https alone
     try:
@@ -256,30 +259,29 @@ class _Response:
 class _BucketFiles:
     """An object of an S3 bucket, or all objects below a prefix that ends in a slash."""
 
-    def __init__(self, url: str) -> None:
-        from pyarrow.fs import FileSelector, FileSystem, FileType  # noqa: PLC0415 - brings AWS' library
-
-        self._files, self._root = FileSystem.from_uri(url)
-        entries: list[Any]
-        if urlsplit(url).path.endswith("/"):
-            self._root = self._root.rstrip("/")
-            entries = self._files.get_file_info(FileSelector(self._root, recursive=True))
-        else:
-            entries = self._files.get_file_info([self._root])
-        objects = [entry for entry in entries if entry.type == FileType.File]
+    def __init__(self, client: Any, location: s3.Location) -> None:
+        self._client = client
+        self._location = location
+        key = location.key
+        objects = {
+            entry["Key"]: entry
+            for entry in s3.listed(client, location.bucket, key)
+            if (entry["Key"] == key or self._is_prefix) and not entry["Key"].endswith("/")
+        }
         if not objects:
             raise FileNotFoundError("there is no such object, or none below that prefix")
         self.versions = {
-            entry.path.removeprefix(self._root).lstrip("/"): Version(
-                mark=f"{entry.mtime_ns}", size_bytes=entry.size
-            )
-            for entry in objects
+            name.removeprefix(key): Version(mark=entry["ETag"].strip('"'), size_bytes=entry["Size"])
+            for name, entry in objects.items()
         }
         for name in self.versions:
-            if ".." in Path(name).parts:
+            if name.startswith("/") or ".." in Path(name).parts:
                 raise ValueError(f"an object is named {name}")
+
+    @property
+    def _is_prefix(self) -> bool:
+        return not self._location.key or self._location.key.endswith("/")
 
     def open(self, name: str, /) -> IO[bytes]:
         """Return a stream of an object."""
-        stream: IO[bytes] = self._files.open_input_stream(f"{self._root}/{name}" if name else self._root)
-        return stream
+        return s3.opened(self._client, self._location.bucket, f"{self._location.key}{name}")

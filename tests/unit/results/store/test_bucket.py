@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow.fs import LocalFileSystem
 from s3_server import NAME, credentials, s3, s3_address
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.cli.runs import execution
+from volbench.core.base import s3 as transfers
+from volbench.core.base.s3 import StoredObject
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.measure.execute.run import CellState
 from volbench.measure.session.copies import copied, copying
@@ -36,39 +36,39 @@ def run(tmp_path: Path) -> Path:
     return directory
 
 
-def address(s3_address: str, bucket: str = NAME) -> str:
-    return f"s3://{bucket}/team/a?region=us-east-1&scheme=http&endpoint_override={s3_address}"
+def address(s3_address: str, name: str = NAME) -> str:
+    return f"s3://{name}/team/a?region=us-east-1&scheme=http&endpoint_override={s3_address}"
 
 
 def stored(s3: Any) -> dict[str, bytes]:
     listed = s3.list_objects_v2(Bucket=NAME).get("Contents", [])
-    return {one["Key"]: s3.get_object(Bucket=NAME, Key=one["Key"])["Body"].read() for one in listed}
+    return {item["Key"]: s3.get_object(Bucket=NAME, Key=item["Key"])["Body"].read() for item in listed}
 
 
 def test_a_copy_has_every_file_and_its_checksum(s3_address: str, s3: Any, run: Path) -> None:
     """Another client finds the same bytes; the list is what sha256sum reads. Locks are not for others."""
     done = Bucket(address(s3_address)).copy(run)
     assert (done.destination, done.files, done.unchanged) == (f"s3://{NAME}/team/a/{run.name}", 3, 0)
-    found = stored(s3)
+    result = stored(s3)
     base = f"team/a/{run.name}"
     names = ["cells/01-a/empty", "cells/01-a/series.parquet", "run.json"]
-    assert set(found) == {f"{base}/{name}" for name in [*names, SUMS_FILE]}
+    assert set(result) == {f"{base}/{name}" for name in [*names, SUMS_FILE]}
     for name in names:
-        assert found[f"{base}/{name}"] == (run / name).read_bytes()
-    assert found[f"{base}/{SUMS_FILE}"].decode().splitlines() == [
+        assert result[f"{base}/{name}"] == (run / name).read_bytes()
+    assert result[f"{base}/{SUMS_FILE}"].decode().splitlines() == [
         f"{hashlib.sha256((run / name).read_bytes()).hexdigest()}  {name}" for name in names
     ]
 
 
 def test_a_second_copy_sends_what_has_changed_or_is_not_there(s3_address: str, s3: Any, run: Path) -> None:
-    bucket = Bucket(address(s3_address))
-    bucket.copy(run)
+    target = Bucket(address(s3_address))
+    target.copy(run)
     (run / "run.json").write_text('{"more": 1}')
     s3.delete_object(Bucket=NAME, Key=f"team/a/{run.name}/cells/01-a/series.parquet")
-    again = bucket.copy(run)
+    again = target.copy(run)
     assert (again.files, again.unchanged) == (2, 1)
     assert stored(s3)[f"team/a/{run.name}/run.json"] == b'{"more": 1}'
-    assert bucket.copy(run).files == 0
+    assert target.copy(run).files == 0
 
 
 def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3_address: str, run: Path) -> None:
@@ -77,41 +77,39 @@ def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3_address: str, run
     assert "resume RUN --results-to" in raised.value.next_step
 
 
-class Damaging(LocalFileSystem):  # type: ignore[misc]
-    """A store that gives back other bytes than it took."""
-
-    def open_output_stream(self, path: str, *words: object) -> Any:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return super().open_output_stream(path, *words)
-
-    def open_input_stream(self, path: str, *_words: object) -> Any:
-        return io.BytesIO(Path(path).read_bytes().replace(b"{}", b"[]"))
-
-
 def test_bytes_that_come_back_otherwise_are_no_copy(
-    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+    s3_address: str, s3: Any, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is named, and no list says that all is well."""
-    monkeypatch.setattr(Bucket, "_open", lambda _: (Damaging(), str(tmp_path / "store")))
+    real = transfers.upload
+
+    def damaging(client: Any, name: str, key: str, stream: Any) -> StoredObject:
+        """Store other bytes than it took."""
+        answer = real(client, name, key, stream)
+        s3.put_object(Bucket=name, Key=key, Body=stored(s3)[key].replace(b"{}", b"[]"))
+        return answer
+
+    monkeypatch.setattr(transfers, "upload", damaging)
     with pytest.raises(StepFailed, match=r"run\.json: the bucket gives back other bytes") as raised:
-        Bucket("s3://any/where").copy(run)
+        Bucket(address(s3_address)).copy(run)
     assert hashlib.sha256(b"[]").hexdigest() in raised.value.evidence
-    assert list((tmp_path / "store").rglob(SUMS_FILE)) == []
+    assert not any(key.endswith(SUMS_FILE) for key in stored(s3))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ("/mnt/results", "s3://BUCKET/PREFIX"),
         ("s3:///prefix", "s3://BUCKET/PREFIX"),
         ("gs://bucket/x", "s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?regoin=eu-west-1", "s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/x", "holds no credentials"),
     ],
 )
-def test_an_address_that_is_none_is_refused_before_anything_is_asked(given: str, said: str) -> None:
+def test_an_address_that_is_none_is_refused_before_anything_is_asked(value: str, message: str) -> None:
     """A secret is not repeated."""
-    with pytest.raises(UsageError, match=said) as raised:
-        Bucket(given)
+    with pytest.raises(UsageError, match=message) as raised:
+        Bucket(value)
     assert "secret" not in str(raised.value)
 
 
@@ -125,30 +123,30 @@ def test_a_finished_run_is_copied_by_resume(
     ran = CliRunner().invoke(app, ["resume", str(directory.path)], catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     assert "each read back and compared" in ran.output
-    found = stored(s3)
-    assert found[f"team/a/{directory.path.name}/report.json"] == (directory.path / "report.json").read_bytes()
+    result = stored(s3)
+    assert result[f"team/a/{directory.path.name}/report.json"] == (directory.path / "report.json").read_bytes()
 
 
 def test_a_bucket_that_takes_nothing_is_told_before_anything_runs(
     s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "execute", lambda *_, **__: pytest.fail("it ran"))
-    words = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
-    words += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
+    arguments = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
+    arguments += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
     with pytest.raises(EnvironmentLacks, match="could not be copied"):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: bool) -> None:
     """Whatever becomes of the copy, the cell's failure ends the command."""
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=1))
-    asked: list[Path] = []
+    requests: list[Path] = []
 
     class Store(Bucket):
         def copy(self, run: Path) -> Copied:
-            asked.append(run)
-            if len(asked) > 1 and not copies:
+            requests.append(run)
+            if len(requests) > 1 and not copies:
                 raise EnvironmentLacks("the bucket is gone")
             return Copied(destination="s3://x/y", files=1, size_bytes=1, unchanged=0)
 
@@ -157,13 +155,13 @@ def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: b
         copied(directory, Store("s3://x/y"), lambda _: None),
     ):
         raise StepFailed("the cell's own")
-    assert asked == [directory.path] * 2
+    assert requests == [directory.path] * 2
 
 
 def test_a_copy_is_made_when_the_next_cell_begins(tmp_path: Path) -> None:
     """A bucket that refuses in mid-run does not end the measurement."""
     copies: list[Path] = []
-    told: list[str] = []
+    messages: list[str] = []
 
     class Counting:
         def copy(self, run: Path) -> Copied:
@@ -173,11 +171,11 @@ def test_a_copy_is_made_when_the_next_cell_begins(tmp_path: Path) -> None:
             return Copied(destination="s3://b", files=1, size_bytes=1, unchanged=0)
 
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))
-    seen: list[str] = []
-    watch = copying(lambda state: seen.append(state.cell_id), directory, Counting(), told.append)  # type: ignore[arg-type]
+    observed: list[str] = []
+    watch = copying(lambda state: observed.append(state.cell_id), directory, Counting(), messages.append)  # type: ignore[arg-type]
     for cell in ("1", "1", "2", "2", "3", "4"):
         state = CellState(number=int(cell), total=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
         watch(state)
-    assert seen == ["1", "1", "2", "2", "3", "4"]
+    assert observed == ["1", "1", "2", "2", "3", "4"]
     assert copies == [directory.path] * 3, "after each of the first three cells; the last one's is that of the end"
-    assert told == ["not copied after cell 2: the results could not be copied: away"]
+    assert messages == ["not copied after cell 2: the results could not be copied: away"]

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from volbench.core.base.s3 import StoredObject
 from volbench.core.base.units import MIB
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.dump import DumpStep
 from volbench.errors import StepFailed, UsageError
 from volbench.measure.workload.backup.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.measure.workload.backup.physical import BACKUP_TOOL, backup_argv, check_physical, clone
-from volbench.measure.workload.backup.to_s3 import S3Object, Stored
+from volbench.measure.workload.backup.to_s3 import S3Object
 from volbench.measure.workload.failures import tool_failure, with_server_cause
 from volbench.measure.workload.files import require_step_space, sync_tree, tree_bytes
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
@@ -157,7 +158,7 @@ def _dump(
 
 def _dump_to_s3(
     step: DumpStep, ctx: StepContext, argv: list[str], s3_object: S3Object, report: Callable[[int], None]
-) -> Stored:
+) -> StoredObject:
     """Stream the dump into an object. Raise StepFailed, without an object."""
     expected = _expected_bytes(step, ctx)
     with run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir) as tool:
@@ -173,7 +174,7 @@ def _dump_to_s3(
     return stored
 
 
-def _removal_note(s3_object: S3Object, stored: Stored) -> str:
+def _removal_note(s3_object: S3Object, stored: StoredObject) -> str:
     """Remove the measured dump; return what became of it."""
     try:
         s3_object.remove(stored)
