@@ -79,12 +79,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in machine.QUESTIONS:
         if item.get_closest_marker(name) is None:
             continue
-        found = machine.look(name)
-        if found.present:
+        result = machine.look(name)
+        if result.present:
             continue
         if name in item.config.stash[REQUIRED]:
-            pytest.fail(machine.reason(found), pytrace=False)
-        pytest.skip(machine.reason(found))
+            pytest.fail(machine.reason(result), pytrace=False)
+        pytest.skip(machine.reason(result))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -39,7 +39,7 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
     (program("mariadb-backup", reason="physical backups are tried with it"),),
     (program("mydumper", reason="parallel dumps are tried with it"),),
     (program("fio", reason="probes are tried with it"),),
-    (program("sar", "sysstat", reason="the lab records sar and iostat beside its runs"),),
+    (program("sar", "sysstat", reason="the lab records sar and iostat during its runs"),),
     (program("pt-upgrade", "percona-toolkit", reason="validation is tried with its tools"),),
     (program("docker-compose", reason="the compose files are tried with it"),),
     (program("setpriv", "util-linux", reason="tests run as another user by it"),),
@@ -54,7 +54,7 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
 )
 
 LAB_TOOLS = (
-    program("rsync", reason="the lab of causes copies files beside the server"),
+    program("rsync", reason="the lab of causes copies files while the server runs"),
     program("nbdkit", reason="the lab slows a volume down with it"),
     program("nbdfuse", "libnbd-bin", reason="the lab mounts such a volume"),
     program("bindfs", reason="the lab delays a file system with it"),

@@ -140,7 +140,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
             f"there is no readable {CHECKSUMS}",
             where=str(path.parent),
             evidence=f"{type(error).__name__}: {error}",
-            next_step="fetch it beside the release's files",
+            next_step="download it with the release's files",
         ) from error
 
 

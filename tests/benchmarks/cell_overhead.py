@@ -49,24 +49,24 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=Path("/var/tmp"))
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--tree", type=Path, default=ROOT)
-    wanted = parser.parse_args()
-    too_slow = [_judged_command(name, *command, wanted.tree) for name, command in COMMANDS.items()]
-    with tempfile.TemporaryDirectory() as results, tempfile.TemporaryDirectory(dir=wanted.directory) as volume:
+    expected = parser.parse_args()
+    too_slow = [_judged_command(name, *command, expected.tree) for name, command in COMMANDS.items()]
+    with tempfile.TemporaryDirectory() as results, tempfile.TemporaryDirectory(dir=expected.directory) as volume:
         done = _volbench(
-            wanted.tree,
+            expected.tree,
             "run",
             "suites/quick.yaml",
             "--target",
-            wanted.target,
+            expected.target,
             "--yes",
             "--out",
             results,
             "--volume",
             f"v=path:{volume}",
-            *(f"--set={text}" for text in (*SETTINGS, f"repeats={wanted.cells}")),
+            *(f"--set={text}" for text in (*SETTINGS, f"repeats={expected.cells}")),
         )
         if done.returncode:
-            print(f"no cells on the target {wanted.target}: {done.stderr.strip().splitlines()[-1]}")
+            print(f"no cells on the target {expected.target}: {done.stderr.strip().splitlines()[-1]}")
             return int(any(too_slow))
         too_slow.append(_judged_cells(next(Path(results).iterdir())))
     return int(any(too_slow))

@@ -74,7 +74,11 @@ def values(noise: Noise, random: np.random.Generator, size: int) -> list[float]:
 def regression_ever(history: list[float]) -> bool:
     """Whether any of the looks after each run calls the last level a worse one (lower), within the recent runs."""
     for runs in range(10, len(history) + 1):
-        changes = [one for one in change_points(history[:runs]) if abs(one.after / one.before - 1) >= MARGIN]
+        changes = [
+            change_point
+            for change_point in change_points(history[:runs])
+            if abs(change_point.after / change_point.before - 1) >= MARGIN
+        ]
         if changes and changes[-1].after < changes[-1].before and runs - changes[-1].index <= RECENT_RUNS:
             return True
     return False

@@ -69,19 +69,19 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mysql", action="store_true")
-    wanted = parser.parse_args()
+    expected = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        sides = [stack.enter_context(_server(mysql=wanted.mysql)) for _ in range(2)]
+        sides = [stack.enter_context(_server(mysql=expected.mysql)) for _ in range(2)]
         for account, _ in sides:
-            _fill(account, wanted.rows)
+            _fill(account, expected.rows)
         source, candidate = (stack.enter_context(read_only(account)) for account, _ in sides)
         inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
         missed = False
         for table in tables_of(*inventories):
-            missed |= _judged(table, source.query, sides[0][1], wanted.rows, wanted.rounds)
-            missed |= _judged_together(table, source, candidate, wanted.rounds)
+            missed |= _judged(table, source.query, sides[0][1], expected.rows, expected.rounds)
+            missed |= _judged_together(table, source, candidate, expected.rounds)
         tables = tables_of(*inventories)
-        missed |= _judged_connections(tables[:1], (source, candidate), (sides[0][0], sides[1][0]), wanted.rows)
+        missed |= _judged_connections(tables[:1], (source, candidate), (sides[0][0], sides[1][0]), expected.rows)
     return int(missed)
 
 
@@ -167,7 +167,7 @@ def _server(*, mysql: bool) -> Iterator[tuple[Account, int]]:
         client = docker.from_env()
         before = {container.id for container in client.containers.list()}
         with mysql_container(Path(directory)) as account:
-            [container] = [one for one in client.containers.list() if one.id not in before]
+            [container] = [item for item in client.containers.list() if item.id not in before]
             yield account, int(container.attrs["State"]["Pid"])
         client.close()
 
@@ -180,8 +180,8 @@ def _pid_file(account: Account) -> str:
 def _fill(account: Account, row_count: int) -> None:
     """Make both tables, and read them once."""
     _run(account, f"CREATE DATABASE {SCHEMA}")
-    numbers = " + ".join(f"{10**place} * n{place}.d" for place in range(7))
-    joined = " JOIN ".join(f"{_TEN} n{place}" for place in range(7))
+    numbers = " + ".join(f"{10**location} * n{location}.d" for location in range(7))
+    joined = " JOIN ".join(f"{_TEN} n{location}" for location in range(7))
     for charset in ("latin1", "utf8mb4"):
         table = f"{SCHEMA}.{charset}"
         _run(

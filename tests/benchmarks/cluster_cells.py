@@ -60,15 +60,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--idle", type=int, default=20)
-    wanted = parser.parse_args()
-    found = cluster_run.ready()
-    if not found.present:
-        print(f"no cluster: {found.evidence}; {found.mend}")
+    expected = parser.parse_args()
+    result = cluster_run.ready()
+    if not result.present:
+        print(f"no cluster: {result.evidence}; {result.mend}")
         return 3
     with tempfile.TemporaryDirectory(prefix="volbench-cells-", dir="/var/tmp") as name:
         work = Path(name)
-        (work / "suite.yaml").write_text(SUITE.format(idle=wanted.idle))
-        return judge(*measure(work, wanted.nodes))
+        (work / "suite.yaml").write_text(SUITE.format(idle=expected.idle))
+        return judge(*measure(work, expected.nodes))
 
 
 def measure(work: Path, nodes: int) -> tuple[list[Cell], list[Cell], list[Cell]]:
@@ -82,7 +82,7 @@ def measure(work: Path, nodes: int) -> tuple[list[Cell], list[Cell], list[Cell]]
             cluster_run.lab("images")
         pods = ["--target", "kubernetes", "--target-option", f"namespace={bench.namespace}"]
         specs = [f"v{number}=storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi" for number in range(nodes)]
-        volumes = [word for spec in specs for word in ("--volume", spec)]
+        volumes = [argument for spec in specs for argument in ("--volume", spec)]
         alone = run(work, [*pods, *volumes[:2], *repeats])
         at_once = run(work, [*pods, *volumes, "--set", "repeats=1", "--target-option", f"parallel={nodes}"])
     return contained, alone, at_once
@@ -103,12 +103,12 @@ def _nodes(count: int) -> Iterator[None]:
             cluster_run.lab("node", "remove", str(number))
 
 
-def run(work: Path, words: Sequence[str]) -> list[Cell]:
+def run(work: Path, arguments: Sequence[str]) -> list[Cell]:
     """The cells of one run."""
     results = work / f"results-{len(list(work.glob('results-*')))}"
     server = pick_server_image(local_images(), "mysql")
     image = ["--set", f"engine.image={server.name}"] if server is not None else []
-    command = [sys.executable, "-m", "volbench", "run", str(work / "suite.yaml"), *words, *image]
+    command = [sys.executable, "-m", "volbench", "run", str(work / "suite.yaml"), *arguments, *image]
     subprocess.run(
         [*command, "--out", str(results), "--yes"],
         check=True,

@@ -130,35 +130,39 @@ class Kubelets:
     def _node(self, affinity: dict[str, Any]) -> str:
         """Return the node of the holder that the pod follows, else the next one that nobody has."""
         follows = affinity.get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
-        wanted = [term["labelSelector"]["matchLabels"].items() for term in follows]
-        templates = [one["spec"]["template"] for path, one in list(self._state.objects.items()) if "/jobs/" in path]
-        holders = [one for one in templates if "nodeName" in one["spec"]]
-        found = (one for one in holders for labels in wanted if labels <= one["metadata"]["labels"].items())
-        named = next((one["spec"]["nodeName"] for one in found), "")
+        expected = [term["labelSelector"]["matchLabels"].items() for term in follows]
+        templates = [
+            manifest["spec"]["template"] for path, manifest in list(self._state.objects.items()) if "/jobs/" in path
+        ]
+        holders = [template for template in templates if "nodeName" in template["spec"]]
+        result = (
+            holder for holder in holders for labels in expected if labels <= holder["metadata"]["labels"].items()
+        )
+        named = next((manifest["spec"]["nodeName"] for manifest in result), "")
         return str(named or f"n{next(self._free)}")
 
 
 def plan(root: Path, nodes: int, cells: int) -> tuple[RunRecord, CellResult]:
     """A run of two volumes on so many nodes at once, and a result to copy."""
     volumes = tuple(SyntheticVolume(name=name, kind="storage-class") for name in VOLUMES)
-    one = build_run(root / "one", Synthetic(volumes=volumes, repeats=1))
+    item = build_run(root / "one", Synthetic(volumes=volumes, repeats=1))
     repeats = cells // len(VOLUMES)
     planned = tuple(
         PlannedCell(cell_id=f"{repeat:04d}-{name}", volume=name, block=repeat - 1, repeat=repeat, seed=repeat)
         for repeat in range(1, repeats + 1)
         for name in VOLUMES
     )
-    specs = tuple(spec.model_copy(update={"location": "fast"}) for spec in one.run.volumes)
-    run = one.run.model_copy(
+    specs = tuple(spec.model_copy(update={"location": "fast"}) for spec in item.run.volumes)
+    run = item.run.model_copy(
         update={
             "target": "kubernetes",
             "target_options": {"nodes": nodes, "parallel": nodes, "tools": "r/tools:1"},
             "volumes": specs,
             "cells": planned,
-            "suite": one.run.suite.model_copy(update={"repeats": repeats}),
+            "suite": item.run.suite.model_copy(update={"repeats": repeats}),
         }
     )
-    return run, one.results()[0]
+    return run, item.results()[0]
 
 
 def run_cells(nodes: int, cells: int) -> None:

@@ -101,7 +101,7 @@ def pod(lane: int, turn: int) -> dict[str, Any]:
     name = cell_name(RUN, cell_id(lane), 1)
     status = [
         {
-            "name": one,
+            "name": item,
             "image": "i",
             "imageID": "i@sha256:0",
             "ready": True,
@@ -109,7 +109,7 @@ def pod(lane: int, turn: int) -> dict[str, Any]:
             "state": {"running": {}},
             "lastState": {},
         }
-        for one in (AGENT, KEEPER)
+        for item in (AGENT, KEEPER)
     ]
     labels = {LABEL_RUN: RUN, LABEL_CELL: cell_id(lane), LABEL_ATTEMPT: "1"}
     return {

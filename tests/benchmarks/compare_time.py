@@ -28,13 +28,13 @@ def main() -> int:
     parser.add_argument("--a", type=Path, default=Path("/var/tmp/volbench-compare-a"))
     parser.add_argument("--b", type=Path, default=Path("/dev/shm/volbench-compare-b"))
     parser.add_argument("--out", type=Path, default=Path("results"))
-    wanted = parser.parse_args()
-    for directory in (wanted.a, wanted.b):
+    expected = parser.parse_args()
+    for directory in (expected.a, expected.b):
         directory.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "volbench", "run", "suites/compare.yaml", "--target", wanted.target),
-        *("--volume", f"a=path:{wanted.a}", "--volume", f"b=path:{wanted.b}"),
-        *("--out", str(wanted.out), "--yes", "--json"),
+        *(sys.executable, "-m", "volbench", "run", "suites/compare.yaml", "--target", expected.target),
+        *("--volume", f"a=path:{expected.a}", "--volume", f"b=path:{expected.b}"),
+        *("--out", str(expected.out), "--yes", "--json"),
     ]
     started_s = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)

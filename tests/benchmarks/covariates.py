@@ -45,8 +45,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=3)
-    given = parser.parse_args()
-    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs)
+    args = parser.parse_args()
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / args.runs)
     missed = 0
     print(
         "| other work | equal, 5 v 5: named | equal, until decided: named | plain, until decided |"
@@ -54,15 +54,15 @@ def main() -> int:
     )
     print(f"|---|{'--:|' * 7}")
     for work in CONDITIONS:
-        logs, shares = drawn_with_work(work, runs=given.runs, seed=given.seed)
+        logs, shares = drawn_with_work(work, runs=args.runs, seed=args.seed)
         slower = logs[0], logs[1] + math.log(0.8)
-        part = ((side[0][:, :FIXED], side[1][:, :FIXED]) for side in (logs, shares))
-        fixed = float(apart_with_work(*part, level=0.05 / TWO_TESTS).mean())
+        piece = ((side[0][:, :FIXED], side[1][:, :FIXED]) for side in (logs, shares))
+        fixed = float(apart_with_work(*piece, level=0.05 / TWO_TESTS).mean())
         equal = float((decided_with_work(logs, shares) > 0).mean())
         plain = float((decided_at(*logs) > 0).mean())
-        found = [decided_with_work(slower, shares, margin=0.05), decided_at(*slower, margin=0.05)]
-        named = [float((cells > 0).mean()) for cells in found]
-        means = [2 * float(np.where(cells > 0, cells, CELLS_MAX).mean()) for cells in found]
+        results = [decided_with_work(slower, shares, margin=0.05), decided_at(*slower, margin=0.05)]
+        named = [float((cells > 0).mean()) for cells in results]
+        means = [2 * float(np.where(cells > 0, cells, CELLS_MAX).mean()) for cells in results]
         if work is not CONDITIONS[-1]:
             missed += max(fixed, equal) > limit or named[0] < NAMED_MIN
         print(

@@ -45,10 +45,10 @@ def main() -> int:
             started_s = time.process_time()
             history = read_history(path, Assumed(read_share=0.7))
             read_s = time.process_time() - started_s
-            found = answer(Question(profile=profile, options=options, work=history.work), prices)
+            result = answer(Question(profile=profile, options=options, work=history.work), prices)
             took_s = time.process_time() - started_s
             slowest_s = max(slowest_s, took_s)
-            dry = found.forecast.throttled_s if found.forecast else None
+            dry = result.forecast.throttled_s if result.forecast else None
             print(f"{name}: {took_s:.2f} s of processor time ({read_s:.2f} s reading), held back {dry or 0:,.0f} s")
         slowest_s = max(slowest_s, _cloudwatch(Path(directory) / "year.json", random))
     print(f"slowest: {slowest_s:.2f} s (at most {LIMIT_S:g})")

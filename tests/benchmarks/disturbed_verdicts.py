@@ -61,9 +61,9 @@ def simulated(draw: np.random.Generator, scenario: Scenario, ratio: float) -> It
             tps = 1000 * level * np.exp(draw.normal(0, spread))
             p95 = 20 / level * np.exp(draw.normal(0, 1.5 * spread))
             disturbed = draw.random() < chance
-            held = draw.uniform(*scenario.share) if disturbed else 0.0
-            bound = min(1.0, held * draw.uniform(1.0, scenario.loose)) if disturbed else 0.0
-            tps, p95 = tps * (1 - held), p95 * (1 + 2 * held)
+            retained = draw.uniform(*scenario.share) if disturbed else 0.0
+            bound = min(1.0, retained * draw.uniform(1.0, scenario.loose)) if disturbed else 0.0
+            tps, p95 = tps * (1 - retained), p95 * (1 + 2 * retained)
             high = tps / (1 - bound) if bound < 1 else np.inf
             for metric, unit, value, ends in (
                 ("tps", "1/s", tps, (tps, high)),
@@ -99,7 +99,7 @@ def decided(rows: list[Row]) -> bool:
     looks = ([row for row in rows if row.valid or row.bounds is not None], [row for row in rows if row.valid])
     if not any(smallest_p(look) < ALPHA for look in looks):
         return False
-    return any(one.verdict in ("better", "worse") for one in compare(rows, ["a", "b"]))
+    return any(item.verdict in ("better", "worse") for item in compare(rows, ["a", "b"]))
 
 
 def smallest_p(rows: list[Row]) -> float:
@@ -107,7 +107,7 @@ def smallest_p(rows: list[Row]) -> float:
     values: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         values.setdefault(row.metric, {"a": [], "b": []})[row.volume].append(row.value or 0.0)
-    sides = [(found["a"], found["b"]) for found in values.values() if min(map(len, found.values())) >= RUNS_MIN]
+    sides = [(value["a"], value["b"]) for value in values.values() if min(map(len, value.values())) >= RUNS_MIN]
     return min((rank_sum_p(a, b) for a, b in sides), default=1.0)
 
 
@@ -146,15 +146,15 @@ def main() -> int:
     parser.add_argument("--families", type=int, default=20_000, help="at ratio 1; a tenth of it at others")
     parser.add_argument("--ratios", type=float, nargs="+", default=RATIOS)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"{'disturbed':26}{'ratio':>6}{'families':>10}", *(f"{name:>15}" for name in JUDGES))
     for scenario in SCENARIOS:
-        for ratio in given.ratios:
-            families = given.families if ratio == 1 else max(1, given.families // 10)
-            found = rates(scenario, ratio, families=families, seed=given.seed)
+        for ratio in args.ratios:
+            families = args.families if ratio == 1 else max(1, args.families // 10)
+            result = rates(scenario, ratio, families=families, seed=args.seed)
             print(
                 f"{scenario.name:26}{ratio:6.1f}{families:10d}",
-                *(f"{found[name]:15.2%}" for name in JUDGES),
+                *(f"{result[name]:15.2%}" for name in JUDGES),
                 flush=True,
             )
     return 0

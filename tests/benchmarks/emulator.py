@@ -169,7 +169,7 @@ class Bench:
 
     def overhead(self) -> None:
         """Plain loop and emulator on like images in turns: a busy machine changes from one second to the next."""
-        seen: dict[tuple[str, int], list[Fio]] = {}
+        observed: dict[tuple[str, int], list[Fio]] = {}
         cpu = dict.fromkeys(self.names, 0.0)
         with ExitStack() as stack:
             pids, devices = {}, {}
@@ -185,29 +185,31 @@ class Bench:
                 for depth in DEPTHS:
                     for name, device in devices.items():
                         began = 0.0 if name == "plain" else cpu_s(pids[name])
-                        seen.setdefault((name, depth), []).append(
+                        observed.setdefault((name, depth), []).append(
                             fio(device, seconds=self.seconds / 3, depth=depth)
                         )
                         if name != "plain" and depth == 32:
                             cpu[name] += cpu_s(pids[name]) - began
         for name, title in (("plain", "plain loop"), *((name, TITLES[name]) for name in self.names)):
-            self.note(f"{title}, queue depth 1: p50", median(one.p50_us for one in seen[name, 1]), "us", "", None)
+            self.note(
+                f"{title}, queue depth 1: p50", median(item.p50_us for item in observed[name, 1]), "us", "", None
+            )
             for depth in DEPTHS[1:]:
-                most = median(many.iops for many in seen[name, depth])
-                asked = ASKED_IOPS.get((name, depth))
+                most = median(many.iops for many in observed[name, depth])
+                requests = ASKED_IOPS.get((name, depth))
                 self.note(
                     f"{title}, queue depth {depth}",
                     most,
                     "IOPS",
-                    f">= {asked}" if asked else "",
-                    most >= asked if asked else None,
+                    f">= {requests}" if requests else "",
+                    most >= requests if requests else None,
                 )
         for name in self.names:
-            pairs = list(zip(seen[name, 1], seen["plain", 1], strict=True))
-            added = median(ours.p50_us - plain.p50_us for ours, plain in pairs)
+            pairs = list(zip(observed[name, 1], observed["plain", 1], strict=True))
+            added = median(own.p50_us - plain.p50_us for own, plain in pairs)
             limit_us = 20 if name == OVER_URING else 30
             self.note(f"{TITLES[name]}, added at queue depth 1", added, "us", f"<= {limit_us}", added <= limit_us)
-            each = cpu[name] / sum(many.ios for many in seen[name, 32]) * 1e6
+            each = cpu[name] / sum(many.ios for many in observed[name, 32]) * 1e6
             most_us = 9 if name == OVER_URING else None
             self.note(
                 f"{TITLES[name]}, queue depth 32: CPU of an operation",
@@ -216,7 +218,9 @@ class Bench:
                 f"<= {most_us}" if most_us else "",
                 each <= most_us if most_us else None,
             )
-            shares = [ours.iops / plain.iops for ours, plain in zip(seen[name, 32], seen["plain", 32], strict=True)]
+            shares = [
+                own.iops / plain.iops for own, plain in zip(observed[name, 32], observed["plain", 32], strict=True)
+            ]
             self.note(
                 f"{TITLES[name]}, queue depth 32: share of the plain loop's", 100 * median(shares), "%", "", None
             )
@@ -238,10 +242,10 @@ class Bench:
             with self.volume(limits=[limit("io", rate)], latency={}) as (subject, device):
                 pid = attachments(subject.directory).daemons[0]
                 cpu, began = cpu_s(pid), time.monotonic()
-                seen = fio(device, seconds=self.seconds, depth=64 if rate == IO2_IOPS else 32)
+                observed = fio(device, seconds=self.seconds, depth=64 if rate == IO2_IOPS else 32)
                 share = (cpu_s(pid) - cpu) / (time.monotonic() - began)
                 late = subject.counters()["fidelity"]["late_share"]
-            error = (seen.iops / rate - 1) * 100
+            error = (observed.iops / rate - 1) * 100
             self.note(f"cap {rate} IOPS: error", error, "%", "within 1", abs(error) <= 1)
             self.note(f"cap {rate} IOPS: operations completed late", late * 100, "%", "", None)
             if 3000 <= rate < IO2_IOPS:
@@ -249,8 +253,8 @@ class Bench:
                 self.note(f"cap {rate} IOPS: daemon's CPU", share, "cores", f"<= {most}", share <= most)
         for mib in (50, 125, 250):
             with self.volume(limits=[limit("byte", mib * 2**20)], latency={}) as (_, device):
-                seen = fio(device, seconds=self.seconds, depth=16, size="128k")
-            error = (seen.bytes_per_s / mib / 2**20 - 1) * 100
+                observed = fio(device, seconds=self.seconds, depth=16, size="128k")
+            error = (observed.bytes_per_s / mib / 2**20 - 1) * 100
             self.note(f"cap {mib} MiB/s: error", error, "%", "within 1", abs(error) <= 1)
 
     def latencies(self) -> None:
@@ -271,8 +275,8 @@ class Bench:
 
     def queueing(self) -> None:
         with self.volume(limits=[limit("io", 3000)], latency=latency(700.0, 1500.0)) as (_, device):
-            seen = fio(device, seconds=self.seconds, depth=32)
-        off = (seen.p50_us / (32 / 3000 * 1e6) - 1) * 100
+            observed = fio(device, seconds=self.seconds, depth=32)
+        off = (observed.p50_us / (32 / 3000 * 1e6) - 1) * 100
         self.note("gp3 at queue depth 32: p50 against depth / IOPS", off, "%", "within 5", abs(off) <= 5)
 
     def burst(self) -> None:
@@ -283,9 +287,9 @@ class Bench:
             expected = 5.4e6 / (3000 - baseline)
             seconds = expected / scale + 4
             with self.volume(limits=limits, latency={}, time_scale=scale) as (subject, device):
-                seen = fio(device, seconds=seconds, depth=32)
+                observed = fio(device, seconds=seconds, depth=32)
                 left = subject.counters()["cloudwatch"]["BurstBalance"]
-            burst_s = (seen.ios - baseline * seconds) / (3000 - baseline) * scale
+            burst_s = (observed.ios - baseline * seconds) / (3000 - baseline) * scale
             error = (burst_s / expected - 1) * 100
             self.note(f"gp2 {gib} GiB: burst of {expected:.0f} s, error", error, "%", "within 2", abs(error) <= 2)
             self.note(f"gp2 {gib} GiB: balance at the end", left, "%", "0", left < 1)
@@ -308,11 +312,13 @@ class Bench:
 
 def quantile(bins: Sequence[Mapping[str, float]], share: float) -> float:
     """Of a histogram of the daemon's; within a bin, logarithms are taken to be spread evenly."""
-    left = share * sum(part["count"] for part in bins)
-    for part in bins:
-        if left <= part["count"]:
-            return float(part["lower_us"] * (part["upper_us"] / part["lower_us"]) ** (left / part["count"]))
-        left -= part["count"]
+    left = share * sum(piece["count"] for piece in bins)
+    for section in bins:
+        if left <= section["count"]:
+            return float(
+                section["lower_us"] * (section["upper_us"] / section["lower_us"]) ** (left / section["count"])
+            )
+        left -= section["count"]
     raise ValueError("an empty histogram")
 
 
@@ -329,14 +335,14 @@ def resident_mib(pid: int) -> float:
 
 
 def machine(directory: Path) -> Mapping[str, object]:
-    place = discover(directory)
+    result = discover(directory)
     model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "kernel": platform.release(),
         "cpu": model[0].partition(":")[2].strip() if model else platform.machine(),
         "cores": os.cpu_count(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
-        "disk": f"{place.filesystem} on {place.disk or place.mount_source}",
+        "disk": f"{result.filesystem} on {result.disk or result.mount_source}",
         "fio": run(["fio", "--version"]).output,
     }
 
@@ -356,11 +362,11 @@ def table(facts: Mapping[str, object], figures: Sequence[Figure]) -> str:
         "|---|---|---|---|---|",
     ]
     for figure in figures:
-        asked = f"{figure.aim} {figure.unit}" if figure.aim and figure.unit not in figure.aim else figure.aim
+        requests = f"{figure.aim} {figure.unit}" if figure.aim and figure.unit not in figure.aim else figure.aim
         measured = (
             f"{figure.measured:,.2f} {figure.unit}" if figure.unit != "IOPS" else f"{figure.measured:,.0f} IOPS"
         )
-        lines.append(f"| {figure.name} | {asked} | {measured} | {verdicts[figure.met]} | {figure.load:.1f} |")
+        lines.append(f"| {figure.name} | {requests} | {measured} | {verdicts[figure.met]} | {figure.load:.1f} |")
     return "\n".join([*lines, ""])
 
 
@@ -370,26 +376,26 @@ def main() -> int:
     arguments.add_argument("--seconds", type=float, default=8.0, help="of each fio run")
     arguments.add_argument("--io-uring", action="store_true", help="limits and latencies of a volume over io_uring")
     arguments.add_argument("--json", type=Path, help="write the figures there, and a table beside it")
-    given = arguments.parse_args()
-    facts = {**machine(given.dir), "limits and latencies by": "io_uring" if given.io_uring else "/dev/fuse"}
+    args = arguments.parse_args()
+    facts = {**machine(args.dir), "limits and latencies by": "io_uring" if args.io_uring else "/dev/fuse"}
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in facts.items()))
-    root = Path(tempfile.mkdtemp(prefix="volbench-bench-", dir=given.dir))
-    bench = Bench(root, given.seconds, io_uring=given.io_uring)
-    transport = requests_over_io_uring() if given.io_uring else nullcontext()
+    root = Path(tempfile.mkdtemp(prefix="volbench-bench-", dir=args.dir))
+    bench = Bench(root, args.seconds, io_uring=args.io_uring)
+    transport = requests_over_io_uring() if args.io_uring else nullcontext()
     try:
         bench.fill()
         bench.overhead()
         with transport:
-            for part in (bench.caps, bench.latencies, bench.queueing, bench.burst, bench.counters):
-                part()
+            for piece in (bench.caps, bench.latencies, bench.queueing, bench.burst, bench.counters):
+                piece()
     finally:
         for name in bench.names:
             EmulatedVolume(bench.base, root, name=name).stop()
         shutil.rmtree(root)
-    if given.json:
+    if args.json:
         figures = [dataclasses.asdict(figure) for figure in bench.figures]
-        given.json.write_text(json.dumps({"machine": facts, "figures": figures}, indent=1) + "\n")
-        given.json.with_suffix(".md").write_text(table(facts, bench.figures))
+        args.json.write_text(json.dumps({"machine": facts, "figures": figures}, indent=1) + "\n")
+        args.json.with_suffix(".md").write_text(table(facts, bench.figures))
     missed = [figure.name for figure in bench.figures if figure.met is False]
     sys.stdout.write(f"missed: {', '.join(missed) or 'nothing'}\n")
     return 1 if missed else 0

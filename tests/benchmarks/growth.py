@@ -63,24 +63,24 @@ class Case:
     mib_max: float
 
 
-def cells(place: Path, count: int) -> Path:
+def cells(directory: Path, count: int) -> Path:
     """A run of two volumes with so many cells."""
     volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=1.2))
-    return build_run(place, Synthetic(volumes=volumes, repeats=count // 2, steps=_STEPS)).path
+    return build_run(directory, Synthetic(volumes=volumes, repeats=count // 2, steps=_STEPS)).path
 
 
-def volumes(place: Path, count: int) -> Path:
+def volumes(directory: Path, count: int) -> Path:
     """A run of so many volumes with five cells each."""
     members = tuple(SyntheticVolume(name=f"v{number}", speed=1 + number / 1000) for number in range(count))
-    return build_run(place, Synthetic(volumes=members, repeats=5, steps=_STEPS)).path
+    return build_run(directory, Synthetic(volumes=members, repeats=5, steps=_STEPS)).path
 
 
-def samples(place: Path, count: int) -> Path:
+def samples(directory: Path, count: int) -> Path:
     """A run of one cell with so many samples of 200 series."""
-    return make_run(place, hours=count / 200 / 3600, metrics=200, cells=1).path
+    return make_run(directory, hours=count / 200 / 3600, metrics=200, cells=1).path
 
 
-def objects(place: Path, count: int) -> Path:
+def objects(directory: Path, count: int) -> Path:
     """The catalogs of two servers with so many tables of ten columns."""
     column = {"type": "int", "nullable": "NO", "charset": "", "collation": "", "default": "", "extra": ""}
     names = [f"s.t{number}" for number in range(count)]
@@ -89,8 +89,8 @@ def objects(place: Path, count: int) -> Path:
         "column": {f"{name}.c{position}": column for name in names for position in range(10)},
         "index": {f"{name}.PRIMARY.1": {"column": "c0"} for name in names},
     }
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / "sides.json"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "sides.json"
     path.write_text(json.dumps([side, side]))
     return path
 
@@ -116,8 +116,8 @@ def _judged(case: Case) -> bool:
     """Print a case and return whether a limit is missed."""
     figures = []
     for size in (case.size, TIMES * case.size):
-        with tempfile.TemporaryDirectory(prefix="volbench-growth-", dir="/var/tmp") as place:
-            figures.append(_measured(case, case.make(Path(place), size)))
+        with tempfile.TemporaryDirectory(prefix="volbench-growth-", dir="/var/tmp") as directory:
+            figures.append(_measured(case, case.make(Path(directory), size)))
     (small_s, small_mib), (large_s, large_mib) = figures
     exponent = math.log(large_s / small_s) / math.log(TIMES)
     print(

@@ -69,17 +69,17 @@ def _judged(directory: RunDirectory) -> bool:
     return status != 0 or seconds > SECONDS_MAX or peak > BYTES_MAX
 
 
-def make_run(place: Path, *, hours: float, metrics: int, cells: int) -> RunDirectory:
+def make_run(result: Path, *, hours: float, metrics: int, cells: int) -> RunDirectory:
     """Cells over two volumes that last `hours` together, a single one on one; all series on one grid of 1 s."""
     length_s = hours * 3600 / cells
     volumes = (SyntheticVolume(name="a", stall_s=(100.0, 103.0)), SyntheticVolume(name="b", speed=1.2))
-    wanted = Synthetic(
+    expected = Synthetic(
         volumes=volumes if cells > 1 else volumes[:1],
         repeats=max(1, cells // 2),
         steps=(OltpStep(name="load", warmup_s=10, duration_s=length_s),),
         suite="long",
     )
-    directory = build_run(place, wanted)
+    directory = build_run(result, expected)
     for path in directory.path.glob(f"cells/*/{SERIES_FILE}"):
         _widen(path, metrics - OWN_METRICS)
     return directory
@@ -97,13 +97,13 @@ def _widen(path: Path, metrics: int) -> None:
         writer.write_table(table.cast(schema))
         block = max(1, SeriesWriter.rows_in_group // metrics)
         for start in range(0, len(ticks), block):
-            part = ticks[start : start + block]
-            count = len(part) * metrics
+            section = ticks[start : start + block]
+            count = len(section) * metrics
             columns = {
-                "t_s": np.repeat(part, metrics),
+                "t_s": np.repeat(section, metrics),
                 "source": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), ["performance_schema"]),
                 "metric": pa.DictionaryArray.from_arrays(
-                    np.tile(np.arange(metrics, dtype=np.int32), len(part)), names
+                    np.tile(np.arange(metrics, dtype=np.int32), len(section)), names
                 ),
                 "entity": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [""]),
                 "value": random.gamma(2.0, 100.0, count),

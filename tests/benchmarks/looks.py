@@ -73,23 +73,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=5)
-    given = parser.parse_args()
-    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs)
+    args = parser.parse_args()
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / args.runs)
     missed = 0
     print("| volumes and spread | a difference is named | cells on average, both volumes |")
     print("|---|--:|--:|")
     for name, noise, spreads, options in EQUAL:
-        cells = decided_at(*drawn(noise, spreads, runs=given.runs, seed=given.seed, **options))
+        cells = decided_at(*drawn(noise, spreads, runs=args.runs, seed=args.seed, **options))
         share = float((cells > 0).mean())
         missed += share > limit
         print(f"| equal, {name} | {share:.1%} | |")
     for name, spreads, shared, ratio, margin, share_min, cells_max in DIFFERENT:
-        x, y = drawn(normal, spreads, shared=shared, runs=given.runs, seed=given.seed)
+        x, y = drawn(normal, spreads, shared=shared, runs=args.runs, seed=args.seed)
         cells = decided_at(x, y + math.log(ratio), margin=margin)
         share, mean = float((cells > 0).mean()), 2 * float(np.where(cells > 0, cells, CELLS_MAX).mean())
         missed += share < share_min or mean > cells_max
         print(f"| {name} | {share:.1%} | {mean:.1f} |")
-    missed += fixed_table(given.runs, given.seed)
+    missed += fixed_table(args.runs, args.seed)
     return 1 if missed else 0
 
 

@@ -169,15 +169,15 @@ def named_share(condition: Condition, values: Values, nodes: list[list[int]], *,
 
 def simulate(condition: Condition, *, families: int, seed: int) -> Outcome:
     """Runs of a condition, each from a draw of its own."""
-    part = max(50, families // ASKED_SHARE)
-    count = families if condition.ratio == 1 else part
+    piece = max(50, families // ASKED_SHARE)
+    count = families if condition.ratio == 1 else piece
     drawn = [simulated_values(condition, np.random.default_rng([seed, family])) for family in range(count)]
-    values, nodes = np.array([one for one, _ in drawn]), drawn[0][1]
+    values, nodes = np.array([item for item, _ in drawn]), drawn[0][1]
     return Outcome(
         condition=condition.name,
         families=count,
         within=named_share(condition, values, nodes, within=True),
-        without=named_share(condition, values[:part], nodes, within=False),
+        without=named_share(condition, values[:piece], nodes, within=False),
     )
 
 

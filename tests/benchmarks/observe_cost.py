@@ -45,13 +45,13 @@ def process_cpu_s(pid: int) -> float:
 
 
 def children_of(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(field) for field in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def server_task(account: Account) -> Path:
     """The server's thread for our connection, as this machine numbers it."""
-    found = rows(account, THREAD)
-    (inside,) = (str(one[0]) for one in found)
+    result = rows(account, THREAD)
+    (inside,) = (str(item[0]) for item in result)
     for comm in Path("/proc").glob("[0-9]*/comm"):
         if comm.read_text().strip() not in {"mysqld", "mariadbd"}:
             continue
@@ -121,18 +121,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--connections", type=int, default=100)
-    given = parser.parse_args()
+    args = parser.parse_args()
     source = random.Random(1)  # noqa: S311 - the same order each time
     with tempfile.TemporaryDirectory(prefix="ob") as name, ExitStack() as stack:
-        account = stack.enter_context(served(given.server, Path(name)))
+        account = stack.enter_context(served(args.server, Path(name)))
         rows(account, f"CREATE USER {WATCH}@localhost")
         rows(account, f"GRANT SELECT ON performance_schema.* TO {WATCH}@localhost")
         rows(account, f"GRANT PROCESS ON *.* TO {WATCH}@localhost")
         rows(account, "CREATE DATABASE app")
-        for _ in range(given.connections):
+        for _ in range(args.connections):
             stack.enter_context(connection(account))
-        assert sysbench(account, given.threads, "prepare").wait() == 0
-        load = sysbench(account, given.threads, "--time=0", "run")
+        assert sysbench(account, args.threads, "prepare").wait() == 0
+        load = sysbench(account, args.threads, "--time=0", "run")
         stack.callback(load.wait)
         stack.callback(load.terminate)
         time.sleep(SETTLE_S)
@@ -140,12 +140,12 @@ def main() -> None:
         pairs: list[float] = []
         per_transaction: list[float] = []
         process, sampler, cpu_of = stack.enter_context(observed(account, Path(name) / "o"))
-        for _ in range(given.blocks):
+        for _ in range(args.blocks):
             rates, works = {}, {}
             for watched in source.sample([True, False], 2):
                 for pid in (process, sampler):
                     os.kill(pid, signal.SIGCONT if watched else signal.SIGSTOP)
-                rates[watched], cpu, works[watched] = block(account, given.seconds, cpu_of, load.pid)
+                rates[watched], cpu, works[watched] = block(account, args.seconds, cpu_of, load.pid)
                 if watched:
                     cpus.append(cpu)
             pairs.append(rates[True] / rates[False])

@@ -46,7 +46,7 @@ ROWS = 200_000
 TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s")
 
 
-def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
+def sysbench(server: ScratchServer, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [
             "sysbench",
@@ -58,7 +58,7 @@ def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
             "--threads=4",
             "--db-ps-mode=disable",
             "oltp_read_write",
-            *words,
+            *arguments,
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -86,15 +86,15 @@ def one_round(kind: str, after_s: float, rate: int) -> dict[str, Any]:
     volume = EmulatedVolume(resolve(profile, options), base / "volumes", name="v")
     try:
         with volume:
-            place = volume.data / "server"
-            place.mkdir()
+            data = volume.data / "server"
+            data.mkdir()
             server = ScratchServer(
                 base,
                 "--innodb-flush-log-at-trx-commit=1",
                 "--innodb-flush-method=O_DIRECT",
                 "--log-bin=bin",
                 "--sync-binlog=1",
-                data_on=place,
+                data_on=data,
             )
             server.create()
             server.start()
@@ -128,7 +128,7 @@ def _observed(
             "--out",
             str(out),
             "--quiet",
-            *(word for one in TRIGGERS for word in ("--on", one)),
+            *(argument for item in TRIGGERS for argument in ("--on", item)),
         ],
         env={**os.environ, "PYTHONPATH": "runner"},
     )
@@ -170,10 +170,13 @@ def _observed(
 def judged(cause: str, report: dict[str, Any], made_at: float) -> dict[str, Any]:
     zero_s = report["observation"]["zero_epoch_s"]
     fresh = [
-        (row, one["onset_s"]) for one in report["incidents"] for row in one["findings"] if not row["also_before"]
+        (row, incident["onset_s"])
+        for incident in report["incidents"]
+        for row in incident["findings"]
+        if not row["also_before"]
     ]
     fresh += [(row, row["window_s"][0]) for row in report["findings"]]
-    named = [one for one in fresh if one[0]["cause"] == cause]
+    named = [item for item in fresh if item[0]["cause"] == cause]
     delays = [
         min((row["window_s"][0], onset_s), key=lambda at: abs(zero_s + at - made_at)) for row, onset_s in named
     ]
@@ -181,7 +184,7 @@ def judged(cause: str, report: dict[str, Any], made_at: float) -> dict[str, Any]
     return {
         "named": bool(named),
         "late_s": late_s,
-        "incidents": [one["trigger"] for one in report["incidents"]],
+        "incidents": [incident["trigger"] for incident in report["incidents"]],
         "causes": sorted({row["cause"] for row, _ in fresh}),
     }
 
@@ -192,19 +195,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=int, default=40)
     parser.add_argument("--kinds", default=",".join(KINDS))
-    given = parser.parse_args()
-    source = random.Random(given.seed)  # noqa: S311 - drawn again with the same seed
-    kinds = given.kinds.split(",")
+    args = parser.parse_args()
+    source = random.Random(args.seed)  # noqa: S311 - drawn again with the same seed
+    kinds = args.kinds.split(",")
     results = []
-    for number in range(given.rounds):
+    for number in range(args.rounds):
         kind, after_s = kinds[number % len(kinds)], STEADY_S + source.uniform(0, 10)
-        found = one_round(kind, after_s, given.rate)
-        results.append(found)
-        late = "" if found["late_s"] is None else f", begin {found['late_s']:+.1f} s"
-        verdict = "named" if found["named"] else "NOT named"
-        print(f"{kind}: {verdict}{late}; {found['causes']}; {found['incidents']}", flush=True)
-    named = sum(one["named"] for one in results)
-    near = sum(one["late_s"] is not None and abs(one["late_s"]) <= 2 for one in results)
+        result = one_round(kind, after_s, args.rate)
+        results.append(result)
+        late = "" if result["late_s"] is None else f", begin {result['late_s']:+.1f} s"
+        verdict = "named" if result["named"] else "NOT named"
+        print(f"{kind}: {verdict}{late}; {result['causes']}; {result['incidents']}", flush=True)
+    named = sum(result["named"] for result in results)
+    near = sum(result["late_s"] is not None and abs(result["late_s"]) <= 2 for result in results)
     print(f"{named} of {len(results)} named, {near} with their begin within 2 s")
 
 

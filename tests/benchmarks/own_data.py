@@ -59,23 +59,29 @@ def main() -> int:
     parser.add_argument("--flavor", choices=("mariadb", "mysql"), default="mariadb", help="mysql: in containers")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--pool", default="128M")
-    wanted = parser.parse_args()
-    wanted.dir.mkdir(parents=True, exist_ok=True)
-    if wanted.a.startswith("path:"):
-        Path(wanted.a.removeprefix("path:")).mkdir(parents=True, exist_ok=True)
-    dump, log = wanted.dir / "shop.sql", wanted.dir / "slow.log"
+    expected = parser.parse_args()
+    expected.dir.mkdir(parents=True, exist_ok=True)
+    if expected.a.startswith("path:"):
+        Path(expected.a.removeprefix("path:")).mkdir(parents=True, exist_ok=True)
+    dump, log = expected.dir / "shop.sql", expected.dir / "slow.log"
     if not dump.exists():
-        _timed("writing the dump", lambda: film_shop.write_dump(wanted.dir / "partial.sql", wanted.rows))
-        (wanted.dir / "partial.sql").rename(dump)
+        _timed("writing the dump", lambda: film_shop.write_dump(expected.dir / "partial.sql", expected.rows))
+        (expected.dir / "partial.sql").rename(dump)
     if not log.exists():
-        _timed("recording the slow log on a real server", lambda: _record(dump, log, wanted.rows, wanted.flavor))
-    suite = wanted.dir / "own-data.yaml"
+        _timed(
+            "recording the slow log on a real server", lambda: _record(dump, log, expected.rows, expected.flavor)
+        )
+    suite = expected.dir / "own-data.yaml"
     suite.write_text(
         SUITE.format(
-            place=wanted.dir, repeats=wanted.repeats, flavor=wanted.flavor, pool=wanted.pool, seconds=wanted.seconds
+            place=expected.dir,
+            repeats=expected.repeats,
+            flavor=expected.flavor,
+            pool=expected.pool,
+            seconds=expected.seconds,
         )
     )
-    target = "docker" if wanted.flavor == "mysql" else "local"
+    target = "docker" if expected.flavor == "mysql" else "local"
     command = [
         sys.executable,
         "-m",
@@ -85,11 +91,11 @@ def main() -> int:
         "--target",
         target,
         "--volume",
-        f"a={wanted.a}",
+        f"a={expected.a}",
         "--volume",
-        f"b={wanted.b}",
+        f"b={expected.b}",
         "--out",
-        str(wanted.dir / "results"),
+        str(expected.dir / "results"),
         "--yes",
         "--json",
     ]
@@ -115,18 +121,21 @@ def _record(dump: Path, log: Path, rentals: int, flavor: str) -> None:
         _record_in_container(dump, log, rentals)
         return
     options = ("--innodb-buffer-pool-size=1G", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=512M")
-    with tempfile.TemporaryDirectory(prefix="own-") as place, scratch_server(Path(place), *options) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="own-") as directory,
+        scratch_server(Path(directory), *options) as server,
+    ):
         server.query(f"CREATE DATABASE {film_shop.SCHEMA}")
         client = shutil.which("mariadb") or "mysql"
         with dump.open("rb") as sql:
             argv = [client, "--no-defaults", f"--socket={server.socket}", "-uroot", film_shop.SCHEMA]
             subprocess.run(argv, stdin=sql, check=True)
-        film_shop.record_load(server, rentals, seconds=LOAD_S, log=Path(place) / "slow.log")
-        shutil.copyfile(Path(place) / "slow.log", log)  # readable for containers, unlike a log of MySQL
+        film_shop.record_load(server, rentals, seconds=LOAD_S, log=Path(directory) / "slow.log")
+        shutil.copyfile(Path(directory) / "slow.log", log)  # readable for containers, unlike a log of MySQL
 
 
 def _record_in_container(dump: Path, log: Path, rentals: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="own-") as place, mysql_container(Path(place)) as account:
+    with tempfile.TemporaryDirectory(prefix="own-") as directory, mysql_container(Path(directory)) as account:
         server = _Container(Path(account.socket))
         server.query(f"CREATE DATABASE {film_shop.SCHEMA}")
         client = shutil.which("mariadb") or "mysql"
@@ -134,7 +143,7 @@ def _record_in_container(dump: Path, log: Path, rentals: int) -> None:
         with dump.open("rb") as sql:
             subprocess.run(argv, stdin=sql, check=True)
         film_shop.record_load(server, rentals, seconds=LOAD_S, log=Path("/run/mysql/slow.log"))
-        shutil.copyfile(Path(place) / "slow.log", log)  # readable for containers, unlike a log of MySQL
+        shutil.copyfile(Path(directory) / "slow.log", log)  # readable for containers, unlike a log of MySQL
 
 
 def _timed(text: str, action: object) -> None:

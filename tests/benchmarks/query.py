@@ -52,9 +52,9 @@ def main() -> int:
         results, many = Path(temporary) / "results", Path(temporary) / "many"
         seed = _seed(Path(temporary) / "seed")
         for number in range(arguments.runs):
-            _copy(seed, results, number, whole=True)
+            _copy(seed, results, number, total=True)
         for number in range(10 * arguments.runs):
-            _copy(seed, many, number, whole=False)
+            _copy(seed, many, number, total=False)
         of_duckdb = MEANS.replace("series", f"'{results}/*/cells/*/series.parquet'")
         commands = {
             "list": _volbench("list", "--out", str(results)),
@@ -64,7 +64,7 @@ def main() -> int:
             "DuckDB's means": (sys.executable, "-c", _DUCKDB, of_duckdb),
         }
         seconds, peaks = _measured(commands, arguments.rounds)
-        told = _broken_run_is_told(many)
+        message = _broken_run_is_told(many)
     load = os.getloadavg()[0]
     for name, least in seconds.items():
         print(f"{name}: {least:.2f} s CPU, peak {peaks[name]:.0f} MiB")
@@ -75,21 +75,21 @@ def main() -> int:
         _judged("ten times as many", seconds[ten_times] / seconds["count"], TEN_THOUSAND_RATIO_MAX),
         _judged("means over DuckDB's", seconds["means of series"] / seconds["DuckDB's means"], SERIES_RATIO_MAX),
         _judged("MiB of ten times as many", peaks[ten_times], MIB_MAX),
-        int(not told),
+        int(not message),
     )
 
 
-def _seed(place: Path) -> Path:
-    directory = build_run(place, two_volumes())
+def _seed(result: Path) -> Path:
+    directory = build_run(result, two_volumes())
     write_reports(directory)
     (directory.path / "report.html").unlink()
     return directory.path
 
 
-def _copy(seed: Path, results: Path, number: int, *, whole: bool) -> None:
+def _copy(seed: Path, results: Path, number: int, *, total: bool) -> None:
     """Copy a run under another name; without its cells where it is not copied whole."""
     name = f"{20260101 + number}T030000Z-quick-{number:06x}"
-    ignored = None if whole else shutil.ignore_patterns("cells", "report.*")
+    ignored = None if total else shutil.ignore_patterns("cells", "report.*")
     shutil.copytree(seed, results / name, ignore=ignored)
     for file in (results / name).glob("*.json"):
         file.write_text(json.dumps({**json.loads(file.read_text()), "run_id": name}))
@@ -108,9 +108,9 @@ def _broken_run_is_told(many: Path) -> bool:
         env=_environment(),
         timeout=600,
     )
-    told = broken.name in done.stderr and str(len(runs) - 1) in done.stdout
-    print(f"one broken run of {len(runs):,}: {'told, the others are counted' if told else 'NOT TOLD'}")
-    return told
+    message = broken.name in done.stderr and str(len(runs) - 1) in done.stdout
+    print(f"one broken run of {len(runs):,}: {'told, the others are counted' if message else 'NOT TOLD'}")
+    return message
 
 
 def _measured(commands: Mapping[str, Sequence[str]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:

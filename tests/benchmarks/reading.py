@@ -99,17 +99,17 @@ def main() -> int:
     """Make the files, measure, judge."""
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="volbench-reading-") as temporary:
-        place = Path(temporary)
-        before = _older_tree(arguments.against, place / "before")
-        run = _ten_cells(ROOT, place / "ten")
-        older_run = None if before is None else _ten_cells(before, place / "ten-before")
-        long_run = make_run(place / "long", hours=arguments.long_rows / 200 / 3600, metrics=200, cells=1).path
+        path = Path(temporary)
+        before = _older_tree(arguments.against, path / "before")
+        run = _ten_cells(ROOT, path / "ten")
+        older_run = None if before is None else _ten_cells(before, path / "ten-before")
+        long_run = make_run(path / "long", hours=arguments.long_rows / 200 / 3600, metrics=200, cells=1).path
         short, long = min(run.glob("cells/*/series.parquet")), next(long_run.glob("cells/*/series.parquet"))
         paths = {SHORT: (short, short), LONG: (long, long), REPORT: (run, older_run), COMPARE: (run, older_run)}
         return max([_judged(task, *both, before, arguments.rounds) for task, both in paths.items()])
 
 
-def _ten_cells(tree: Path, place: Path) -> Path:
+def _ten_cells(tree: Path, directory: Path) -> Path:
     """The path of a run of ten cells that a tree's own code made."""
     code = (
         "import sys; from pathlib import Path; from synthetic_run import build_run, two_volumes; "
@@ -117,7 +117,7 @@ def _ten_cells(tree: Path, place: Path) -> Path:
     )
     path = os.pathsep.join((str(tree / "runner"), str(tree / "tests" / "support")))
     done = subprocess.run(
-        [sys.executable, "-c", code, str(place)],
+        [sys.executable, "-c", code, str(directory)],
         capture_output=True,
         text=True,
         check=True,
@@ -139,11 +139,11 @@ def _judged(task: Task, path: Path, older_path: Path | None, before: Path | None
             older_s.append(_measured(task, older_path, before)[0])
     seconds = median(now_s)
     ratio = median(older / now for older, now in zip(older_s, now_s, strict=True)) if older_s else None
-    beside = (
+    neighbour = (
         "no older commit" if ratio is None else f"{ratio:.1f} times as fast as before (at least {task.ratio_min:g})"
     )
     print(
-        f"{task.name}: {seconds * 1000:.1f} ms CPU (at most {task.seconds_max * 1000:g}), {beside}; "
+        f"{task.name}: {seconds * 1000:.1f} ms CPU (at most {task.seconds_max * 1000:g}), {neighbour}; "
         f"peak {mib:.0f} MiB (at most {task.mib_max:g})"
     )
     is_slow = seconds > task.seconds_max if ratio is None else ratio < task.ratio_min
@@ -167,7 +167,7 @@ def _measured(task: Task, path: Path, tree: Path) -> tuple[float, float]:
     return figures[0], figures[1]
 
 
-def _older_tree(commit: str, place: Path) -> Path | None:
+def _older_tree(commit: str, directory: Path) -> Path | None:
     """The package as it was at a commit; None where this clone does not have it."""
     archive = subprocess.run(
         ["git", "archive", commit, "runner/volbench", "suites", "tests/support"],
@@ -178,8 +178,8 @@ def _older_tree(commit: str, place: Path) -> Path | None:
     if archive.returncode != 0:
         print(f"commit {commit} is not in this clone: no ratios")
         return None
-    subprocess.run(["tar", "-x", "-C", place], input=archive.stdout, check=True)
-    return place
+    subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
+    return directory
 
 
 def _arguments() -> argparse.Namespace:

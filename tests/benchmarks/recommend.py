@@ -74,12 +74,12 @@ def late_share(candidate: Candidate, rates: Floats, slack_s: float) -> float:
     rate, capacity = (buckets[0].rate_per_s, buckets[0].capacity or 0.0) if buckets else (cap, 0.0)
     balance, queue, late = capacity, 0.0, np.zeros(len(rates))
     for turn in range(2):
-        for second, asked in enumerate(rates.tolist()):
+        for second, request in enumerate(rates.tolist()):
             speed = cap if not buckets or balance > 0 else min(cap, rate)
-            served = min(queue + asked, speed)
+            served = min(queue + request, speed)
             if buckets:
                 balance = min(capacity, max(0.0, balance + rate - served))
-            queue = queue + asked - served
+            queue = queue + request - served
             if turn:
                 late[second] = queue / speed > slack_s
     hours = np.arange(len(rates)) // HOUR_S
@@ -105,12 +105,12 @@ def outcome(answer: Recommendation, rates: Floats, goal: Goal) -> dict[str, Any]
     if answer.chosen is None or goal.p95_s is None:
         return {"answer": "refused", "reason": answer.refusal}
     slack_s = goal.p95_s - 0.001
-    kept = late_share(answer.chosen.candidate, rates, slack_s) <= LATE
+    remaining = late_share(answer.chosen.candidate, rates, slack_s) <= LATE
     cheaper = answer.cheaper
     return {
         "answer": "cheapest" if answer.is_cheapest else "sufficient",
         "volume": answer.chosen.candidate.spec,
-        "keeps": kept,
+        "keeps": remaining,
         "cheaper": None if cheaper is None else cheaper.candidate.spec,
         "cheaper_breaks": None if cheaper is None else bool(late_share(cheaper.candidate, rates, slack_s) > LATE),
     }
@@ -119,10 +119,10 @@ def outcome(answer: Recommendation, rates: Floats, goal: Goal) -> dict[str, Any]
 def drawn(out: Path, loads: int) -> list[dict[str, Any]]:
     """Return all loads, those that the file has from there; append the others to it."""
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    known = {row["seed"] for row in rows}
+    seeds = {row["seed"] for row in rows}
     offered = candidates(load_prices(), size_bytes=200 << 30, profiles=("ebs-gp2", "ebs-gp3", "ebs-io2"))
     for seed in range(loads):
-        if seed not in known:
+        if seed not in seeds:
             rows.append(one_load(seed, offered))
             with out.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")

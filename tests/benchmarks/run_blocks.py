@@ -58,7 +58,7 @@ def named(classes: Classes, count: int, *, runs: int, seed: int) -> tuple[float,
     """Return the shares of simulated comparisons that name a difference: runs as repeats, and cells as repeats."""
     draw = np.random.default_rng(seed)
     cells = draw.integers(CELLS[0], CELLS[1] + 1, (runs, count))
-    there = np.arange(CELLS[1]) < cells[..., None]
+    existing = np.arange(CELLS[1]) < cells[..., None]
     day = classes.run * draw.normal(0, 1, (runs, count))
     sides: list[NDArray[np.float64]] = []
     for spread in classes.copies:
@@ -66,7 +66,7 @@ def named(classes: Classes, count: int, *, runs: int, seed: int) -> tuple[float,
         noise = classes.cell * draw.normal(0, 1, (runs, count, CELLS[1]))
         sides.append((day + copy)[..., None] + noise)
     sides[1] = sides[1] + math.log(classes.ratio)
-    means = [np.where(there, side, 0).sum(axis=2) / cells for side in sides]
+    means = [np.where(existing, side, 0).sum(axis=2) / cells for side in sides]
     margin = 0.0 if classes.ratio == 1 else MARGIN
     level = 0.05 / TWO_TESTS
     by_run = told_apart(means[0], means[1], level=level, margin=margin)
@@ -80,15 +80,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=11)
-    given = parser.parse_args()
-    limit, missed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs), 0
+    args = parser.parse_args()
+    limit, missed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / args.runs), 0
     print(f"| classes | {' | '.join(f'{count} runs' for count in COUNTS)} | {COUNTS[-1]} runs, cells as repeats |")
     print(f"|---|{'--:|' * (len(COUNTS) + 1)}")
     for classes in CLASSES:
-        found = [named(classes, count, runs=given.runs, seed=given.seed) for count in COUNTS]
-        missed += classes.ratio == 1 and max(by_run for by_run, _ in found) > limit
-        shares = [f"{by_run:.1%}" for by_run, _ in found]
-        print(f"| {classes.name} | {' | '.join(shares)} | {found[-1][1]:.1%} |")
+        results = [named(classes, count, runs=args.runs, seed=args.seed) for count in COUNTS]
+        missed += classes.ratio == 1 and max(by_run for by_run, _ in results) > limit
+        shares = [f"{by_run:.1%}" for by_run, _ in results]
+        print(f"| {classes.name} | {' | '.join(shares)} | {results[-1][1]:.1%} |")
     return 1 if missed else 0
 
 

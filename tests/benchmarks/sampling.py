@@ -54,21 +54,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--option-file", type=Path)
     parser.add_argument("--load", action="store_true")
-    wanted = parser.parse_args()
+    expected = parser.parse_args()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        option_file = wanted.option_file
+        option_file = expected.option_file
         if option_file is None:
             server = stack.enter_context(scratch_server(directory))
             server.query("CREATE DATABASE sbtest")
             option_file = server.option_file
-        load = start_load(option_file, directory, wanted.seconds + 5) if wanted.load else None
-        used_s, process = sample(wanted, directory, option_file)
+        load = start_load(option_file, directory, expected.seconds + 5) if expected.load else None
+        used_s, process = sample(expected, directory, option_file)
         if load is not None:
             load.terminate()
             load.wait(30)
         ticks = [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
-        rounds = wanted.seconds / wanted.interval
+        rounds = expected.seconds / expected.interval
         late_ms = sorted(tick.late_s * 1000 for tick in ticks)
         print(f"sources: {', '.join(q.source for q in source_quality(process.raw_file) if q.available)}")
         print(f"rows per tick: {len(list(series_rows(process.raw_file))) / rounds:.0f}")
@@ -76,26 +76,26 @@ def main() -> int:
         print(f"lateness: median {late_ms[len(late_ms) // 2]:.2f} ms, max {late_ms[-1]:.2f} ms")
         print(f"missed: {sum(q.ticks_missed for q in source_quality(process.raw_file))}")
         per_tick_ms = used_s / rounds * 1000
-        print(f"CPU: {used_s / wanted.seconds:.3%} of one core, {per_tick_ms:.2f} ms a tick")
+        print(f"CPU: {used_s / expected.seconds:.3%} of one core, {per_tick_ms:.2f} ms a tick")
     return 0 if per_tick_ms <= CPU_MS_PER_TICK_MAX else 1
 
 
-def sample(wanted: argparse.Namespace, directory: Path, option_file: Path) -> tuple[float, SamplingProcess]:
+def sample(expected: argparse.Namespace, directory: Path, option_file: Path) -> tuple[float, SamplingProcess]:
     """CPU seconds of the sampling process between two moments, its start-up left out."""
     disk = discover(directory).disk
     config = SamplingConfig(
         raw_file=str(directory / "raw" / "samples.jsonl"),
         zero_monotonic_ns=time.monotonic_ns(),
-        interval_s=wanted.interval,
+        interval_s=expected.interval,
         disks=(disk,) if disk else (),
         option_file=str(option_file),
     )
     process = SamplingProcess(config)
     process.start()
     assert process.pid is not None
-    time.sleep(2 * wanted.interval + 1)  # the server's sources have been found
+    time.sleep(2 * expected.interval + 1)  # the server's sources have been found
     before = cpu_s(process.pid)
-    time.sleep(wanted.seconds)
+    time.sleep(expected.seconds)
     used_s = cpu_s(process.pid) - before
     process.stop()
     return used_s, process

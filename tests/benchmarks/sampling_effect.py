@@ -49,7 +49,7 @@ def command(directory: Path, results: Path, target: str, *settings: str) -> list
     return [
         *(sys.executable, "-m", "volbench", "run", "suites/aa.yaml", "--target", target, "--yes", "--json"),
         *("--volume", f"v=path:{directory}", "--out", str(results)),
-        *(word for setting in ("repeats=1", *settings) for word in ("--set", setting)),
+        *(argument for setting in ("repeats=1", *settings) for argument in ("--set", setting)),
     ]
 
 
@@ -65,10 +65,10 @@ def pairs_of_cells(directory: Path, results: Path, target: str, pairs: int) -> t
     """Transactions a second without and with the CPU times of statements."""
     values: dict[bool, list[float]] = {True: [], False: []}
     for pair in range(pairs):
-        for kept in (True, False) if pair % 2 else (False, True):
-            tps = measured_tps(directory, results, target, *([] if kept else [WITHOUT_STATEMENT_CPU]))
-            values[kept].append(tps)
-            print(f"pair {pair + 1}: statement-cpu {'on' if kept else 'off'} {tps:.1f} tps", flush=True)
+        for remaining in (True, False) if pair % 2 else (False, True):
+            tps = measured_tps(directory, results, target, *([] if remaining else [WITHOUT_STATEMENT_CPU]))
+            values[remaining].append(tps)
+            print(f"pair {pair + 1}: statement-cpu {'on' if remaining else 'off'} {tps:.1f} tps", flush=True)
     return values[False], values[True]
 
 
@@ -127,22 +127,24 @@ def send(pids: Sequence[int], number: signal.Signals) -> None:
 
 def samplers() -> Iterator[int]:
     """Processes that sample, also those in containers."""
-    return (pid for pid, words in processes() if SAMPLER in words)
+    return (pid for pid, arguments in processes() if SAMPLER in arguments)
 
 
 def loads() -> Iterator[int]:
     """Processes of sysbench that run a load."""
-    return (pid for pid, words in processes() if Path(words[0]).name == "sysbench" and words[-1] == "run")
+    return (
+        pid for pid, arguments in processes() if Path(arguments[0]).name == "sysbench" and arguments[-1] == "run"
+    )
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
     """Processes of the machine and their command lines."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = file.read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+            arguments = file.read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         except OSError:
             continue
-        yield int(file.parent.name), words
+        yield int(file.parent.name), arguments
 
 
 def started(kind: Callable[[], Iterator[int]], before: set[int], run: subprocess.Popen[str]) -> list[int]:
@@ -164,23 +166,23 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=24)
     parser.add_argument("--target", default="docker")
     parser.add_argument("--directory", type=Path, default=Path("/var/tmp"))
-    wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory() as results, tempfile.TemporaryDirectory(dir=wanted.directory) as volume:
-        places = Path(volume), Path(results), wanted.target
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as results, tempfile.TemporaryDirectory(dir=options.directory) as volume:
+        locations = Path(volume), Path(results), options.target
         try:
-            if wanted.of == "sampling":
-                ratio, low, high = interval(*pairs_of_blocks(*places, wanted.pairs))
+            if options.of == "sampling":
+                ratio, low, high = interval(*pairs_of_blocks(*locations, options.pairs))
             else:
-                shift = shift_of(*pairs_of_cells(*places, max(4, wanted.pairs // 4)))
+                shift = shift_of(*pairs_of_cells(*locations, max(4, options.pairs // 4)))
                 ratio, low, high = shift.ratio, shift.low or 0.0, shift.high or math.inf
         except subprocess.CalledProcessError as error:
             print(error.stderr, file=sys.stderr)
             return 3
     print(
-        f"tps with {wanted.of} against without: {ratio - 1:+.1%}, 95 % interval {low - 1:+.1%} .. {high - 1:+.1%} "
+        f"tps with {options.of} against without: {ratio - 1:+.1%}, 95 % interval {low - 1:+.1%} .. {high - 1:+.1%} "
         f"(a loss of at most {LOSS_MAX:.0%} beyond chance, {LOSS_POSSIBLE_MAX:.0%} at its bound)"
     )
-    bounded = low >= 1 - LOSS_POSSIBLE_MAX or wanted.of != "sampling"
+    bounded = low >= 1 - LOSS_POSSIBLE_MAX or options.of != "sampling"
     return 0 if high >= 1 - LOSS_MAX and bounded else 1
 
 

@@ -39,19 +39,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=20)
-    wanted = parser.parse_args()
+    expected = parser.parse_args()
     raise_descriptor_limit()
     with subprocess.Popen(
-        [sys.executable, "-c", _SLEEPERS, str(wanted.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", _SLEEPERS, str(expected.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as sleepers:
         assert sleepers.stdout is not None
         sleepers.stdout.readline()
         accounts = [TaskAccount([sleepers.pid], held_max=held_max) for held_max in (0, descriptors_to_hold())]
-        best_ms = [min(_read_ms(account) for _ in range(wanted.rounds)) for account in accounts]
+        best_ms = [min(_read_ms(account) for _ in range(expected.rounds)) for account in accounts]
         sleepers.kill()
     share = best_ms[1] / best_ms[0]
     print(
-        f"{wanted.threads:,} threads: {best_ms[1]:.1f} ms CPU a reading (at most {CPU_MS_MAX:g}), {share:.2f} of "
+        f"{expected.threads:,} threads: {best_ms[1]:.1f} ms CPU a reading (at most {CPU_MS_MAX:g}), {share:.2f} of "
         f"{best_ms[0]:.1f} ms with each file opened (at most {SHARE_MAX:g}); load {os.getloadavg()[0]:.0f}"
     )
     return int(share > SHARE_MAX or best_ms[1] > CPU_MS_MAX)

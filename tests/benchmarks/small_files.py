@@ -58,7 +58,7 @@ def cp(tree: list[SmallFile], source: Path, target: Path) -> None:
     subprocess.run(["cp", "-r", "--reflink=never", "--", str(source), str(target)], check=True)
 
 
-def ours(tree: list[SmallFile], source: Path, target: Path) -> None:
+def own_directory(tree: list[SmallFile], source: Path, target: Path) -> None:
     """The step's copy phase with one job, as it runs in a cell."""
     timed_operations(
         tree,
@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--mb", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    copies: dict[str, Callable[[list[SmallFile], Path, Path], None]] = {"cp -r": cp, "small_files": ours}
+    copies: dict[str, Callable[[list[SmallFile], Path, Path], None]] = {"cp -r": cp, "small_files": own_directory}
     times: dict[str, list[float]] = {name: [] for name in copies}
     with tempfile.TemporaryDirectory(prefix="volbench-small-files-", dir=options.dir) as name:
         directory = Path(name)

@@ -46,7 +46,7 @@ def cp(source: Path, destination: Path) -> None:
     subprocess.run(["sync", "-f", str(destination)], check=True)
 
 
-def ours(source: Path, destination: Path) -> None:
+def own_directory(source: Path, destination: Path) -> None:
     """The product's copy."""
     copy_tree(source, destination)
 
@@ -78,12 +78,12 @@ def main() -> int:
         make_template(directory / "template", arguments.mib)
         os.sync()
         for number in range(arguments.rounds):
-            turn = [("cp -a", cp), ("copy_tree", ours)]
+            turn = [("cp -a", cp), ("copy_tree", own_directory)]
             for label, copy in turn if number % 2 == 0 else reversed(turn):
                 seconds[label].append(timed(copy, directory / "template", directory))
     for label, values in seconds.items():
-        shown = ", ".join(f"{value:.2f}" for value in values)
-        sys.stdout.write(f"{label:10} {arguments.mib / statistics.median(values):7.0f} MiB/s  ({shown} s)\n")
+        text = ", ".join(f"{value:.2f}" for value in values)
+        sys.stdout.write(f"{label:10} {arguments.mib / statistics.median(values):7.0f} MiB/s  ({text} s)\n")
     ratio = min(seconds["cp -a"]) / min(seconds["copy_tree"])
     sys.stdout.write(f"copy_tree runs at {ratio:.0%} of cp -a (at least {RATIO_MIN:.0%} wanted)\n")
     return 0 if ratio >= RATIO_MIN else 1

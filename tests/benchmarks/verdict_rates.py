@@ -115,19 +115,19 @@ def compared(cells: NDArray[np.float64], metrics: int) -> list[Comparison]:
 def rates(*, families: int, runs: int, offset: float, ratio: float, metrics: int = 3, seed: int = 1) -> Rates:
     """Simulates families of `metrics` comparisons, `runs` against `runs` cells."""
     cells, _ = simulated_cells(np.random.default_rng(seed), families, runs, offset=offset, ratio=ratio)
-    found = [compared(family, metrics) for family in cells]
-    proposals = [c.runs_needed for family in found for c in family if c.runs_needed is not None]
+    results = [compared(family, metrics) for family in cells]
+    proposals = [c.runs_needed for family in results for c in family if c.runs_needed is not None]
 
     def share(of: list[bool]) -> float:
         return sum(of) / len(of)
 
     return Rates(
         families=families,
-        raw=share([any(_known(c.p_value) < 0.05 for c in family) for family in found]),
-        adjusted=share([any(_known(c.p_adjusted) < 0.05 for c in family) for family in found]),
-        verdict=share([any(c.verdict in ("better", "worse") for c in family) for family in found]),
-        better=share([summarise(family)[0].verdict == "candidate_better" for family in found]),
-        equivalent=share([c.verdict == "equivalent" for family in found for c in family]),
+        raw=share([any(_known_process(c.p_value) < 0.05 for c in family) for family in results]),
+        adjusted=share([any(_known_process(c.p_adjusted) < 0.05 for c in family) for family in results]),
+        verdict=share([any(c.verdict in ("better", "worse") for c in family) for family in results]),
+        better=share([summarise(family)[0].verdict == "candidate_better" for family in results]),
+        equivalent=share([c.verdict == "equivalent" for family in results for c in family]),
         runs_needed=float(np.median(proposals)) if proposals else math.nan,
     )
 
@@ -152,19 +152,19 @@ def proposal(*, runs: int, offset: float, ratio: float, pilots: int = 300, seed:
     return None if math.isinf(median) else math.ceil(median)
 
 
-def faults(found: Rates, *, ratio: float, offset: float, runs: int) -> Iterator[str]:
+def faults(result: Rates, *, ratio: float, offset: float, runs: int) -> Iterator[str]:
     """What is beyond its limit."""
     name = f"{ratio - 1:.0%}, offset {offset:.1%}, {runs} v {runs}"
 
     def most(limit: float) -> float:
-        return limit + 3 * math.sqrt(limit * (1 - limit) / found.families)
+        return limit + 3 * math.sqrt(limit * (1 - limit) / result.families)
 
-    if ratio == 1 and found.verdict > most(FALSE_MAX):
-        yield f"{name}: {found.verdict:.1%} of equal volumes are told apart, limit {FALSE_MAX:.0%}"
-    if ratio == 1.05 and found.equivalent > most(FALSE_EQUIVALENCE_MAX):
-        yield f"{name}: {found.equivalent:.1%} are called equivalent, limit {FALSE_EQUIVALENCE_MAX:.1%}"
-    if ratio == 1.2 and offset <= 0.05 and runs >= 5 and found.better < POWER_MIN:
-        yield f"{name}: {found.better:.1%} are found, at least {POWER_MIN:.0%} should be"
+    if ratio == 1 and result.verdict > most(FALSE_MAX):
+        yield f"{name}: {result.verdict:.1%} of equal volumes are told apart, limit {FALSE_MAX:.0%}"
+    if ratio == 1.05 and result.equivalent > most(FALSE_EQUIVALENCE_MAX):
+        yield f"{name}: {result.equivalent:.1%} are called equivalent, limit {FALSE_EQUIVALENCE_MAX:.1%}"
+    if ratio == 1.2 and offset <= 0.05 and runs >= 5 and result.better < POWER_MIN:
+        yield f"{name}: {result.better:.1%} are found, at least {POWER_MIN:.0%} should be"
 
 
 _Case = tuple[float, float, int, int]
@@ -232,7 +232,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _known(p_value: float | None) -> float:
+def _known_process(p_value: float | None) -> float:
     if p_value is None:
         raise AssertionError("simulated runs always have a p-value")
     return p_value

@@ -71,12 +71,12 @@ def counted(fleet: Fleet, volumes: int, *, runs: int, seed: int) -> Counted:
     shape = (runs, CELLS_MAX)
     common = SHARED * draw.normal(0, 1, shape)
     first = common + fleet.spread * fleet.noise(draw, shape)
-    for other in range(volumes - 1):
+    for alternative in range(volumes - 1):
         equal = draw.random(runs) < fleet.equal
         shift = np.where(equal, 0.0, fleet.between * draw.normal(0, 1, runs))
         y = common + shift[:, None] + fleet.spread * fleet.noise(draw, shape)
-        stopped[:, other], named = first_verdict(first, y, margin=MARGIN)
-        false[:, other], is_equal[:, other] = named & equal, equal
+        stopped[:, alternative], named = first_verdict(first, y, margin=MARGIN)
+        false[:, alternative], is_equal[:, alternative] = named & equal, equal
     until = np.where(stopped > 0, stopped, CELLS_MAX)
     longest = until.max(axis=1)
     return Counted(
@@ -92,17 +92,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=7)
-    given = parser.parse_args()
-    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / given.runs)
+    args = parser.parse_args()
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / args.runs)
     missed = 0
     print("| volumes | | all stop together | each stops | an equal volume is named | any is |")
     print("|--:|---|--:|--:|--:|--:|")
     for fleet in FLEETS:
         for volumes in VOLUMES:
-            found = counted(fleet, volumes, runs=given.runs, seed=given.seed)
-            missed += found.false_pairs > limit or found.apart > (1 - fleet.saved_min) * found.together
-            false = (f"{found.false_pairs:.1%}", f"{found.false_runs:.1%}") if fleet.equal else ("", "")
-            cells = f"{found.together:.0f} | {found.apart:.0f}"
+            result = counted(fleet, volumes, runs=args.runs, seed=args.seed)
+            missed += result.false_pairs > limit or result.apart > (1 - fleet.saved_min) * result.together
+            false = (f"{result.false_pairs:.1%}", f"{result.false_runs:.1%}") if fleet.equal else ("", "")
+            cells = f"{result.together:.0f} | {result.apart:.0f}"
             print(f"| {volumes} | {fleet.name} | {cells} | {false[0]} | {false[1]} |", flush=True)
     return 1 if missed else 0
 

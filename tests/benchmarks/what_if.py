@@ -109,15 +109,15 @@ def run(spec: str, suite: Path, out: Path, target: str) -> None:
 
 def measured(out: Path) -> dict[str, dict[str, list[Case]]]:
     """SPEC -> step -> its cases, of all runs."""
-    found: dict[str, dict[str, list[Case]]] = {}
-    for place in sorted(path for path in out.iterdir() if (path / "run.json").exists()):
-        directory = RunDirectory.open(place)
+    entry: dict[str, dict[str, list[Case]]] = {}
+    for value in sorted(path for path in out.iterdir() if (path / "run.json").exists()):
+        directory = RunDirectory.open(value)
         (volume,) = directory.run.volumes
-        steps = found.setdefault(volume.text.removeprefix("emulated:"), {})
+        steps = entry.setdefault(volume.text.removeprefix("emulated:"), {})
         for result in directory.results():
             for case in cases_of(load_run(directory), result):
                 steps.setdefault(case.name, []).append(case)
-    return found
+    return entry
 
 
 def about(out: Path) -> dict[str, Any]:
@@ -134,18 +134,18 @@ def about(out: Path) -> dict[str, Any]:
     }
 
 
-def pairs(found: dict[str, dict[str, list[Case]]]) -> Iterator[dict[str, Any]]:
+def pairs(result: dict[str, dict[str, list[Case]]]) -> Iterator[dict[str, Any]]:
     """Every load on every other volume: predicted and run."""
-    for measured_on, predicted_on in product(found, repeat=2):
-        for step, cases in found[measured_on].items():
-            there = found[predicted_on].get(step, [])
-            if measured_on == predicted_on or not there:
+    for measured_on, predicted_on in product(result, repeat=2):
+        for step, cases in result[measured_on].items():
+            existing = result[predicted_on].get(step, [])
+            if measured_on == predicted_on or not existing:
                 continue
             outlook = predict([with_emulator(case) for case in cases], other_volume(predicted_on))
             about = {"step": step, "measured_on": measured_on, "predicted_on": predicted_on}
             if not outlook.outlooks:
                 yield {**about, "cannot": outlook.cannot}
-            yield from ({**about, **_compared(one, there)} for one in outlook.outlooks[-1:])
+            yield from ({**about, **_compared(outlook, existing)} for outlook in outlook.outlooks[-1:])
 
 
 def with_emulator(case: Case) -> Demand | Unpredictable:
@@ -161,10 +161,10 @@ def with_emulator(case: Case) -> Demand | Unpredictable:
     )
 
 
-def _compared(outlook: Outlook, there: list[Case]) -> dict[str, Any]:
+def _compared(outlook: Outlook, existing: list[Case]) -> dict[str, Any]:
     """The last regime (of a volume that starts without credits, the only one) against what was run."""
-    tps = median(case.tps or 0.0 for case in there)
-    p95 = [found for case in there if (found := median_of(case.at("latency_ms_p95"))) is not None]
+    tps = median(case.tps or 0.0 for case in existing)
+    p95 = [result for case in existing if (result := median_of(case.at("latency_ms_p95"))) is not None]
     return {
         "regime": outlook.regime,
         "limited_by": outlook.bound,
@@ -190,32 +190,32 @@ def main() -> int:
     parser.add_argument("--volume", action="append", default=[])
     parser.add_argument("--held-out", type=int, metavar="SEED")
     parser.add_argument("--json", type=Path)
-    wanted = parser.parse_args()
-    wanted.out.mkdir(parents=True, exist_ok=True)
-    if wanted.held_out is not None:
-        wanted.suite, wanted.volume = wanted.out / "held-out.yaml", drawn_volumes(wanted.held_out)
-        wanted.suite.write_text(json.dumps(drawn_suite(wanted.held_out), indent=1))  # JSON is YAML
-    done = measured(wanted.out)
-    for spec in (one for one in wanted.volume or VOLUMES if not done.get(one)):
+    expected = parser.parse_args()
+    expected.out.mkdir(parents=True, exist_ok=True)
+    if expected.held_out is not None:
+        expected.suite, expected.volume = expected.out / "held-out.yaml", drawn_volumes(expected.held_out)
+        expected.suite.write_text(json.dumps(drawn_suite(expected.held_out), indent=1))  # JSON is YAML
+    done = measured(expected.out)
+    for spec in (item for item in expected.volume or VOLUMES if not done.get(item)):
         try:
-            run(spec, wanted.suite, wanted.out, wanted.target)
+            run(spec, expected.suite, expected.out, expected.target)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             print(f"{spec}: {error}", file=sys.stderr)
             return 3
-    rows = list(pairs(measured(wanted.out)))
+    rows = list(pairs(measured(expected.out)))
     for row in rows:
         print(_line(row))
-    known = [abs(row["error"]) for row in rows if "error" in row]
+    all_errors = [abs(row["error"]) for row in rows if "error" in row]
     stated = [abs(row["error"]) for row in rows if row.get("states_tps")]
-    print(_summary(rows, known))
-    if wanted.json is not None:
-        wanted.json.write_text(json.dumps({"schema": 1, **about(wanted.out), "pairs": rows}, indent=1) + "\n")
+    print(_summary(rows, all_errors))
+    if expected.json is not None:
+        expected.json.write_text(json.dumps({"schema": 1, **about(expected.out), "pairs": rows}, indent=1) + "\n")
     return 0 if stated and max(stated) <= ERROR_MAX else 1
 
 
-def _summary(rows: list[dict[str, Any]], known: list[float]) -> str:
+def _summary(rows: list[dict[str, Any]], all_errors: list[float]) -> str:
     """Errors of the figures that the product shows, and how often the intervals of all pairs held what was run."""
-    if not known:
+    if not all_errors:
         return "no pair"
     stated = [abs(row["error"]) for row in rows if row.get("states_tps")]
     p95 = [row for row in rows if row.get("predicted_latency_interval") and row.get("latency_ms_p95")]
@@ -225,11 +225,11 @@ def _summary(rows: list[dict[str, Any]], known: list[float]) -> str:
     p95_held = sum(
         low <= row["latency_ms_p95"] <= high for row in p95 for low, high in [row["predicted_latency_interval"]]
     )
-    held = sum(row.get("held", False) for row in rows)
+    inside = sum(row.get("held", False) for row in rows)
     return (
-        f"{len(known)} pairs, {len(rows) - len(known)} refused; tps stated of {_errors(stated)}, of all"
-        f" {_errors(known)}; p95 stated of {_errors(p95_errors)}; the interval held {held} of {len(known)}, that of"
-        f" p95 {p95_held} of {len(p95)}"
+        f"{len(all_errors)} pairs, {len(rows) - len(all_errors)} refused; tps stated of {_errors(stated)}, of all"
+        f" {_errors(all_errors)}; p95 stated of {_errors(p95_errors)}; the interval held {inside}"
+        f" of {len(all_errors)}, that of p95 {p95_held} of {len(p95)}"
     )
 
 

@@ -33,8 +33,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two volumes, 3 against 3, one cell invalid."""
-    wanted = two_volumes(repeats=3, invalid={("a", 1): "client CPU-bound"})
-    _, paths = write_reports(build_run(tmp_path_factory.mktemp("browser"), wanted))
+    expected = two_volumes(repeats=3, invalid={("a", 1): "client CPU-bound"})
+    _, paths = write_reports(build_run(tmp_path_factory.mktemp("browser"), expected))
     return paths[2]
 
 

@@ -49,12 +49,12 @@ LOOKS = (
 
 def test_every_template_of_a_whole_page_is_filled_by_a_kind() -> None:
     """A new kind of page is opened, too, or this fails."""
-    whole = {
+    total = {
         str(template.relative_to(PACKAGE))
         for template in PACKAGE.rglob("*.html.j2")
         if re.search(r"<!doctype|{% extends", template.read_text())
     }
-    assert whole == {name for _, names in KINDS.values() for name in names}
+    assert total == {name for _, names in KINDS.values() for name in names}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,8 +101,8 @@ def _faults(page: Page, look: Look) -> Iterator[str]:
     if page.evaluate("typeof LineCharts") != "undefined":
         panels = page.evaluate("document.querySelectorAll('.panel:not([hidden])').length")
         drawn = ".paper svg" if look.is_paper else ".live canvas"
-        if (found := page.locator(f".panel {drawn}").count()) < panels:
-            yield f"{found} of {panels} charts"
+        if (result := page.locator(f".panel {drawn}").count()) < panels:
+            yield f"{result} of {panels} charts"
     width, height = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
     if width > look.width:
         yield f"{width} px wide"
@@ -120,7 +120,7 @@ def _axe_faults(page: Page, rules: tuple[str, ...]) -> Iterator[str]:
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}
     page.evaluate(AXE_SCRIPT)
-    found = page.evaluate("options => axe.run(document, options)", options)
-    for violation in found["violations"]:
+    result = page.evaluate("options => axe.run(document, options)", options)
+    for violation in result["violations"]:
         nodes = violation["nodes"]
         yield f"{violation['id']} ({len(nodes)}): {nodes[0]['html'][:120]} {nodes[0]['failureSummary'][:200]}"

@@ -35,7 +35,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def shown(page: Page) -> list[str]:
+def displayed(page: Page) -> list[str]:
     rows = page.locator("#run-table tbody tr")
     return [str(row.get_attribute("data-run")) for row in rows.all() if row.is_visible()]
 
@@ -46,16 +46,16 @@ def assert_fits(page: Page) -> None:
 
 def test_filters_leave_the_runs_that_match(page: Page, site: Path) -> None:
     page.goto(f"file://{site}/index.html")
-    assert len(shown(page)) == 27
+    assert len(displayed(page)) == 27
     page.select_option("select[name=suite]", "compare")
-    assert {name.split("-")[1] for name in shown(page)} == {"compare"}
+    assert {name.split("-")[1] for name in displayed(page)} == {"compare"}
     assert page.text_content("#count") == "2 runs"
     page.select_option("select[name=suite]", "")
     page.fill("input[name=text]", "quick-000014 gp3")
-    (name,) = shown(page)
+    (name,) = displayed(page)
     assert name.endswith("quick-000014")
     page.fill("input[name=text]", "no such run")
-    assert shown(page) == []
+    assert displayed(page) == []
     assert_fits(page)
 
 
@@ -118,7 +118,7 @@ def contrast(first: str, second: str) -> float:
     """WCAG's ratio of two colours such as rgb(1, 2, 3)."""
 
     def luminance(colour: str) -> float:
-        shares = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        shares = [int(field) / 255 for field in colour[colour.index("(") + 1 : -1].split(",")[:3]]
         linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -82,8 +82,8 @@ def test_it_is_dark_in_the_dark_and_white_on_paper(browser: Browser, file: Path)
 
 def brightness(colour: str) -> float:
     """The mean of `rgb(r, g, b)`."""
-    parts = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    return sum(parts) / 3
+    pieces = [float(field) for field in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    return sum(pieces) / 3
 
 
 def test_a_phone_has_no_sideways_scrolling(browser: Browser, file: Path) -> None:

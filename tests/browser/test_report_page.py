@@ -48,10 +48,10 @@ def until(page: Page, condition: str) -> None:
 
 def readouts(page: Page) -> dict[str, str]:
     """The values beside each chart's title."""
-    found: dict[str, str] = page.evaluate(
+    result: dict[str, str] = page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('.readout')].map(e => [e.dataset.panel, e.textContent]))"
     )
-    return found
+    return result
 
 
 def point_at(page: Page, panel: str, share: float) -> None:
@@ -64,16 +64,16 @@ def point_at(page: Page, panel: str, share: float) -> None:
 
 
 def time_range(page: Page) -> list[float]:
-    found: list[float] = page.evaluate("timelines.shown()")
-    return found
+    result: list[float] = page.evaluate("timelines.shown()")
+    return result
 
 
 def line(page: Page, panel: str, key: str, volume: int) -> dict[str, Any]:
     """Times and values of one line as it is drawn."""
-    found: dict[str, Any] = page.evaluate(
+    result: dict[str, Any] = page.evaluate(
         f"timelines.content.lines.find(l => l.panel === '{panel}' && l.line === '{key}' && l.group === {volume})"
     )
-    return found
+    return result
 
 
 def test_the_console_is_quiet_and_nothing_is_fetched(browser: Browser, page_file: Path) -> None:
@@ -108,9 +108,9 @@ def test_the_cursor_moves_in_all_charts_together(browser: Browser, page_file: Pa
         point_at(page, "iops", 0.30)
         until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")
         first = readouts(page)
-        shown = page.text_content("#cursor-time")
+        displayed = page.text_content("#cursor-time")
         point_at(page, "iops", 0.62)
-        until(page, f"document.getElementById('cursor-time').textContent !== '{shown}'")
+        until(page, f"document.getElementById('cursor-time').textContent !== '{displayed}'")
         second = readouts(page)
         for panel in ("latency", "throughput", "iops", "throughput_mib", "util"):
             assert len({at_rest[panel], first[panel], second[panel]}) == 3, panel
@@ -124,16 +124,16 @@ def test_the_cursor_line_is_drawn_in_the_other_charts(browser: Browser, page_fil
         point_at(page, "iops", 0.30)
         until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")
         before = canvas.screenshot()
-        shown = page.text_content("#cursor-time")
+        displayed = page.text_content("#cursor-time")
         point_at(page, "iops", 0.62)
-        until(page, f"document.getElementById('cursor-time').textContent !== '{shown}'")
+        until(page, f"document.getElementById('cursor-time').textContent !== '{displayed}'")
         assert canvas.screenshot() != before
 
 
-def drag_until_zoomed(page: Page, whole: list[float]) -> list[float]:
+def drag_until_zoomed(page: Page, total: list[float]) -> list[float]:
     """Drag over a chart, as a user does; again where a busy page merged the moves into one, which is a click."""
     deadline = time.monotonic() + BOUND_S
-    while time_range(page) == whole:
+    while time_range(page) == total:
         assert time.monotonic() < deadline, f"a drag does not zoom within {BOUND_S} s"
         point_at(page, "iops", 0.4)
         page.mouse.down()
@@ -147,18 +147,18 @@ def drag_until_zoomed(page: Page, whole: list[float]) -> list[float]:
 def test_zoom_is_linked_and_undone(browser: Browser, page_file: Path) -> None:
     """Dragging over one chart zooms the time of all; the button shows everything again."""
     with opened(browser, page_file) as (page, _, _):
-        whole = time_range(page)
+        total = time_range(page)
         point_at(page, "iops", 0.4)
         until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")  # it listens by now
-        zoomed = drag_until_zoomed(page, whole)
-        assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
+        zoomed = drag_until_zoomed(page, total)
+        assert total[0] < zoomed[0] < zoomed[1] < total[1]
         ranges = page.evaluate(
             f"{list(PANELS)}.map(name => timelines.charts.get(name).scales.x).map(x => [x.min, x.max])"
         )
         assert ranges == [zoomed] * len(PANELS)
         page.click("#zoom-out")
-        until(page, f"timelines.shown()[1] === {whole[1]}")
-        assert time_range(page) == whole
+        until(page, f"timelines.shown()[1] === {total[1]}")
+        assert time_range(page) == total
 
 
 def test_the_stall_is_a_gap_in_latency(browser: Browser, page_file: Path) -> None:
@@ -184,14 +184,14 @@ def test_dark_mode_has_other_colours(browser: Browser, page_file: Path) -> None:
     ink = "getComputedStyle(document.body).color"
     ground = "getComputedStyle(document.body).backgroundColor"
     stroke = "timelines.charts.get('latency').series[1].stroke()"
-    seen = {}
+    observed = {}
     for scheme in ("light", "dark"):
         with opened(browser, page_file, color_scheme=scheme) as (page, _, _):
-            seen[scheme] = [page.evaluate(what) for what in (ink, ground, stroke)]
-            other: Literal["dark", "light"] = "dark" if scheme == "light" else "light"
-            page.emulate_media(color_scheme=other)
-            until(page, f"{stroke} !== '{seen[scheme][2]}'")
-    assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
+            observed[scheme] = [page.evaluate(subject) for subject in (ink, ground, stroke)]
+            alternative: Literal["dark", "light"] = "dark" if scheme == "light" else "light"
+            page.emulate_media(color_scheme=alternative)
+            until(page, f"{stroke} !== '{observed[scheme][2]}'")
+    assert all(light != dark for light, dark in zip(observed["light"], observed["dark"], strict=True))
 
 
 @pytest.mark.parametrize("file", ["page_file", "hostile_file"])
@@ -242,16 +242,16 @@ def sheets(page: Page) -> int:
 
 def test_closed_sections_are_printed_only_when_asked_for(browser: Browser, page_file: Path) -> None:
     """Nobody pays for sheets of tables that were not opened; the link, or `#print-all`, prints them, too."""
-    shown = "[...document.querySelectorAll('details')].map(d => d.lastElementChild.checkVisibility())"
+    displayed = "[...document.querySelectorAll('details')].map(d => d.lastElementChild.checkVisibility())"
     with opened(browser, page_file) as (page, _, _):
         assert page.locator("details:not([open])").count() > 3
         few = sheets(page)
         page.emulate_media(media="print")
-        assert not any(page.evaluate(shown))
+        assert not any(page.evaluate(displayed))
         page.emulate_media(media="screen")
         page.click("#print-all")
         page.emulate_media(media="print")
-        assert all(page.evaluate(shown))
+        assert all(page.evaluate(displayed))
         assert sheets(page) > few
 
 

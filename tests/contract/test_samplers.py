@@ -40,7 +40,7 @@ def text(name: str) -> str:
 
 def kernel_values(source: str) -> Values:
     """A reading of this machine, by the sampler itself."""
-    (sampler,) = (one for lane in lanes_of(NOWHERE) for one in lane.samplers if one.source == source)
+    (sampler,) = (sampler for lane in lanes_of(NOWHERE) for sampler in lane.samplers if sampler.source == source)
     if not sampler.probe().present:
         pytest.skip(f"{source} is not there")
     values = sampler.read()
@@ -87,7 +87,7 @@ def ebs_values() -> Values:
         "lateness_us",
     }
     values: Values = {(name, "nvme1n1"): 7 for name in volume}
-    return values | {(f"{way}_bin {lower} {lower * 2}", "nvme1n1"): 3 for way in "rw" for lower in (1, 2, 4)}
+    return values | {(f"{method}_bin {lower} {lower * 2}", "nvme1n1"): 3 for method in "rw" for lower in (1, 2, 4)}
 
 
 def schema_values() -> Values:
@@ -145,8 +145,8 @@ every_sampler = pytest.mark.parametrize("source", sorted(SAMPLERS))
 
 
 def rows(source: str, before: Values, after: Values, dt_s: float = 1.0) -> list[tuple[str, str, float]]:
-    found = SAMPLERS[source].rates(Reading(t_s=3.0, values=before), Reading(t_s=3.0 + dt_s, values=after))
-    listed = list(found)
+    rates = SAMPLERS[source].rates(Reading(t_s=3.0, values=before), Reading(t_s=3.0 + dt_s, values=after))
+    listed = list(rates)
     assert all((row.source, row.t_s) == (source, 3.0 + dt_s) for row in listed)
     return [(row.metric, row.entity, row.value) for row in listed]
 
@@ -162,13 +162,13 @@ def test_every_sampler_is_catalogued_and_has_a_recorded_reading() -> None:
 @every_sampler
 def test_a_source_that_is_not_there_says_why(source: str) -> None:
     """No disk, mount, group, device, server or socket is named: absent with a reason, and a reading is no zero."""
-    (sampler,) = (one for lane in lanes_of(NOWHERE) for one in lane.samplers if one.source == source)
-    found = sampler.probe()
-    if SOURCES[source].role == "host" and found.present:
+    (sampler,) = (sampler for lane in lanes_of(NOWHERE) for sampler in lane.samplers if sampler.source == source)
+    result = sampler.probe()
+    if SOURCES[source].role == "host" and result.present:
         sampler.close()
         return
-    assert found == Presence(present=False, reason=found.reason)
-    assert len(found.reason.split()) > 2
+    assert result == Presence(present=False, reason=result.reason)
+    assert len(result.reason.split()) > 2
     with pytest.raises(Unavailable):
         sampler.read()
     sampler.close()
@@ -177,17 +177,17 @@ def test_a_source_that_is_not_there_says_why(source: str) -> None:
 @every_sampler
 def test_two_equal_readings_give_no_negative_and_no_waiting_time(source: str) -> None:
     values = READINGS[source]()
-    found = rows(source, values, values)
-    assert all(value >= 0 and math.isfinite(value) for _, _, value in found)
-    assert not [name for name, _, _ in found if name.endswith("_await_ms")]
+    result = rows(source, values, values)
+    assert all(value >= 0 and math.isfinite(value) for _, _, value in result)
+    assert not [name for name, _, _ in result if name.endswith("_await_ms")]
 
 
 @every_sampler
 def test_every_name_is_catalogued_with_a_unit(source: str) -> None:
     values = READINGS[source]()
-    found = rows(source, values, grown(values))
-    assert found
-    for name, _, value in found:
+    result = rows(source, values, grown(values))
+    assert result
+    for name, _, value in result:
         assert SAMPLED[source][name].unit
         assert value >= 0
         assert math.isfinite(value)
@@ -276,10 +276,10 @@ def test_a_device_that_is_no_nvme_is_absent_with_a_reason(tmp_path: Path) -> Non
     file = tmp_path / "not-a-device"
     file.write_bytes(b"")
     sampler = EbsNvme([str(file)])
-    found = sampler.probe()
+    result = sampler.probe()
     sampler.close()
-    assert not found.present
-    assert "not-a-device: no EBS statistics" in found.reason
+    assert not result.present
+    assert "not-a-device: no EBS statistics" in result.reason
 
 
 def test_samplers_are_what_the_protocol_says() -> None:

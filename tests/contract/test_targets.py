@@ -44,10 +44,10 @@ class Placed:
     workspace: Workspace
     job: Job
 
-    def until(self, asked: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a moment."""
         until_s = time.monotonic() + BOUND_S
-        while not asked():
+        while not condition():
             assert time.monotonic() < until_s, self.target.find(self.job).evidence()
             time.sleep(0.05)
 

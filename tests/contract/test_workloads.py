@@ -46,11 +46,11 @@ def test_workloads_are_called_alike(step: Step) -> None:
     """check and run take a step and a context, under these names."""
     workload = workload_for(step)
     for method in ("check", "run"):
-        wanted = inspect.signature(getattr(Workload, method))
-        given = inspect.signature(getattr(workload, method))
-        assert list(given.parameters) == list(wanted.parameters)[1:]
-        assert given.return_annotation == wanted.return_annotation
-        assert given.parameters["ctx"].annotation == StepContext.__name__
+        expected = inspect.signature(getattr(Workload, method))
+        input_value = inspect.signature(getattr(workload, method))
+        assert list(input_value.parameters) == list(expected.parameters)[1:]
+        assert input_value.return_annotation == expected.return_annotation
+        assert input_value.parameters["ctx"].annotation == StepContext.__name__
 
 
 def servers_fit(own: Server, attached: AttachedServer) -> tuple[ServerHandle, ServerHandle]:

@@ -28,6 +28,6 @@ VALIDATIONS = sorted(Path("results/examples/validation").glob("*/validation.json
 
 @pytest.mark.parametrize("path", VALIDATIONS, ids=lambda path: path.parent.name)
 def test_an_example_of_a_validation_fits_the_model_and_its_pages(path: Path) -> None:
-    found = Validation.model_validate_json(path.read_text())
-    assert found.decision == {"clean": "go", "planted": "no-go"}[path.parent.name]
-    assert validation_markdown(found) == path.with_suffix(".md").read_text()
+    result = Validation.model_validate_json(path.read_text())
+    assert result.decision == {"clean": "go", "planted": "no-go"}[path.parent.name]
+    assert validation_markdown(result) == path.with_suffix(".md").read_text()

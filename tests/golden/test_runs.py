@@ -24,21 +24,21 @@ from volbench.results.store.run_directory import RunDirectory
 HERE = Path(__file__).parent
 
 
-def same(found: Any, expected: Any, place: str = "report") -> None:
+def same(result: Any, expected: Any, location: str = "report") -> None:
     """Every key and value that was expected; further keys may have come since. Floats to the last few bits."""
     if isinstance(expected, dict):
-        assert isinstance(found, dict), place
+        assert isinstance(result, dict), location
         for key, value in expected.items():
-            assert key in found, f"{place}.{key}"
-            same(found[key], value, f"{place}.{key}")
+            assert key in result, f"{location}.{key}"
+            same(result[key], value, f"{location}.{key}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), place
-        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
-            same(one, other, f"{place}[{number}]")
+        assert len(result) == len(expected), location
+        for number, (item, alternative) in enumerate(zip(result, expected, strict=True)):
+            same(item, alternative, f"{location}[{number}]")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-9), place
+        assert result == pytest.approx(expected, rel=1e-9), location
     else:
-        assert found == expected, place
+        assert result == expected, location
 
 
 def test_report_json_says_what_it_said() -> None:

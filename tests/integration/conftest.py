@@ -84,11 +84,11 @@ def victim(tmp_path: Path) -> Path:
 @pytest.fixture
 def root() -> Iterator[Path]:
     """A directory on a real disk for emulated volumes, taken down and removed whatever happens."""
-    place = Path(tempfile.mkdtemp(prefix="vbe", dir="/var/tmp"))
-    yield place
-    for directory in filter(Path.is_dir, place.iterdir()):
+    path = Path(tempfile.mkdtemp(prefix="vbe", dir="/var/tmp"))
+    yield path
+    for directory in filter(Path.is_dir, path.iterdir()):
         take_down(directory, force=True)
-    shutil.rmtree(place)
+    shutil.rmtree(path)
 
 
 @pytest.fixture(params=["dev_fuse", "io_uring"])
@@ -109,9 +109,9 @@ def transport(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def base() -> Iterator[Path]:
     """A directory on a real disk for a server and emulated volumes (in `volumes`); short, for the socket's path."""
-    place = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
-    (place / "volumes").mkdir()
-    yield place
-    for directory in (place / "volumes").iterdir():
+    path = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
+    (path / "volumes").mkdir()
+    yield path
+    for directory in (path / "volumes").iterdir():
         take_down(directory, force=True)
-    shutil.rmtree(place)
+    shutil.rmtree(path)

@@ -28,7 +28,7 @@ AS_IF_ANSWERED = (0, 1, 2, 5)
 """Queries that it answers first: some clients begin with settings."""
 
 
-def asked(account: Account, tmp_path: Path) -> None:
+def requested(account: Account, tmp_path: Path) -> None:
     with suppress(mysql.connector.Error):
         rows(account, "SELECT 1", timeout_s=10)
     with suppress(mysql.connector.Error):
@@ -68,8 +68,10 @@ def dumped(account: Account, tmp_path: Path) -> None:
     with closing(MemoryFile(account.option_file_text())) as options:
         commands = [mysqldump_argv(installed("mysqldump"), options.path, "shop", facts)]
         if shutil.which("mydumper"):
-            place = tmp_path / "dump"
-            commands.append(mydumper_argv(installed("mydumper"), options.path, DATASET, threads=2, directory=place))
+            directory = tmp_path / "dump"
+            commands.append(
+                mydumper_argv(installed("mydumper"), options.path, DATASET, threads=2, directory=directory)
+            )
         for argv in commands:
             with suppress(subprocess.TimeoutExpired):
                 subprocess.run(argv, capture_output=True, check=False, timeout=10)
@@ -77,7 +79,7 @@ def dumped(account: Account, tmp_path: Path) -> None:
 
 @pytest.mark.mysqld
 @pytest.mark.parametrize("skipped", AS_IF_ANSWERED)
-@pytest.mark.parametrize("client", [asked, fed, copied, dumped])
+@pytest.mark.parametrize("client", [requested, fed, copied, dumped])
 def test_no_client_sends_a_file(client: Callable[[Account, Path], None], skipped: int, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(TREASURE)

@@ -79,10 +79,10 @@ def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: 
     ran = CliRunner().invoke(app, ["run", str(suite), *where, "--yes", "--out", str(closed)])
     assert ran.exit_code == 0, ran.output
     truth = median(cell.metrics["tps"].value for cell in build_report(opened(closed)).cells)
-    asked = ["capacity", str(suite), *where, "--limit", "250ms", "--from", "75"]
-    found = CliRunner().invoke(app, [*asked, "--repeats", "2", "--out", str(results), "--json"])
-    assert found.exit_code == 0, f"{found.output} {found.exception!r}"
-    [row] = json.loads(found.stdout)
+    requests = ["capacity", str(suite), *where, "--limit", "250ms", "--from", "75"]
+    result = CliRunner().invoke(app, [*requests, "--repeats", "2", "--out", str(results), "--json"])
+    assert result.exit_code == 0, f"{result.output} {result.exception!r}"
+    [row] = json.loads(result.stdout)
     assert row["sustained_per_s"] is not None
     assert row["high_per_s"] is not None
     assert row["low_per_s"] <= 1.1 * truth, (row, truth)

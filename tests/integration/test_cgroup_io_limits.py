@@ -31,11 +31,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def group() -> Iterator[Path]:
     """A group of blkio within another one."""
-    place = BLKIO / f"volbench-test-{os.getpid()}"
-    (place / "server").mkdir(parents=True)
-    yield place / "server"
-    (place / "server").rmdir()
-    place.rmdir()
+    location = BLKIO / f"volbench-test-{os.getpid()}"
+    (location / "server").mkdir(parents=True)
+    yield location / "server"
+    (location / "server").rmdir()
+    location.rmdir()
 
 
 @pytest.fixture
@@ -77,24 +77,24 @@ def readings_under_load(group: Path, disk: str) -> tuple[Reading, Reading, str]:
     first = Reading(t_s=time.monotonic(), values=sampler.read())
     time.sleep(SECONDS - 1.0)
     second = Reading(t_s=time.monotonic(), values=sampler.read())
-    said, _ = fio.communicate(timeout=60)
+    output, _ = fio.communicate(timeout=60)
     sampler.close()
-    return first, second, said.strip().split(";")[7]
+    return first, second, output.strip().split(";")[7]
 
 
 def test_a_group_at_its_limit_is_sampled_with_limit_and_rate(group: Path, disk: str) -> None:
     (group / "blkio.throttle.read_iops_device").write_text(f"{number_of(disk)} {READ_IOPS}")
     (group / "blkio.throttle.write_bps_device").write_text(f"{number_of(disk)} {3 << 20}")
     first, second, fio_iops = readings_under_load(group, disk)
-    found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
-    assert found["read_iops_max", "server"] == READ_IOPS
-    assert found["write_mib_per_s_max", "server"] == 3
-    assert ("write_iops_max", "server") not in found
-    reads = found["read_ops_per_s", "server"]
+    values = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
+    assert values["read_iops_max", "server"] == READ_IOPS
+    assert values["write_mib_per_s_max", "server"] == 3
+    assert ("write_iops_max", "server") not in values
+    reads = values["read_ops_per_s", "server"]
     assert BUSY_MACHINE * READ_IOPS < reads < 1.05 * READ_IOPS
     assert reads == pytest.approx(float(fio_iops), rel=0.2), "fio counts its whole time"
-    assert found["read_mib_per_s", "server"] == pytest.approx(reads * 16 / 1024, rel=0.01)
-    assert found["reads_per_s", disk] == found["read_ops_per_s", "server"]
+    assert values["read_mib_per_s", "server"] == pytest.approx(reads * 16 / 1024, rel=0.01)
+    assert values["reads_per_s", disk] == values["read_ops_per_s", "server"]
 
 
 def test_version_1_does_not_hold_a_group_to_the_limit_around_it(group: Path, disk: str) -> None:
@@ -102,15 +102,15 @@ def test_version_1_does_not_hold_a_group_to_the_limit_around_it(group: Path, dis
     (group.parent / "blkio.throttle.read_iops_device").write_text(f"{number_of(disk)} {READ_IOPS // 4}")
     (group / "blkio.throttle.read_iops_device").write_text(f"{number_of(disk)} {READ_IOPS}")
     first, second, _ = readings_under_load(group, disk)
-    found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
-    assert found["read_iops_max", "server"] == READ_IOPS
-    assert BUSY_MACHINE * READ_IOPS < found["read_ops_per_s", "server"] < 1.05 * READ_IOPS
+    values = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
+    assert values["read_iops_max", "server"] == READ_IOPS
+    assert BUSY_MACHINE * READ_IOPS < values["read_ops_per_s", "server"] < 1.05 * READ_IOPS
 
 
 def test_a_limit_below_a_loop_device_is_the_volumes_too(group: Path, disk: str, tmp_path: Path) -> None:
     (below,) = disks_of([disk]) - {disk}
     (group / "blkio.throttle.read_iops_device").write_text(f"{number_of(below)} {READ_IOPS}")
     first, second, fio_iops = readings_under_load(group, disk)
-    found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
-    assert found["read_iops_max", "server"] == READ_IOPS
+    values = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
+    assert values["read_iops_max", "server"] == READ_IOPS
     assert BUSY_MACHINE * READ_IOPS < float(fio_iops) < 1.05 * READ_IOPS

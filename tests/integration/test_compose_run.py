@@ -81,36 +81,36 @@ def project(tmp_path: Path) -> Iterator[Project]:
         server = server_image(client, ServerSpec(), pull=False)
     finally:
         client.close()
-    places = {name: tmp_path / name for name in ("a", "b", "c", "results", "suites")}
-    for place in places.values():
-        place.mkdir(mode=0o755)
-    (places["a"] / "precious").write_text("not of volbench")
-    (places["suites"] / "small.yaml").write_text(SUITE)
+    locations = {name: tmp_path / name for name in ("a", "b", "c", "results", "suites")}
+    for location in locations.values():
+        location.mkdir(mode=0o755)
+    (locations["a"] / "precious").write_text("not of volbench")
+    (locations["suites"] / "small.yaml").write_text(SUITE)
     environment = {
         **os.environ,
-        "VOLUME_A": str(places["a"]),
-        "VOLUME_B": str(places["b"]),
+        "VOLUME_A": str(locations["a"]),
+        "VOLUME_B": str(locations["b"]),
         "NAME_A": "gp3",
         "NAME_B": "io2",
-        "RESULTS": str(places["results"]),
-        "SUITES": str(places["suites"]),
+        "RESULTS": str(locations["results"]),
+        "SUITES": str(locations["suites"]),
         "SUITE": "small.yaml",
         "SERVER_IMAGE": server,
         "TOOLS_IMAGE": tools_image(),
         "COMPOSE_PROJECT_NAME": PROJECT,
     }
-    made = Project(environment=environment, results=places["results"], volumes=(places["a"], places["b"]))
+    made = Project(environment=environment, results=locations["results"], volumes=(locations["a"], locations["b"]))
     yield made
     assert made.run("down", "-v", timeout_s=120).returncode == 0
 
 
 def inspected(name: str) -> dict[str, Any] | None:
     """What the engine says of a container of the project while it runs."""
-    shown = subprocess.run(
+    result = subprocess.run(
         ["docker", "inspect", f"{PROJECT}-{name}-1"], capture_output=True, text=True, timeout=120, check=False
     )
-    found = json.loads(shown.stdout or "[]")
-    return found[0] if found and found[0]["State"]["Running"] else None
+    document = json.loads(result.stdout or "[]")
+    return document[0] if document and document[0]["State"]["Running"] else None
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -122,8 +122,8 @@ def status_of(pid: int) -> dict[str, str]:
 def server_of(container: str) -> int | None:
     """The database server in a container, by the engine's list of its processes; None before there is one."""
     top = ["docker", "top", container, "-o", "pid,comm"]
-    shown = subprocess.run(top, capture_output=True, text=True, timeout=120, check=False)
-    rows = [line.split(None, 1) for line in shown.stdout.splitlines()[1:]]
+    result = subprocess.run(top, capture_output=True, text=True, timeout=120, check=False)
+    rows = [line.split(None, 1) for line in result.stdout.splitlines()[1:]]
     return next((int(pid) for pid, name in rows if name.strip() in ("mysqld", "mariadbd")), None)
 
 
@@ -131,7 +131,7 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
     """As docker/README.md writes it. Uid, capabilities and no_new_privs as the kernel has them while it serves."""
     prepared = project.run("run", "--rm", "prepare", timeout_s=120)
     assert prepared.returncode == 0, prepared.stdout + prepared.stderr
-    assert [place.stat().st_uid for place in (*project.volumes, project.results)] == [USER] * 3
+    assert [location.stat().st_uid for location in (*project.volumes, project.results)] == [USER] * 3
     assert (project.volumes[0] / "precious").stat().st_uid == 0
     assert COMPOSE is not None
     up = subprocess.Popen(
@@ -170,7 +170,7 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
     assert {cell["volume"] for cell in cells} == {"gp3", "io2"}
     assert all(cell["metrics"]["tps"]["value"] > 0 for cell in cells), logs[-3000:]
     assert (project.volumes[0] / "precious").read_text() == "not of volbench"
-    assert [entry.name for place in project.volumes for entry in place.iterdir()] == ["precious"]
+    assert [entry.name for volume in project.volumes for entry in volume.iterdir()] == ["precious"]
 
 
 def test_a_run_that_fails_gives_its_exit_code(project: Project) -> None:
@@ -183,7 +183,7 @@ def test_a_run_that_fails_gives_its_exit_code(project: Project) -> None:
 def test_three_volumes_with_names_of_their_own_from_the_command(project: Project, tmp_path: Path) -> None:
     """`volbench compose` needs no checkout beside its file."""
     named = {"gp2": tmp_path / "a", "gp3": tmp_path / "b", "io2": tmp_path / "c"}
-    options = [word for name, place in named.items() for word in ("--volume", f"{name}={place}")]
+    options = [argument for name, location in named.items() for argument in ("--volume", f"{name}={location}")]
     printed = subprocess.run(
         [sys.executable, "-m", "volbench", "compose", *options], capture_output=True, text=True, check=True
     )
@@ -212,9 +212,9 @@ def test_without_a_variable_the_images_are_those_of_make_images(project: Project
     names = ("SERVER_IMAGE", "TOOLS_IMAGE")
     environment = {key: value for key, value in project.environment.items() if key not in names}
     plain = Project(environment=environment, results=project.results, volumes=project.volumes)
-    shown = plain.run("config", "--images", timeout_s=60).stdout.split()
-    assert set(shown) == {SERVER_ALIAS, f"{TOOLS_REPOSITORY}:{__version__}"}
-    for image in shown:
+    fields = plain.run("config", "--images", timeout_s=60).stdout.split()
+    assert set(fields) == {SERVER_ALIAS, f"{TOOLS_REPOSITORY}:{__version__}"}
+    for image in fields:
         assert docker_image(image).present, image
 
 
@@ -223,5 +223,5 @@ def test_without_prepare_the_log_says_what_to_run_and_nothing_is_written(project
     up = project.run("up", "--exit-code-from", "runner")
     assert up.returncode != 0
     assert 'may not write to /control/a; with compose, run "prepare" first' in up.stdout + up.stderr
-    assert [entry.name for place in project.volumes for entry in place.iterdir()] == ["precious"]
+    assert [entry.name for volume in project.volumes for entry in volume.iterdir()] == ["precious"]
     assert list(project.results.iterdir()) == []

@@ -34,12 +34,12 @@ pytestmark = [
 @pytest.fixture
 def shared(root: Path) -> Iterator[Path]:
     """A directory that is mounted shared, as docker/volumes/README.md says."""
-    place = root / "shared"
-    place.mkdir()
-    subprocess.run(["mount", "--bind", place, place], check=True)
-    subprocess.run(["mount", "--make-shared", place], check=True)
-    yield place
-    subprocess.run(["umount", place], check=True)
+    directory = root / "shared"
+    directory.mkdir()
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    subprocess.run(["mount", "--make-shared", directory], check=True)
+    yield directory
+    subprocess.run(["umount", directory], check=True)
 
 
 @pytest.fixture

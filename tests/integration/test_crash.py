@@ -39,7 +39,7 @@ emulated = [
 def crashed(bench: live_run.Bench, *settings: str, **specs: str) -> dict[str, StepResult]:
     """Run the crash step on these volumes; its result by volume."""
     bench.volumes.clear() if specs else None
-    volumes = [word for name, spec in specs.items() for word in ("--volume", f"{name}={spec}")]
+    volumes = [argument for name, spec in specs.items() for argument in ("--volume", f"{name}={spec}")]
     ended = bench.end(bench.start(*settings, options=volumes))
     assert ended.code in live_run.FINISHED, ended.output
     volume_of = {cell.cell_id: cell.volume for cell in bench.directory.run.cells}

@@ -26,8 +26,11 @@ STEPS = (
 )
 
 
-def settings(place: Path, *, seconds: int = 3) -> tuple[str, ...]:
-    return (STEPS.format(place=place, seconds=seconds), *(one for one in SMALL if not one.startswith("steps.")))
+def settings(directory: Path, *, seconds: int = 3) -> tuple[str, ...]:
+    return (
+        STEPS.format(place=directory, seconds=seconds),
+        *(item for item in SMALL if not item.startswith("steps.")),
+    )
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def test_an_attached_server_is_dumped_to_a_directory(tmp_path: Path, run_cache: 
     (tmp_path / "s").mkdir()
     with live_run.bench("attach", tmp_path, run_cache, {}) as bench, scratch_server(tmp_path / "s") as server:
         steps = f"steps=[{{kind: dump, to: directory, directory: {backup}}}]"
-        chosen = [word for one in (steps, *settings(backup)[1:]) for word in ("--set", one)]
+        chosen = [argument for setting in (steps, *settings(backup)[1:]) for argument in ("--set", setting)]
         dsn = f"mysql://bench@localhost/bench_new?socket={server.socket}"
         command = ("run", str(SUITE), "--server", dsn, "--option-file", str(server.option_file), *chosen)
         ended = bench.end(bench.volbench(*command, "--out", str(bench.results), "--yes"))
@@ -112,11 +115,11 @@ def test_a_run_dumps_to_a_bucket_and_removes_its_object(
 
 
 @pytest.mark.parametrize(
-    ("target", "place", "fault"),
+    ("target", "location", "fault"),
     [("docker", "/", "needs cells that run on this machine"), ("local", "/no-such-place", "there is no directory")],
 )
 def test_a_directory_that_cannot_be_used_is_refused_before_anything_begins(
-    target: str, place: str, fault: str
+    target: str, location: str, fault: str
 ) -> None:
     with pytest.raises(UsageError, match=fault):
-        make_plan(SUITE, ["a=path:/tmp"], TargetRequest(target=target), settings=settings(Path(place)))
+        make_plan(SUITE, ["a=path:/tmp"], TargetRequest(target=target), settings=settings(Path(location)))

@@ -47,23 +47,23 @@ def test_a_second_daemon_of_the_same_state_is_refused(root: Path, profile: str) 
     """Its configuration names another directory and another path to the backing."""
     with volume(root, profile) as first:
         config = json.loads((first.directory / "config.json").read_text())
-        other = root / "other"
-        (other / "mount").mkdir(parents=True)
-        (other / "backing").symlink_to(config["backing"])
-        config |= {"directory": str(other), "mount": str(other / "mount"), "backing": str(other / "backing")}
-        (other / "config.json").write_text(json.dumps(config))
+        second = root / "other"
+        (second / "mount").mkdir(parents=True)
+        (second / "backing").symlink_to(config["backing"])
+        config |= {"directory": str(second), "mount": str(second / "mount"), "backing": str(second / "backing")}
+        (second / "config.json").write_text(json.dumps(config))
         daemon = find_daemon()
         assert daemon is not None
         done = subprocess.run(
-            [daemon, "run", other / "config.json"], capture_output=True, text=True, check=False, timeout=60
+            [daemon, "run", second / "config.json"], capture_output=True, text=True, check=False, timeout=60
         )
         assert (done.returncode, "another daemon serves this volume" in done.stderr) == (1, True)
-        assert not (other / "mount").is_mount()
+        assert not (second / "mount").is_mount()
         assert first.state()["phase"] == "ready"
         for entry in ("backing", "config.json"):
-            (other / entry).unlink()
-        (other / "mount").rmdir()
-        other.rmdir()
+            (second / entry).unlink()
+        (second / "mount").rmdir()
+        second.rmdir()
     first.remove()
 
 
@@ -76,7 +76,7 @@ def test_of_simultaneous_starts_one_wins_and_keeps_its_volume(root: Path) -> Non
         results = [ended(process) for process in starts]
         codes = sorted(code for code, _ in results)
         assert codes == [0, 4, 4, 4], results
-        (listed,) = [found for found in list_volumes(root) if found.name == name]
+        (listed,) = [volume for volume in list_volumes(root) if volume.name == name]
         assert listed.status == "running"
         assert (root / name / "data").is_mount()
         assert len(attachments(root / name).daemons) == 1
@@ -94,10 +94,10 @@ def test_a_start_and_a_removal_at_once_end_in_one_or_the_other(root: Path) -> No
             begin("emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "v"),
         ]
         results = [ended(process) for process in processes]
-        found = list_volumes(root)
-        if found:
-            assert found[0].status in ("running", "stopped"), results
-            if found[0].status == "running":
+        volumes = list_volumes(root)
+        if volumes:
+            assert volumes[0].status in ("running", "stopped"), results
+            if volumes[0].status == "running":
                 (root / "v" / "data" / "file").write_text("x")
                 assert (root / "v" / "backing" / "tree" / "file").read_text() == "x"
             assert ended(begin("remove", str(root / "v")))[0] == 0
@@ -121,7 +121,7 @@ def test_a_refused_emulate_leaves_nothing(root: Path) -> None:
 @pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
 def test_a_start_that_is_killed_at_any_moment_is_known_and_can_be_removed(root: Path, spec: str) -> None:
     """The next command detaches what is attached, `list` has what is there, `remove` leaves nothing of it."""
-    found = 0
+    result = 0
     for number in range(KILLS):
         process = begin("emulate", spec, "--dir", str(root), "--name", "v")
         wait_for((root / "v").is_dir, "the start made nothing")
@@ -130,7 +130,7 @@ def test_a_start_that_is_killed_at_any_moment_is_known_and_can_be_removed(root: 
         process.kill()
         ended(process)
         if (root / "v" / MARKER).exists():
-            found += 1
+            result += 1
             code, listed = ended(begin("list", "--dir", str(root)))
             assert (code, f"{root / 'v'}" in listed) == (0, True), listed
         else:  # killed before the marker: nothing says whose it is, and the next start takes it
@@ -140,4 +140,4 @@ def test_a_start_that_is_killed_at_any_moment_is_known_and_can_be_removed(root: 
         assert code == 0, output
         assert list(root.iterdir()) == []
         assert not attachments(root / "v")
-    assert found > 0
+    assert result > 0

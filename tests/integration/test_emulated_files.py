@@ -147,9 +147,9 @@ def test_one_small_file_takes_the_round_trips_of_nfs(root: Path) -> None:
     """lookup, create, write at close, close; the time of written data travels with it, as in NFS."""
     with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
         descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        for part in range(4):
+        for piece in range(4):
             os.write(descriptor, b"x" * 4096)
-            assert operations(subject).get("write", 0) == 0, part
+            assert operations(subject).get("write", 0) == 0, piece
         os.close(descriptor)
         counted = operations(subject)
         assert {name: counted.get(name, 0) for name in ("create", "write", "close", "setattr")} == {
@@ -166,9 +166,9 @@ def test_one_small_file_takes_the_round_trips_of_nfs(root: Path) -> None:
 def test_a_sync_mount_sends_each_write_by_itself(root: Path) -> None:
     with volume(root, "fsx-openzfs", **FAST_FSX, mount="sync") as subject:
         descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        for part in range(4):
+        for piece in range(4):
             os.write(descriptor, b"x" * 4096)
-            assert operations(subject)["write"] == part + 1
+            assert operations(subject)["write"] == piece + 1
         os.close(descriptor)
 
 
@@ -234,11 +234,11 @@ def test_direct_io_locks_and_mappings_work_on_files(root: Path) -> None:
         file = subject.data / "file"
         write_durably(file, b"x" * 8192)
         assert len(read_at_random(file, seconds=0.2, extent=8192)) > 10
-        with file.open("r+b") as one, file.open("r+b") as two:
-            fcntl.flock(one, fcntl.LOCK_EX)
+        with file.open("r+b") as opened, file.open("r+b") as two:
+            fcntl.flock(opened, fcntl.LOCK_EX)
             with pytest.raises(BlockingIOError):
                 fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with mmap.mmap(one.fileno(), 8192) as mapped:
+            with mmap.mmap(opened.fileno(), 8192) as mapped:
                 mapped[100:105] = b"mmaps"
                 mapped.flush()
         assert file.read_bytes()[98:107] == b"xxmmapsxx"

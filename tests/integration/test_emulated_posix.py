@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from emulated_volumes import volume, without_delay
 
-PLACE = Path(os.environ.get("VOLBENCH_CACHE", Path.home() / ".cache" / "volbench")) / "posix-suites" / "bin"
-SUITES = {name: shutil.which(name, path=f"{PLACE}:{os.environ.get('PATH', '')}") for name in ("fsx", "pjdfstest")}
+CACHE = Path(os.environ.get("VOLBENCH_CACHE", Path.home() / ".cache" / "volbench")) / "posix-suites" / "bin"
+SUITES = {name: shutil.which(name, path=f"{CACHE}:{os.environ.get('PATH', '')}") for name in ("fsx", "pjdfstest")}
 pytestmark = [
     pytest.mark.emulator,
     pytest.mark.skipif(None in SUITES.values(), reason="needs fsx and pjdfstest (mend: make posix-suites)"),
@@ -68,11 +68,11 @@ def test_calls_do_what_posix_says(root: Path, profile: str, options: dict[str, s
     subject.resolved = without_delay(subject.resolved)
     with subject:
         subject.directory.chmod(0o755)
-        said = run_suite("pjdfstest", "-c", config, "-p", subject.data)
-        counted = re.search(r"Summary: (\d+) failed, (\d+) skipped, (\d+) passed", said)
+        suite = run_suite("pjdfstest", "-c", config, "-p", subject.data)
+        counted = re.search(r"Summary: (\d+) failed, (\d+) skipped, (\d+) passed", suite)
         assert counted is not None
         failed, skipped, passed = map(int, counted.groups())
-        assert (failed, passed > 340) == (0, True), said[-3000:]
+        assert (failed, passed > 340) == (0, True), suite[-3000:]
         assert skipped < 50
     config.unlink()
     subject.remove()
@@ -93,7 +93,7 @@ def test_a_file_holds_what_random_operations_left(
     subject = volume(root, profile, **options)
     subject.resolved = without_delay(subject.resolved)
     with subject:
-        said = run_suite("fsx", "-f", config, "-N", str(operations), "-S", "7", "-P", root, subject.data / "file")
-        assert "A-OK" in said
+        suite = run_suite("fsx", "-f", config, "-N", str(operations), "-S", "7", "-P", root, subject.data / "file")
+        assert "A-OK" in suite
     config.unlink()
     subject.remove()

@@ -243,9 +243,9 @@ def test_a_loop_device_of_the_same_path_elsewhere_is_left_alone(root: Path) -> N
 
 def test_another_attachment_of_the_same_device_is_not_ours(root: Path, tmp_path: Path) -> None:
     """Device names are given again; the number of an attachment is not."""
-    other = tmp_path / "other.img"
-    other.write_bytes(b"\0" * (1 << 20))
-    device = Path(subprocess.check_output(["losetup", "--show", "--find", other], text=True).strip())
+    second = tmp_path / "other.img"
+    second.write_bytes(b"\0" * (1 << 20))
+    device = Path(subprocess.check_output(["losetup", "--show", "--find", second], text=True).strip())
     directory = root / "v"
     directory.mkdir()
     try:

@@ -51,9 +51,9 @@ def row_of(lived: Lived) -> str:
 
 def write_down(lived: Lived) -> None:
     """Put a row into the table of the file that VOLBENCH_SERVERS_TABLE names, in the place of an older one."""
-    if not (wanted := os.environ.get(TABLE_VARIABLE)):
+    if not (expected := os.environ.get(TABLE_VARIABLE)):
         return
-    file = Path(wanted)
+    file = Path(expected)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+", encoding="utf-8") as table:
         fcntl.flock(table, fcntl.LOCK_EX)  # several sessions may share the work
@@ -95,7 +95,7 @@ def test_a_server_of_this_machine_keeps_what_the_volume_promises(base: Path) -> 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("flavor", FLAVORS)
 @pytest.mark.parametrize(
-    ("profile", "options"), ALL, ids=["-".join([name, *given.values()]) for name, given in ALL]
+    ("profile", "options"), ALL, ids=["-".join([name, *input_value.values()]) for name, input_value in ALL]
 )
 def test_every_profile_carries_both_servers(
     base: Path, profile: str, options: dict[str, str], flavor: Flavor

@@ -105,10 +105,10 @@ def test_latency_is_the_profile_s_and_fidelity_is_reported(root: Path) -> None:
         before = subject.counters()
         took = read_at_random(subject.data / "file", seconds=2)
         counters = subject.counters()
-        earlier, later = (found["operations"]["read"] for found in (before, counters))
+        earlier, later = (result["operations"]["read"] for result in (before, counters))
         mean_us = (later["time_us"] - earlier["time_us"]) / (later["count"] - earlier["count"])
-        part = subject.resolved.model["latency"]["read"]["parts"][0]
-        model_us = part["median_us"] * math.exp(part["sigma"] ** 2 / 2) - subject.resolved.model["overhead_us"]
+        piece = subject.resolved.model["latency"]["read"]["parts"][0]
+        model_us = piece["median_us"] * math.exp(piece["sigma"] ** 2 / 2) - subject.resolved.model["overhead_us"]
         lateness_us = lateness_between(before["fidelity"], counters["fidelity"])  # a busy machine's, of the reads
         assert mean_us - lateness_us == pytest.approx(model_us, rel=0.05, abs=60)
         assert statistics.median(took) * 1e6 > 740
@@ -118,7 +118,7 @@ def test_latency_is_the_profile_s_and_fidelity_is_reported(root: Path) -> None:
 
 def lateness_between(before: dict[str, float], after: dict[str, float]) -> float:
     """Mean microseconds that the operations between two readings of the daemon's counters were late."""
-    sums = [found["lateness_us_mean"] * found["operations"] for found in (before, after)]
+    sums = [result["lateness_us_mean"] * result["operations"] for result in (before, after)]
     return (sums[1] - sums[0]) / (after["operations"] - before["operations"])
 
 

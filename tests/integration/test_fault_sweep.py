@@ -25,10 +25,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def sweep(library: Path, place: Path, *arguments: str) -> str:
+def sweep(library: Path, directory: Path, *arguments: str) -> str:
     """What a sweep printed; it has to end without a fault that went wrong."""
     ended = subprocess.run(
-        [sys.executable, "-m", "faults.sweep", str(place), *arguments],
+        [sys.executable, "-m", "faults.sweep", str(directory), *arguments],
         env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -41,9 +41,9 @@ def sweep(library: Path, place: Path, *arguments: str) -> str:
 
 def test_some_calls_of_each_kind_fail(library: Path, tmp_path: Path) -> None:
     """A seeded sample of the sweep: the exit code is documented, there is one message, and nothing is left."""
-    told = sweep(library, tmp_path, "--most", "24")
-    assert "24 faults, 0 wrong" in told
-    assert all(kind in told.splitlines()[0] for kind in ("open", "write", "sync", "rename", "malloc"))
+    messages = sweep(library, tmp_path, "--most", "24")
+    assert "24 faults, 0 wrong" in messages
+    assert all(kind in messages.splitlines()[0] for kind in ("open", "write", "sync", "rename", "malloc"))
 
 
 @pytest.mark.slow

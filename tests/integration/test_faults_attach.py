@@ -38,7 +38,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """`volbench run --target attach`."""
     dsn = f"mysql://bench@localhost/{schema}?socket={server.socket}"
-    chosen = [word for one in (*SMALL, *settings) for word in ("--set", one)]
+    chosen = [argument for setting in (*SMALL, *settings) for argument in ("--set", setting)]
     return bench.volbench(
         "run",
         str(SUITE),
@@ -66,10 +66,10 @@ def test_a_run_on_a_server_that_runs_already(
     log = attached.root / "volbench.log"
     monkeypatch.setenv("VOLBENCH_LOG", str(log))
     process = start(attached, server, "bench_new", server.option_file)
-    shown: list[str] = []
+    displayed: list[str] = []
 
     def looked() -> bool:
-        shown.extend(" ".join(arguments) for arguments in attached.processes().values())
+        displayed.extend(" ".join(arguments) for arguments in attached.processes().values())
         return attached.in_step()
 
     attached.until(looked, process)
@@ -81,13 +81,13 @@ def test_a_run_on_a_server_that_runs_already(
     (cell,) = attached.directory.results()
     assert cell.volume_facts.mount_point is not None
     assert cell.steps[0].metrics["tps"].value > 0
-    assert any("sysbench" in line for line in shown)
+    assert any("sysbench" in line for line in displayed)
     logged = log.read_text()
     for text in (f"connect to {server.socket} as bench", "sysbench --", "cell_finished"):
         assert text in logged
     assert re.search(r"step \S+ is (valid|invalid: )", logged)
     files = [path.read_bytes() for path in attached.root.rglob("*") if path.is_file()]
-    assert not [text for text in (*shown, ended.output) if PASSWORD in text]
+    assert not [text for text in (*displayed, ended.output) if PASSWORD in text]
     assert not [text for text in files if PASSWORD.encode() in text]
 
 
@@ -130,12 +130,12 @@ def test_two_servers_are_compared_like_volumes(
     attached: Bench, server: ScratchServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Cells in turn, each on its own server; b commits to no disk more than once a second, and differs by that."""
-    with scratch_server(tmp_path_factory.mktemp("b"), "--innodb-flush-log-at-trx-commit=2") as other:
+    with scratch_server(tmp_path_factory.mktemp("b"), "--innodb-flush-log-at-trx-commit=2") as second:
         files, dsns = [], []
-        for name, running in (("a", server), ("b", other)):
+        for name, running in (("a", server), ("b", second)):
             dsns += ["--server", f"{name}=mysql://bench@localhost/bench_two?socket={running.socket}"]
             files += ["--option-file", f"{name}={running.option_file}"]
-        chosen = [word for one in (*SMALL, "repeats=2") for word in ("--set", one)]
+        chosen = [argument for setting in (*SMALL, "repeats=2") for argument in ("--set", setting)]
         command = ("run", str(SUITE), *dsns, *files, *chosen, "--out", str(attached.results), "--yes")
         ended = attached.end(attached.volbench(*command))
         assert ended.code in FINISHED, ended.output
@@ -152,4 +152,4 @@ def test_two_servers_are_compared_like_volumes(
         assert all(step.valid for result in attached.directory.results() for step in result.steps)
         assert all(PASSWORD not in text for text in (ended.output, report))
         assert schemas(server) == {"theirs"}
-        assert schemas(other) == set()
+        assert schemas(second) == set()

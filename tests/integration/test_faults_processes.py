@@ -35,10 +35,10 @@ def test_whatever_process_is_killed_the_cell_is_tried_again(local: Bench) -> Non
     local.assert_all_done_once()
     assert list(local.failed_causes().values()) == [cause for _, cause in KILLS.values()]
     assert all(attempt == 2 for _, attempt in local.events("cell_finished"))
-    told = local.report()["failures"]
-    assert isinstance(told, list)
-    assert sorted(row["cause"] for row in told) == sorted(cause for _, cause in KILLS.values())
-    assert all(row["evidence"] and "volbench {" not in row["evidence"] for row in told)
+    failures = local.report()["failures"]
+    assert isinstance(failures, list)
+    assert sorted(row["cause"] for row in failures) == sorted(cause for _, cause in KILLS.values())
+    assert all(row["evidence"] and "volbench {" not in row["evidence"] for row in failures)
 
 
 @pytest.mark.mysqld
@@ -65,7 +65,7 @@ def test_a_server_that_is_killed_again_and_again_ends_the_run(local: Bench) -> N
     """Two attempts at each of two cells, then exit code 5, with the server's end and the next step told."""
     process = local.start("steps.0.duration=6s")
     for attempt in range(1, 5):
-        local.until(lambda seen=attempt: len(local.events("cell_started")) == seen and local.in_step(), process)  # type: ignore[misc]
+        local.until(lambda count=attempt: len(local.events("cell_started")) == count and local.in_step(), process)  # type: ignore[misc]
         pid = local.process("mariadbd", "mysqld")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)

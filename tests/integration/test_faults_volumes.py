@@ -153,19 +153,19 @@ def test_a_foreign_directory_with_our_name_is_refused(local: Bench) -> None:
     process.kill()
     process.wait()
     local.until(lambda: local.processes() == {})
-    places = [path / f"volbench-{local.directory.path.name[-6:]}" for path in local.volumes.values()]
-    for place in places:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        (place / "precious").write_text("of the user's")
+    paths = [path / f"volbench-{local.directory.path.name[-6:]}" for path in local.volumes.values()]
+    for directory in paths:
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+        (directory / "precious").write_text("of the user's")
     ended = local.end(local.resume())
     assert ended.code == 4, ended.output
     assert "not one of volbench's" in ended.output
-    assert [sorted(path.name for path in place.iterdir()) for place in places] == [["precious"]] * 2
+    assert [sorted(path.name for path in directory.iterdir()) for directory in paths] == [["precious"]] * 2
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (("--set", "steps.0.durration=2s"), "duration"),
         (("--set", "steps.0.duration=2 parsecs"), "parsecs"),
@@ -173,11 +173,11 @@ def test_a_foreign_directory_with_our_name_is_refused(local: Bench) -> None:
         (("--volume", "c=flopy:/tmp"), "flopy"),
     ],
 )
-def test_what_is_mistyped_is_named(local: Bench, words: tuple[str, ...], said: str) -> None:
+def test_what_is_mistyped_is_named(local: Bench, arguments: tuple[str, ...], message: str) -> None:
     """Exit code 2 before anything is made."""
-    ended = local.end(local.start(options=words))
+    ended = local.end(local.start(options=arguments))
     assert ended.code == 2, ended.output
-    assert said in ended.output
+    assert message in ended.output
     assert not list(local.results.glob("*"))
 
 
@@ -197,8 +197,8 @@ def test_damaged_and_foreign_files_below_results_are_named(local: Bench) -> None
     assert local.end(local.volbench("report", str(good))).code == 0
 
     result = next(good.glob("cells/*/result.json"))
-    whole = result.read_bytes()
-    result.write_bytes(whole[: len(whole) // 2])
+    data = result.read_bytes()
+    result.write_bytes(data[: len(data) // 2])
     ended = local.end(local.volbench("resume", str(good)))
     assert ended.code == 2, ended.output
     assert "truncated" in ended.output

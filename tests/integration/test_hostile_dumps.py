@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory that the stranger may write to."""
     with hostile_user.shared_place() as shared:
         yield shared
@@ -71,19 +71,19 @@ ATTACKS = (
 @pytest.mark.parametrize("form", ["sql", "sql.gz", "shell"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_dump_runs_no_command_and_reads_no_file_of_this_machine(
-    server: ScratchServer, place: Path, victim: Path, attack: str, form: str
+    server: ScratchServer, directory: Path, victim: Path, attack: str, form: str
 ) -> None:
     """Statements are for the server of the cell; the client's own commands are root's."""
     text = f"{attack.format(victim=victim)}\nCREATE TABLE last (id INT);\n"
-    path = place / f"shop.{form}"
+    path = directory / f"shop.{form}"
     if form == "shell":
         write_shell_dump(path, "shop", {"t": ("CREATE TABLE t (id INT PRIMARY KEY);", ("id",), [(1,)])})
         (path / "shop@t.sql").write_text(f"CREATE TABLE t (id INT PRIMARY KEY);\n{text}")
     else:
         path.write_text(text)
         if form == "sql.gz":
-            path.rename(place / "shop.sql")
-            subprocess.run(["gzip", str(place / "shop.sql")], check=True, timeout=60)
+            path.rename(directory / "shop.sql")
+            subprocess.run(["gzip", str(directory / "shop.sql")], check=True, timeout=60)
     with contextlib.suppress(VolbenchError):
         loaded(server, path)
     assert victim.read_text() == TREASURE
@@ -144,10 +144,10 @@ POSITIONS = (
 @pytest.mark.mysqld
 @pytest.mark.parametrize("position", POSITIONS)
 def test_no_command_of_a_client_does_anything(
-    server: ScratchServer, place: Path, monkeypatch: pytest.MonkeyPatch, position: str
+    server: ScratchServer, directory: Path, monkeypatch: pytest.MonkeyPatch, position: str
 ) -> None:
     """Wherever it stands. What is no statement either is the server's error, or the client's, with its line."""
-    ran, programs = place / "ran", place / "programs"
+    ran, programs = directory / "ran", directory / "programs"
     programs.mkdir()
     for name in ("vi", "editor"):
         (programs / name).write_text(f"#!/bin/sh\ndate >{ran}\n")
@@ -155,12 +155,12 @@ def test_no_command_of_a_client_does_anything(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for name in ("EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
-    (place / "further.sql").write_text("CREATE TABLE further (id INT);")
+    (directory / "further.sql").write_text("CREATE TABLE further (id INT);")
     for command in COMMANDS_OF_A_CLIENT:
-        text = position.format(command.format(ran=ran, sql=place / "further.sql"))
-        (place / "shop.sql").write_text(f"SELECT 1;\n{text}", encoding="latin-1")
+        text = position.format(command.format(ran=ran, sql=directory / "further.sql"))
+        (directory / "shop.sql").write_text(f"SELECT 1;\n{text}", encoding="latin-1")
         with contextlib.suppress(VolbenchError):
-            loaded(server, place / "shop.sql")
+            loaded(server, directory / "shop.sql")
         assert not ran.exists(), command
         assert server.query("SHOW TABLES FROM shop") == [], command
 
@@ -230,7 +230,7 @@ STATEMENTS = (
 )
 
 
-SEEN = (
+OBSERVED = (
     "SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE '%timestamp%' AND Variable_name NOT LIKE 'gtid%'",
     "SELECT user, host, priv FROM mysql.global_priv WHERE user <> 'volbench_loader' ORDER BY 1, 2",
     "SHOW DATABASES",
@@ -243,49 +243,49 @@ SEEN = (
 @pytest.mark.mysqld
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_statement_of_a_dump_reaches_beyond_its_schema(
-    server: ScratchServer, place: Path, victim: Path, statement: str
+    server: ScratchServer, directory: Path, victim: Path, statement: str
 ) -> None:
     """Neither files nor settings nor accounts.
 
     The server is closed by nothing else but --skip-symbolic-links: MariaDB asks no right for DATA DIRECTORY.
     """
-    place.chmod(0o777)
+    directory.chmod(0o777)
     victim.chmod(0o644)
-    (place / "shop.sql").write_text("SELECT 1;\n")
-    loaded(server, place / "shop.sql")  # makes the account
-    before = [server.query(question) for question in SEEN]
-    with connection(Account(user="root", socket=str(server.socket))) as other:
-        text = statement.format(place=place, victim=victim, connection=other.connection_id)
-        (place / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
+    (directory / "shop.sql").write_text("SELECT 1;\n")
+    loaded(server, directory / "shop.sql")  # makes the account
+    before = [server.query(question) for question in OBSERVED]
+    with connection(Account(user="root", socket=str(server.socket))) as second:
+        text = statement.format(place=directory, victim=victim, connection=second.connection_id)
+        (directory / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
         with contextlib.suppress(StepFailed):
-            loaded(server, place / "shop.sql")
-        assert other.is_connected()
-    assert [server.query(question) for question in SEEN] == before
-    assert [path.name for path in place.iterdir()] == ["shop.sql"]
+            loaded(server, directory / "shop.sql")
+        assert second.is_connected()
+    assert [server.query(question) for question in OBSERVED] == before
+    assert [path.name for path in directory.iterdir()] == ["shop.sql"]
     for (table,) in server.query("SHOW TABLES FROM shop"):
         assert TREASURE.strip() not in str(server.query(f"SELECT * FROM shop.`{table}`"))  # noqa: S608
 
 
 OF_MYSQL = (
-    *SEEN[:1],
-    *SEEN[2:],
+    *OBSERVED[:1],
+    *OBSERVED[2:],
     "SELECT * FROM mysql.component",
     "SELECT user, host, Super_priv FROM mysql.user WHERE user <> 'volbench_loader' ORDER BY 1, 2",
 )
 
 
 @pytest.mark.docker
-def test_no_statement_of_a_dump_reaches_beyond_its_schema_in_mysql(place: Path) -> None:
+def test_no_statement_of_a_dump_reaches_beyond_its_schema_in_mysql(directory: Path) -> None:
     """The same, of a MySQL in a container."""
-    directory = place / "server"
-    directory.mkdir()
-    directory.chmod(0o777)
-    with mysql_container(directory) as root:
+    server_directory = directory / "server"
+    server_directory.mkdir()
+    server_directory.chmod(0o777)
+    with mysql_container(server_directory) as root:
         for statement in ("SELECT 1", *STATEMENTS):
             text = statement.format(place="/made", victim="/etc/passwd", connection=1)
-            (place / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
+            (directory / "shop.sql").write_text(f"CREATE TABLE t (id INT, text TEXT);\n{text};\n")
             with contextlib.suppress(StepFailed):
-                loaded(root, place / "shop.sql")
+                loaded(root, directory / "shop.sql")
             if statement == "SELECT 1":  # makes the account
                 before = [rows(root, question) for question in OF_MYSQL]
             assert [rows(root, question) for question in OF_MYSQL] == before, statement
@@ -294,12 +294,12 @@ def test_no_statement_of_a_dump_reaches_beyond_its_schema_in_mysql(place: Path) 
 
 
 @pytest.mark.mysqld
-def test_what_the_account_may_not_do_is_one_message(server: ScratchServer, place: Path) -> None:
+def test_what_the_account_may_not_do_is_one_message(server: ScratchServer, directory: Path) -> None:
     """With the line of the dump, the server's error and the next step."""
     text = "SET SQL_LOG_BIN=0;\nUSE other;\nSELECT 1;\nUSE shop;\nCREATE TABLE t (id INT);\nSHUTDOWN;\n"
-    (place / "shop.sql").write_text(text)
+    (directory / "shop.sql").write_text(text)
     with pytest.raises(StepFailed) as failed:
-        loaded(server, place / "shop.sql")
+        loaded(server, directory / "shop.sql")
     assert "at line 6" in failed.value.evidence
     assert "remove the statement" in failed.value.next_step
 
@@ -317,10 +317,10 @@ HARMS = {
 @pytest.mark.mysqld
 @pytest.mark.parametrize("name", HARMS)
 def test_a_shell_dump_with_something_else_than_a_file_is_refused(
-    server: ScratchServer, place: Path, victim: Path, name: str
+    server: ScratchServer, directory: Path, victim: Path, name: str
 ) -> None:
     """Neither waited for nor followed."""
-    path = place / "dump"
+    path = directory / "dump"
     write_shell_dump(path, "shop", {"t": ("CREATE TABLE t (id INT PRIMARY KEY);", ("id",), [(1,)])})
     path.chmod(0o777)
     (path / name).unlink()
@@ -334,12 +334,12 @@ def test_a_shell_dump_with_something_else_than_a_file_is_refused(
 
 @pytest.mark.mysqld
 @pytest.mark.parametrize("base", ["../shop@t", "/etc/shop@t", "x/../../shop@t"])
-def test_names_in_a_shell_dump_lead_nowhere(server: ScratchServer, place: Path, base: str) -> None:
+def test_names_in_a_shell_dump_lead_nowhere(server: ScratchServer, directory: Path, base: str) -> None:
     """They are names of the dump's own files."""
-    path = place / "dump"
+    path = directory / "dump"
     write_shell_dump(path, "shop", {"t": ("CREATE TABLE t (id INT PRIMARY KEY);", ("id",), [(1,)])})
     for file in path.glob("shop@t*"):
-        shutil.copy(file, place)
+        shutil.copy(file, directory)
     described = json.loads((path / "shop.json").read_text())
     (path / "shop.json").write_text(json.dumps({**described, "basenames": {"t": base}}))
     with pytest.raises(UsageError, match="cannot be read"):

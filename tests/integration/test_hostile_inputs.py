@@ -29,7 +29,7 @@ ANSWERS_S = 60.0
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory that the stranger may write to."""
     with hostile_user.shared_place() as shared:
         yield shared
@@ -47,21 +47,21 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero"])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: f"{words[0]} {words[-1][-8:]}")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda arguments: f"{arguments[0]} {arguments[-1][-8:]}")
 def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once(
-    place: Path, tmp_path: Path, command: tuple[str, ...], kind: str
+    directory: Path, tmp_path: Path, command: tuple[str, ...], kind: str
 ) -> None:
     """None of them reads it, whose end may never come."""
     run = tmp_path / "run"
     shutil.copytree(GOLDEN, run)
     for name in ("x.csv", "x.json", "x.log", "x.yaml", "observation.json"):
         if kind == "pipe":
-            plant_pipe(place / "given" / name)
+            plant_pipe(directory / "given" / name)
         else:
-            plant_link(place / "given" / name, Path("/dev/zero"))
-    done = volbench(*(word.format(directory=place / "given", run=run) for word in command))
+            plant_link(directory / "given" / name, Path("/dev/zero"))
+    done = volbench(*(term.format(directory=directory / "given", run=run) for term in command))
     assert done.returncode in (EXIT_USAGE, EXIT_REFUSED), done.stdout + done.stderr
-    assert str(place / "given") in done.stderr
+    assert str(directory / "given") in done.stderr
     assert "fault of volbench" not in done.stderr
 
 
@@ -132,21 +132,21 @@ def test_a_link_in_a_site_is_not_written_through(tmp_path: Path, victim: Path) -
 
 @pytest.mark.parametrize("name", [leftovers.DATA_PREFIX, leftovers.DIRECTORY_PREFIX])
 def test_what_looks_like_a_killed_sessions_leftover_is_not_waited_for(
-    place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    directory: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Every session of the pytest plugin looks at directories of such names below /var/tmp."""
-    monkeypatch.setattr(leftovers, "DISK_DIRECTORY", place)
+    monkeypatch.setattr(leftovers, "DISK_DIRECTORY", directory)
     monkeypatch.setattr(leftovers, "_remove_containers", lambda: None)
-    plant_pipe(place / f"{name}x" / "owner")
-    plant_pipe(place / f"{name}x" / "v" / "volume.json")
+    plant_pipe(directory / f"{name}x" / "owner")
+    plant_pipe(directory / f"{name}x" / "v" / "volume.json")
     clearing = threading.Thread(target=leftovers.clear_killed_sessions.__wrapped__, daemon=True)
     clearing.start()
     clearing.join(ANSWERS_S)
     stuck = clearing.is_alive()
     if stuck:  # let the thread go on
-        os.close(os.open(place / f"{name}x" / "owner", os.O_RDWR | os.O_NONBLOCK))
+        os.close(os.open(directory / f"{name}x" / "owner", os.O_RDWR | os.O_NONBLOCK))
     assert not stuck
-    assert (place / f"{name}x").exists()
+    assert (directory / f"{name}x").exists()
 
 
 def test_a_link_in_an_observation_is_not_written_through(tmp_path: Path, victim: Path) -> None:

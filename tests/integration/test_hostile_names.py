@@ -53,20 +53,20 @@ elif kind == "linked directory":
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A sticky directory that everybody may write to."""
-    with shared_place() as place:
-        yield place
+    with shared_place() as location:
+        yield location
 
 
 @pytest.fixture
 def victim(shared: Path) -> Iterator[Path]:
     """A file that only root may read or write, on the same file system."""
-    with shared_place(0o700) as place:
-        path = place / "victim"
+    with shared_place(0o700) as location:
+        path = location / "victim"
         path.write_text(TREASURE)
         path.chmod(0o600)
         yield path
         assert path.read_text() == TREASURE
-        assert sorted(place.iterdir()) == [path]
+        assert sorted(location.iterdir()) == [path]
 
 
 def plant(name: Path, kind: str, victim: Path) -> None:
@@ -134,13 +134,13 @@ def test_a_planted_lock_of_a_download_is_not_opened(shared: Path, victim: Path, 
     assert not (shared / "dump.sql").exists()
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_planted_download_is_not_taken_for_one_that_was_checked(shared: Path, victim: Path, whole: bool) -> None:
+@pytest.mark.parametrize("total", [True, False])
+def test_a_planted_download_is_not_taken_for_one_that_was_checked(shared: Path, victim: Path, total: bool) -> None:
     """Its record would say that the bytes have the SHA-256 of the suite."""
     url, sha256 = "http://127.0.0.1:9/dump.sql", "ab" * 32
     code = "open(sys.argv[1], 'w').write(sys.argv[2])"
     record = json.dumps({"url": url, "files": {}, "sha256": sha256})
-    if whole:
+    if total:
         as_nobody(code, shared / "dump.sql", "DROP DATABASE production;")
     else:
         (shared / "dump.sql").write_text("root's")
@@ -153,9 +153,9 @@ def test_a_planted_download_is_not_taken_for_one_that_was_checked(shared: Path, 
 def test_the_set_up_does_not_work_in_planted_directories(shared: Path, victim: Path, name: str) -> None:
     """It would take the emulator's daemon from there."""
     plant(shared / name, "directory", victim)
-    places = {part: shared / "own" / part for part in ("root", "state", "cache")}
-    places[name] = shared / name / "volbench"
-    locked = Directories(**places).locked(on_wait=lambda _: None)
+    shareds = {piece: shared / "own" / piece for piece in ("root", "state", "cache")}
+    shareds[name] = shared / name / "volbench"
+    locked = Directories(**shareds).locked(on_wait=lambda _: None)
     with pytest.raises(Refused, match="another user has made"), locked:
         pass
 

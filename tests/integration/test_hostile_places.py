@@ -32,18 +32,18 @@ TURNS_MIN = 50
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A sticky directory that everybody may write to; volumes in it are taken down."""
-    with hostile_user.shared_place() as place:
-        yield place
-        for directory in place.glob("*/*"):
+    with hostile_user.shared_place() as location:
+        yield location
+        for directory in location.glob("*/*"):
             if directory.is_dir() and not directory.is_symlink():
                 take_down(directory, force=True)
 
 
-def swap_in_a_loop(place: Path, name: str, victim_directory: Path) -> str:
+def swap_in_a_loop(directory: Path, name: str, victim_directory: Path) -> str:
     """Code of the attacker: a name is a directory, then a link, then a directory, as fast as it goes."""
     return f"""
 import os
-path, victim = {str(place / name)!r}, {str(victim_directory)!r}
+path, victim = {str(directory / name)!r}, {str(victim_directory)!r}
 while True:
     for act in (lambda: os.mkdir(path, 0o777), lambda: os.rename(path, path + str(os.getpid())),
                 lambda: os.symlink(victim, path), lambda: os.unlink(path),
@@ -195,8 +195,8 @@ def test_a_directory_that_is_swapped_for_a_link_is_never_followed(shared: Path, 
 
 def test_erasing_survives_somebody_who_swaps_what_is_inside(tmp_path: Path) -> None:
     """A tree of ours in which the containers' user goes on exchanging directories for links while root erases."""
-    with hostile_user.shared_place(0o755) as place:
-        directory = place / "volbench-1"
+    with hostile_user.shared_place(0o755) as location:
+        directory = location / "volbench-1"
         precious = tmp_path / "precious"
         precious.mkdir()
         (precious / "file").write_text(TREASURE)
@@ -239,15 +239,15 @@ def test_a_mount_that_appears_while_we_erase_is_not_entered(tmp_path: Path) -> N
     mounted: list[int] = []
 
     def mount_and_unmount() -> None:
-        place = directory / "m" / "n"
+        result = directory / "m" / "n"
         while not stop.is_set():
             with suppress(OSError):  # erased at this very moment
-                place.mkdir(parents=True, exist_ok=True)
+                result.mkdir(parents=True, exist_ok=True)
                 done = subprocess.run(
-                    ["mount", "--bind", outside, place], check=False, capture_output=True, timeout=120
+                    ["mount", "--bind", outside, result], check=False, capture_output=True, timeout=120
                 )
                 mounted.append(done.returncode)
-                subprocess.run(["umount", place], check=False, capture_output=True, timeout=120)
+                subprocess.run(["umount", result], check=False, capture_output=True, timeout=120)
 
     thread = threading.Thread(target=mount_and_unmount)
     thread.start()

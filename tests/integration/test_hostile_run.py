@@ -21,9 +21,9 @@ TREASURE = "treasure\n"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run as a stranger may hand it over: a real one, to be changed."""
-    place = tmp_path / "results" / "run"
-    shutil.copytree(GOLDEN, place)
-    return place
+    directory = tmp_path / "results" / "run"
+    shutil.copytree(GOLDEN, directory)
+    return directory
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_a_linked_lock_truncates_nothing(run: Path, victim: Path, command: str, 
     (run / "log.json").write_text("[]")
     (run / "cells" / "010-a-r5" / "result.json").unlink()  # there is something to resume
     (run / "journal.jsonl").write_bytes(b"")
-    rest = [str(run / "log.json"), "--volume", "a"] if command == "add" else []
-    done = volbench(command, str(run), *rest)
+    remainder = [str(run / "log.json"), "--volume", "a"] if command == "add" else []
+    done = volbench(command, str(run), *remainder)
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert ".lock" in done.stderr
     assert "next step" in done.stderr

@@ -46,7 +46,7 @@ CONSOLE_SCRIPT = "from volbench.cli.main import main\nmain()\n"
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory as /tmp, with what an attacker leaves there: modules, programs, libraries' configuration."""
     with hostile_user.shared_place() as directory:
         plant_modules(directory)
@@ -68,14 +68,14 @@ for name in (".my.cnf", "my.cnf", ".mylogin.cnf", ".gitconfig"):
         yield directory
 
 
-def command(place: Path, script: Path, *arguments: object) -> subprocess.Popen[str]:
+def command(directory: Path, script: Path, *arguments: object) -> subprocess.Popen[str]:
     """volbench's command as it is installed, with an empty entry in PATH, which means the working directory."""
     script.write_text(CONSOLE_SCRIPT)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment |= {"PYTHONPATH": str(hostile_user.RUNNER), "PATH": f":{os.environ['PATH']}", "EDITOR": "./sh"}
     return subprocess.Popen(
         [sys.executable, str(script), *map(str, arguments)],
-        cwd=place,
+        cwd=directory,
         env=environment,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -84,12 +84,14 @@ def command(place: Path, script: Path, *arguments: object) -> subprocess.Popen[s
     )
 
 
-def test_a_run_starts_nothing_of_the_working_directory(place: Path, local: live_run.Bench, tmp_path: Path) -> None:
-    volumes = [word for name, path in local.volumes.items() for word in ("--volume", f"{name}=path:{path}")]
+def test_a_run_starts_nothing_of_the_working_directory(
+    directory: Path, local: live_run.Bench, tmp_path: Path
+) -> None:
+    volumes = [argument for name, path in local.volumes.items() for argument in ("--volume", f"{name}=path:{path}")]
     flavor = ["engine.flavor=mariadb"] if ScratchServer(tmp_path).mariadb else []
-    settings = [word for one in (*live_run.SMALL, *flavor) for word in ("--set", one)]
+    settings = [argument for setting in (*live_run.SMALL, *flavor) for argument in ("--set", setting)]
     running = command(
-        place,
+        directory,
         tmp_path / "script",
         "run",
         live_run.SUITE,
@@ -103,29 +105,29 @@ def test_a_run_starts_nothing_of_the_working_directory(place: Path, local: live_
     )
     output, _ = running.communicate(timeout=live_run.BOUND_S)
     assert running.returncode in live_run.FINISHED, output
-    assert imported_from(place) == []
+    assert imported_from(directory) == []
     local.assert_all_done_once()
 
 
-def test_an_observation_starts_nothing_of_the_working_directory(place: Path, tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as directory, scratch_server(Path(directory)) as server:  # a short path
+def test_an_observation_starts_nothing_of_the_working_directory(directory: Path, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as short, scratch_server(Path(short)) as server:  # a short path
         server.query(f"CREATE USER watch@localhost IDENTIFIED BY '{PASSWORD}'")
         server.query("GRANT SELECT ON performance_schema.* TO watch@localhost")
         server.query("GRANT PROCESS ON *.* TO watch@localhost")
         options = tmp_path / "watch.cnf"
         options.touch(mode=0o600)
         options.write_text(f'[client]\nuser=watch\npassword="{PASSWORD}"\n')
-        socket = os.path.relpath(server.socket, place)
+        socket = os.path.relpath(server.socket, directory)
         running = command(
-            place,
+            directory,
             tmp_path / "script",
             "observe",
             "--server",
             f"mysql://watch@localhost?socket={socket}",
             "--option-file",
-            os.path.relpath(options, place),
+            os.path.relpath(options, directory),
             "--out",
-            os.path.relpath(tmp_path / "out", place),
+            os.path.relpath(tmp_path / "out", directory),
         )
         try:
             wait_for(
@@ -136,4 +138,4 @@ def test_an_observation_starts_nothing_of_the_working_directory(place: Path, tmp
             running.send_signal(signal.SIGINT)
             output, _ = running.communicate(timeout=60)
     assert running.returncode == 0, output
-    assert imported_from(place) == []
+    assert imported_from(directory) == []

@@ -24,7 +24,7 @@ from volbench.machine.placement.docker.image_names import tools_image
 ROOT = Path(__file__).parents[2]
 SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
-ONE = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+ONE_VOLUME = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
 """For a test that compares nothing: a second volume would need a dataset of its own."""
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
 
@@ -60,7 +60,7 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
 @pytest.mark.timeout(400)
 def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBench) -> None:
     """The first cell outlives the API server, the second the runner; neither is begun again."""
-    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE)
+    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     first = cluster.current_cell().name
     cluster_run.lab("api", "stop")
@@ -78,7 +78,7 @@ def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBe
 @pytest.mark.timeout(400)
 def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: ClusterBench) -> None:
     """Each attempt is kept apart, with the cause; at the end every cell is done."""
-    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE)
+    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     first = cluster.current_cell().name
     kubectl("delete", "pod", cluster.pod(), "-n", cluster.namespace, "--wait=false")
@@ -113,7 +113,7 @@ def test_a_drain_waits_for_the_cell_that_measures_and_for_no_other(cluster: Clus
     """By the budget of k8s/base: an agent that runs is not evicted; a pod that only keeps its results is."""
     budget = (ROOT / "k8s" / "base" / "disruptions.yaml").read_text()
     kubectl("apply", "-f", "-", stdin=budget.replace("namespace: volbench}", f"namespace: {cluster.namespace}}}"))
-    process = cluster.start("steps.0.duration=8s", volumes=ONE)
+    process = cluster.start("steps.0.duration=8s", volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     pod = cluster.pod()
 
@@ -140,8 +140,8 @@ def test_a_drain_waits_for_the_cell_that_measures_and_for_no_other(cluster: Clus
     ended = cluster.end(cluster.resume())
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
-    shown = f"while it measures: {refused.stderr.strip()}\nwhen it only keeps its results: evicted\n"
-    cluster.quote("a node is drained under a cell", live_run.Ended(code=ended.code, output=shown))
+    displayed = f"while it measures: {refused.stderr.strip()}\nwhen it only keeps its results: evicted\n"
+    cluster.quote("a node is drained under a cell", live_run.Ended(code=ended.code, output=displayed))
 
 
 def evict(cluster: ClusterBench, pod: str) -> subprocess.CompletedProcess[str]:
@@ -167,7 +167,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
 
 
 @pytest.mark.parametrize(
-    ("settings", "options", "volume", "said"),
+    ("settings", "options", "volume", "message"),
     [
         (
             ["engine.image=nobody.invalid/mysql:1"],
@@ -184,7 +184,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
     ids=["image", "registry", "unschedulable", "no-claim", "no-class", "never-binds"],
 )
 def test_what_keeps_a_pod_from_coming_up_is_told(
-    cluster: ClusterBench, settings: list[str], options: list[str], volume: str, said: str
+    cluster: ClusterBench, settings: list[str], options: list[str], volume: str, message: str
 ) -> None:
     """Exit code 3, the cause in the message, nothing left in the namespace."""
     if volume == "storage-class:never-binds":
@@ -203,7 +203,7 @@ def test_what_keeps_a_pod_from_coming_up_is_told(
         )
     ended = cluster.end(cluster.start(*settings, options=options, volumes={"a": volume} if volume else None))
     assert ended.code == 3, ended.output
-    assert said in ended.output
+    assert message in ended.output
     assert "next step" in ended.output
     assert cluster.leftovers() == []
     cluster.quote(f"nothing can run: {' '.join((*settings, *options, volume)).strip()}", ended)
@@ -242,7 +242,7 @@ def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: Clu
 @pytest.mark.timeout(400)
 def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
     """Exit code 130; the agent ends in good order, and nothing is left in the namespace."""
-    process = cluster.start("steps.0.duration=30s", volumes=ONE)
+    process = cluster.start("steps.0.duration=30s", volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     cell = cluster.current_cell()
     live_run.send(process, signal.SIGINT)
@@ -256,7 +256,7 @@ def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
 @pytest.mark.timeout(400)
 def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster: ClusterBench) -> None:
     """The result names the PersistentVolume by its uid; a claim made anew would be another volume."""
-    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=ONE)
+    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=ONE_VOLUME)
     cluster.until(lambda: len(cluster.events("cell_finished")) == 1 and cluster.in_step(), process)
     cell = cluster.current_cell()
     live_run.send(process, signal.SIGINT)
@@ -332,8 +332,8 @@ def test_a_cell_waits_while_another_runs_cell_is_on_every_node(cluster: ClusterB
                 }
             ),
         )
-    others = [f"pod/other-{number}" for number in range(len(nodes))]
-    kubectl("wait", "-n", cluster.namespace, "--for=condition=Ready", "--timeout=60s", *others)
+    remaining = [f"pod/other-{number}" for number in range(len(nodes))]
+    kubectl("wait", "-n", cluster.namespace, "--for=condition=Ready", "--timeout=60s", *remaining)
     volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
     process = cluster.start(options=["start_timeout=40s"], volumes=volumes)
 
@@ -345,7 +345,7 @@ def test_a_cell_waits_while_another_runs_cell_is_on_every_node(cluster: ClusterB
     cluster.until(lambda: queued_s() > 45, process)
     events = kubectl("get", "events", "-n", cluster.namespace, "--field-selector", "reason=FailedScheduling")
     assert "anti-affinity" in events
-    kubectl("delete", "-n", cluster.namespace, *others)
+    kubectl("delete", "-n", cluster.namespace, *remaining)
     ended = cluster.end(process)
     assert ended.code in live_run.FINISHED, ended.output
     cluster.quote("cells of another run are on every node", ended)
@@ -386,19 +386,19 @@ def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(clust
     on = {result.cell_id[-1]: result.host.hostname for result in results}
     assert len(set(on.values())) == 3, "each volume is on a node of its own"
     assert all(cluster.events_of(cell) == [(cell, 1)] for cell in before), "none was begun again"
-    assert max(len(running_with(one, results)) for one in results) == 3, "three ran at once"
-    for one in results:
-        nodes = [other.host.hostname for other in running_with(one, results)]
+    assert max(len(running_with(result, results)) for result in results) == 3, "three ran at once"
+    for item in results:
+        nodes = [alternative.host.hostname for alternative in running_with(item, results)]
         assert len(nodes) == len(set(nodes)), "two ran on one node"
 
 
-def running_with(one: CellResult, results: list[CellResult]) -> list[CellResult]:
+def running_with(item: CellResult, results: list[CellResult]) -> list[CellResult]:
     """Cells that ran when this one began, itself among them. The lab's nodes have one monotonic clock."""
-    moment_ns = one.zero_monotonic_ns
+    moment_ns = item.zero_monotonic_ns
     return [
-        other
-        for other in results
-        if other.zero_monotonic_ns <= moment_ns < other.zero_monotonic_ns + other.wall_s * 1e9
+        result
+        for result in results
+        if result.zero_monotonic_ns <= moment_ns < result.zero_monotonic_ns + result.wall_s * 1e9
     ]
 
 

@@ -15,7 +15,7 @@ from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.volume.kinds.run_owner import this_user
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images"), pytest.mark.timeout(600)]
-ONE = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+ONE_VOLUME = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
 APP_SECURITY = {
     "runAsNonRoot": True,
     "runAsUser": 999,
@@ -78,13 +78,13 @@ def test_a_claim_in_use_is_refused_with_the_other_runs_name_and_an_applications_
     volumes = {"a": f"pvc:{shared_claim}"}
     first = cluster.start("sampling.summaries=false", volumes=volumes)
     cluster.until(lambda: bool(cluster.objects("pods", "app.kubernetes.io/component=cell")), first)
-    other = apart(cluster, tmp_path)
-    refused = other.end(other.start(volumes=volumes))
+    second = apart(cluster, tmp_path)
+    refused = second.end(second.start(volumes=volumes))
     assert refused.code == 3, refused.output
     run_id = cluster.directory.run.run_id
     assert f"run {run_id} uses the volume of claim {shared_claim}" in refused.output
     assert f"started by {this_user()}, until" in refused.output
-    other.quote("another run measures the same claim (`pvc:`)", refused)
+    second.quote("another run measures the same claim (`pvc:`)", refused)
     ended = cluster.end(first)
     assert ended.code in live_run.FINISHED, ended.output
     report = json.loads((cluster.directory.path / "report.json").read_text())
@@ -100,7 +100,7 @@ def test_a_lost_laptops_pod_says_whose_it_is_until_when_and_what_to_do(
     cluster: ClusterBench, tmp_path: Path
 ) -> None:
     """Its cell has ended and its results wait for it: the next run's cell waits, and says so."""
-    lost = cluster.start(options=["ttl=1h"], volumes=ONE)
+    lost = cluster.start(options=["ttl=1h"], volumes=ONE_VOLUME)
     cluster.until(lambda: bool(cluster.objects("pods", "volbench.org/cell")), lost)
     run_id = cluster.directory.run.run_id
     lost.kill()
@@ -114,10 +114,10 @@ def test_a_lost_laptops_pod_says_whose_it_is_until_when_and_what_to_do(
         ]
         return any(status["name"] == "agent" and "terminated" in status["state"] for status in statuses)
 
-    other = apart(cluster, tmp_path)
+    second = apart(cluster, tmp_path)
     cluster_run.until(keeps, "the agent has ended")
-    waiting = other.end(other.start(options=["queue_timeout=20s"], volumes=ONE))
+    waiting = second.end(second.start(options=["queue_timeout=20s"], volumes=ONE_VOLUME))
     assert waiting.code == 3, waiting.output
     assert f"run {run_id} (started by {this_user()}) only keeps results that nobody has collected" in waiting.output
     assert f"volbench k8s clean -n {cluster.namespace} {run_id} --force" in waiting.output
-    other.quote("a lost laptop's pod, which only keeps results, is on the only node", waiting)
+    second.quote("a lost laptop's pod, which only keeps results, is on the only node", waiting)

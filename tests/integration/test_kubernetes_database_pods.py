@@ -94,7 +94,7 @@ exec mysqld --no-defaults --datadir=$data --socket=/tmp/mysql.sock --mysqlx=OFF 
     if shape.sub_path:
         mount["subPath"] = shape.sub_path
     server = {"name": shape.container, "image": image, "command": ["sh", "-ec", script], "volumeMounts": [mount]}
-    other = {"name": PROXY, "image": tools_image(), "command": ["sleep", "3600"]}
+    second = {"name": PROXY, "image": tools_image(), "command": ["sleep", "3600"]}
     common = {"imagePullPolicy": "IfNotPresent", "securityContext": security}
     claim = {
         "metadata": {"name": shape.volume},
@@ -107,7 +107,7 @@ exec mysqld --no-defaults --datadir=$data --socket=/tmp/mysql.sock --mysqlx=OFF 
     labels = {"app": shape.name}
     pod = {
         "securityContext": {"fsGroup": shape.user},
-        "containers": [{**other, **common}, {**server, **common}],
+        "containers": [{**second, **common}, {**server, **common}],
         "terminationGracePeriodSeconds": 1,
         **({"shareProcessNamespace": True} if shape.shared_processes else {}),
     }
@@ -174,36 +174,36 @@ def test_each_shape_is_found_and_observed_by_the_printed_command(databases: Clus
             "--out",
             str(tmp_path),
         )
-        asked = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "volbench", *ask, "--json"],
             check=True,
             capture_output=True,
             text=True,
             timeout=120,
         )
-        found = json.loads(asked.stdout)
-        assert (found["container"], found["server"]["user"], found["port"]) == (
+        document = json.loads(result.stdout)
+        assert (document["container"], document["server"]["user"], document["port"]) == (
             shape.container,
             shape.user,
             shape.port,
         )
-        assert found["claim"] == f"{shape.volume}-{pod}"
-        assert found["owner"] == f"StatefulSet {shape.name}"
-        assert found["notes"] == []
+        assert document["claim"] == f"{shape.volume}-{pod}"
+        assert document["owner"] == f"StatefulSet {shape.name}"
+        assert document["notes"] == []
         inside_volume = f"{shape.sub_path}/{shape.data.removeprefix(shape.mount)}".strip("/")
-        assert found["inside"] == inside_volume
-        asked = subprocess.run(
+        assert document["inside"] == inside_volume
+        result = subprocess.run(
             [sys.executable, "-m", "volbench", *ask], check=True, capture_output=True, text=True, timeout=120
         )
-        (command,) = [line for line in asked.stdout.splitlines() if line.startswith("  kubectl debug")]
-        words = shlex.split(command)
-        words[2:2] = ["--image-pull-policy=IfNotPresent"]
-        subprocess.run(words, check=True, capture_output=True, timeout=120)
+        (command,) = [line for line in result.stdout.splitlines() if line.startswith("  kubectl debug")]
+        arguments = shlex.split(command)
+        arguments[2:2] = ["--image-pull-policy=IfNotPresent"]
+        subprocess.run(arguments, check=True, capture_output=True, timeout=120)
         report = wait_for(lambda pod=pod: observed(databases, pod), f"no report of {pod}")  # type: ignore[misc]
         observation = report["observation"]
         assert observation["volume"]["path"] == f"/volbench-data/{inside_volume}".rstrip("/")
         number = observation["volume"]["device_number"]
-        assert found["device"].startswith(f"{number} "), "two programs in two containers name one device"
+        assert document["device"].startswith(f"{number} "), "two programs in two containers name one device"
         assert observation["server_pid"] is not None, observation["notes"]
         assert "diskstats" not in report["absent_sources"]
 
@@ -220,6 +220,6 @@ def test_a_pod_without_a_server_is_told(databases: ClusterBench) -> None:
     }
     kubectl("apply", "-n", databases.namespace, "-f", "-", stdin=json.dumps(proxy))
     kubectl("wait", "-n", databases.namespace, "--for=condition=Ready", "--timeout=60s", "pod/proxy")
-    told = databases.end(databases.volbench("k8s", "observe", "proxy", "-n", databases.namespace))
-    assert told.code == 3
-    assert f"container {PROXY}: no process mysqld or mariadbd" in told.output
+    message = databases.end(databases.volbench("k8s", "observe", "proxy", "-n", databases.namespace))
+    assert message.code == 3
+    assert f"container {PROXY}: no process mysqld or mariadbd" in message.output

@@ -37,10 +37,10 @@ pytestmark = [
 
 def blocks(page: Path) -> list[list[str]]:
     """Return the commands of each of a page's blocks: lines that go on are joined, comments dropped."""
-    found = re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    matches = re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     return [
         [line.partition("  #")[0].strip() for line in block.replace("\\\n", " ").splitlines() if line.strip()]
-        for block in found
+        for block in matches
     ]
 
 
@@ -55,9 +55,10 @@ def workplace(tmp_path: Path) -> Iterator[Path]:
     server = pick_server_image(local_images(), "mysql")
     assert server is not None
     settings = [
-        f"--set={one}" for one in (*live_run.SMALL, f"engine.image={server.name}", "comparison.until=all_cells")
+        f"--set={setting}"
+        for setting in (*live_run.SMALL, f"engine.image={server.name}", "comparison.until=all_cells")
     ]
-    small = " ".join(shlex.quote(one) for one in settings)
+    small = " ".join(shlex.quote(setting) for setting in settings)
     write_program(tmp_path, "aws", "exit 0")
     volbench = f"{shlex.quote(sys.executable)} -m volbench"
     write_program(
@@ -90,8 +91,8 @@ def write_program(workplace: Path, name: str, script: str) -> None:
 
 
 def execute(command: str, workplace: Path) -> str:
-    for word, value in FILLED_IN.items():
-        command = re.sub(rf"\b{word}\b", value, command)
+    for term, value in FILLED_IN.items():
+        command = re.sub(rf"\b{term}\b", value, command)
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=workplace,
@@ -123,16 +124,16 @@ def test_the_first_steps_of_the_complete_page_work(workplace: Path) -> None:
 
 def test_the_rights_of_two_teams_do_not_replace_each_other(workplace: Path) -> None:
     """Each has the base with one line changed, its namespace; rights to the cluster's objects are named by it."""
-    base, other = workplace / "k8s" / "base", workplace / "k8s" / "team-b"
-    shutil.copytree(base, other)
-    kustomization = other / "kustomization.yaml"
+    base, second = workplace / "k8s" / "base", workplace / "k8s" / "team-b"
+    shutil.copytree(base, second)
+    kustomization = second / "kustomization.yaml"
     kustomization.write_text(kustomization.read_text().replace("namespace: volbench ", "namespace: team-b "))
     try:
-        for directory in (base, other):
+        for directory in (base, second):
             kubectl("apply", "-k", str(directory))
         for namespace in ("volbench", "team-b"):
             account = f"--as=system:serviceaccount:{namespace}:volbench-runner"
             assert kubectl("auth", "can-i", "get", "storageclasses", account).strip() == "yes"
             assert kubectl("auth", "can-i", "create", "jobs", account, "-n", namespace).strip() == "yes"
     finally:
-        kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(other))
+        kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(second))

@@ -174,8 +174,10 @@ def test_a_spot_instance_that_is_taken_back_is_named_and_a_resume_measures_elsew
         ended = cluster.end(process)
         assert ended.code == 3, ended.output
         assert set(cluster.failed_causes().values()) >= {"spot_interruption"}
-        what = "node node2, on which this run measures, cannot run the pod: the cluster has no such node any more"
-        assert what in ended.output
+        subject = (
+            "node node2, on which this run measures, cannot run the pod: the cluster has no such node any more"
+        )
+        assert subject in ended.output
         cluster.quote("a spot instance is taken back under a cell", ended)
         resumed = cluster.end(cluster.resume())
         assert resumed.code in live_run.FINISHED, resumed.output

@@ -64,7 +64,7 @@ def test_two_nodes_measure_at_once_on_volumes_of_their_own(cluster: ClusterBench
     cluster.until(lambda: len(running_nodes(cluster)) == 2, process)
     cluster.until(lambda: holders(cluster) == running_nodes(cluster), process)
     claims = cluster.objects("persistentvolumeclaims")
-    assert sorted(one["metadata"]["labels"]["volbench.org/lane"] for one in claims) == [
+    assert sorted(claim["metadata"]["labels"]["volbench.org/lane"] for claim in claims) == [
         "node1",
         "node1",
         "node2",
@@ -74,7 +74,7 @@ def test_two_nodes_measure_at_once_on_volumes_of_their_own(cluster: ClusterBench
     assert ended.code in live_run.FINISHED, ended.output
     cluster.assert_all_done_once()
     results = cluster.directory.results()
-    volumes = {(one.host.hostname, one.volume_facts.persistent_volume_uid) for one in results}
+    volumes = {(result.host.hostname, result.volume_facts.persistent_volume_uid) for result in results}
     assert len(volumes) == 4, "each node has a volume of each"
     assert len({node for node, _ in volumes}) == 2
     assert {row["metric"]: row["nodes"] for row in comparisons(cluster)}["pod_ready_s"] == 2
@@ -142,8 +142,8 @@ def record(kind: str, cluster: ClusterBench) -> None:
     """Append nodes, figures and verdict to the file that VOLBENCH_NODE_RUNS names, for results/examples."""
     if file := os.environ.get("VOLBENCH_NODE_RUNS"):
         cells = [
-            {"cell": one.cell_id, "node": one.host.hostname, "tps": one.steps[0].metrics["tps"].value}
-            for one in cluster.directory.results()
+            {"cell": result.cell_id, "node": result.host.hostname, "tps": result.steps[0].metrics["tps"].value}
+            for result in cluster.directory.results()
         ]
         summary: dict[str, Any] = cluster.report()["summary"]  # type: ignore[assignment]
         rows = [{key: row[key] for key in ("metric", "verdict", "ratio")} for row in comparisons(cluster)]
@@ -155,8 +155,8 @@ def record(kind: str, cluster: ClusterBench) -> None:
 def medians(cluster: ClusterBench) -> dict[str, float]:
     """Node -> median transactions per second of its cells."""
     figures: dict[str, list[float]] = {}
-    for one in cluster.directory.results():
-        figures.setdefault(str(one.host.hostname), []).append(one.steps[0].metrics["tps"].value)
+    for result in cluster.directory.results():
+        figures.setdefault(str(result.host.hostname), []).append(result.steps[0].metrics["tps"].value)
     return {node: median(values) for node, values in figures.items()}
 
 

@@ -136,7 +136,7 @@ def reported(run: Callable[..., str], results: str, *, until_s: float = 0.0) -> 
 
 
 def commits(made: dict[str, Any]) -> float:
-    return float(sum(one["statements"] for one in made["statements"] if one["text"] == "COMMIT"))
+    return float(sum(statement["statements"] for statement in made["statements"] if statement["text"] == "COMMIT"))
 
 
 def check(run: Callable[..., str], results: str) -> None:

@@ -40,7 +40,7 @@ def test_a_lost_laptop_leaves_no_volume_for_ever(cluster: ClusterBench) -> None:
     assert len(volumes_of(cluster)) == 2
     live_run.send(process, signal.SIGKILL)
     process.wait()
-    kinds = {word.partition("/")[0] for word in cluster.everything()}
+    kinds = {term.partition("/")[0] for term in cluster.everything()}
     assert {"configmap", "job.batch", "pod", "persistentvolumeclaim"} <= kinds
     cluster.until(lambda: cluster.everything() == {"persistentvolumeclaim/mine"})
     cluster.until(lambda: len(volumes_of(cluster)) == 1)

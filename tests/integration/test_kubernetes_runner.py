@@ -63,7 +63,7 @@ def settings(duration: str = "8s") -> list[str]:
     server = pick_server_image(local_images(), "mysql")
     assert server is not None
     small = (*live_run.SMALL, f"engine.image={server.name}", f"steps.0.duration={duration}")
-    return [f"--set={one}" for one in small]
+    return [f"--set={setting}" for setting in small]
 
 
 def of_job(name: str, path: str) -> str:
@@ -112,9 +112,9 @@ def shell(command: str, directory: Path) -> str:
     return done.stdout
 
 
-def volbench(*words: str) -> subprocess.CompletedProcess[str]:
+def volbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "volbench", *words], capture_output=True, text=True, timeout=BOUND_S, check=False
+        [sys.executable, "-m", "volbench", *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False
     )
 
 
@@ -136,8 +136,8 @@ def assert_only_results_left() -> None:
 def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, tmp_path: Path) -> None:
     """By the commands in kustomization.yaml. The runner's pod is drained in mid-run: another one continues."""
     for verb, thing in (("create", "pods"), ("get", "secrets"), ("list", "nodes"), ("update", "jobs"), ("*", "*")):
-        asked = ["kubectl", "auth", "can-i", verb, thing, f"--as={ACCOUNT}", "-n", NAMESPACE]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
+        requests = ["kubectl", "auth", "can-i", verb, thing, f"--as={ACCOUNT}", "-n", NAMESPACE]
+        answer = subprocess.run(requests, capture_output=True, text=True, check=False, timeout=30)
         assert answer.stdout.strip() == "no", f"it may {verb} {thing}"
     kustomization = manifests / "runner" / "kustomization.yaml"
     shell("kubectl apply -k k8s/runner", tmp_path)
@@ -168,8 +168,8 @@ def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, 
 def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifests: Path, tmp_path: Path) -> None:
     """Exit code 2: one pod, whose log stays. The next Job does not continue anything by itself."""
     suite = manifests / "runner" / "suite.yaml"
-    whole = suite.read_text()
-    suite.write_text(f"{whole}unknown_key: 1\n")
+    text = suite.read_text()
+    suite.write_text(f"{text}unknown_key: 1\n")
     shell("kubectl apply -k k8s/runner", tmp_path)
     until(lambda: condition("volbench-runner", "Failed") == "True", "the job has failed")
     assert of_job("volbench-runner", '{.status.conditions[?(@.type=="Failed")].reason}') == "PodFailurePolicy"
@@ -179,7 +179,7 @@ def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifes
     code = volbench("k8s", "logs", "volbench-runner", "-n", NAMESPACE)
     assert code.returncode == 2, code.stderr
     assert "unknown_key" in code.stdout
-    suite.write_text(whole)
+    suite.write_text(text)
     shell("kubectl delete -k k8s/runner && kubectl apply -k k8s/runner", tmp_path)
     until(lambda: of_job("volbench-runner", "{.status.succeeded}") == "1", "the runner has succeeded")
     assert_only_results_left()
@@ -241,7 +241,7 @@ def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
         refused = subprocess.run(unknown, check=False, capture_output=True, text=True, cwd=ROOT, timeout=120)
         assert "namespase" in refused.stderr, "the schema names an unknown value"
         notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
-        (job,) = [one.removeprefix("job.batch/") for one in names("jobs", "runner")]
+        (job,) = [name.removeprefix("job.batch/") for name in names("jobs", "runner")]
         assert kubectl("get", "limitrange", "-n", NAMESPACE, "-o", "name") == ""
         shell(f"{helm} upgrade vb k8s/chart -n {NAMESPACE} {chosen}", ROOT)
         assert names("jobs", "runner") == [f"job.batch/{job}"], "the same again is no other run"

@@ -47,7 +47,7 @@ steps:
 RESTORED = "  - {kind: snapshot, name: backup, timeout: 3min}\n"
 """The load only reads: the hostpath driver's snapshot is a tar archive, which fails on files that change. It leaves
 the cluster, which is on the same machine, CPU time to act."""
-BESIDE = "steps.0.duration=10s"
+SHORT = "steps.0.duration=10s"
 """Long enough for a snapshot beside it: the agent's request is read every two seconds."""
 
 
@@ -102,7 +102,7 @@ def claim_with_data(cluster: ClusterBench, storage_class: str, script: str) -> s
 def snapshot_api() -> Iterator[None]:
     """The definitions of external-snapshotter in the cluster, for the test."""
     definitions = [kubernetes_schemas.snapshot_definition(kind) for kind in KINDS]
-    names = [f"crd/{one['metadata']['name']}" for one in definitions]
+    names = [f"crd/{definition['metadata']['name']}" for definition in definitions]
     listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
     kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
     kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
@@ -189,7 +189,7 @@ def rows_of(cluster: ClusterBench) -> dict[str, dict[str, float]]:
 @pytest.mark.usefixtures("snapshot_api")
 def test_a_step_takes_a_snapshot_beside_a_load(cluster: ClusterBench, suite: Path) -> None:
     """The agent asks, the orchestrator acts: real pods, API and definitions; the driver is this test."""
-    process = cluster.start(BESIDE, suite=suite, volumes={"a": f"storage-class:{STORAGE_CLASS}?size=1Gi"})
+    process = cluster.start(SHORT, suite=suite, volumes={"a": f"storage-class:{STORAGE_CLASS}?size=1Gi"})
     act_as_driver(cluster, process)
     ended = cluster.end(process)
     assert ended.code in FINISHED, ended.output
@@ -244,7 +244,7 @@ class TestRealDriver:
         self, cluster: ClusterBench, csi_class: str, suite_with_restore: Path
     ) -> None:
         volumes = {"a": f"storage-class:{csi_class}?size=2Gi"}
-        ended = cluster.end(cluster.start(BESIDE, suite=suite_with_restore, volumes=volumes))
+        ended = cluster.end(cluster.start(SHORT, suite=suite_with_restore, volumes=volumes))
         assert ended.code in FINISHED, ended.output
         (result,) = cluster.directory.results()
         backup = next(step for step in result.steps if step.step == "backup")

@@ -35,13 +35,13 @@ pytestmark = [
 @pytest.fixture
 def benches(tmp_path: Path, root: Path) -> Iterator[tuple[live_run.Bench, cluster_run.ClusterBench]]:
     """A place for a run in containers, and one for a run in pods."""
-    places = [tmp_path / "docker", root / "kubernetes"]
-    for place in places:
-        place.mkdir()
+    locations = [tmp_path / "docker", root / "kubernetes"]
+    for location in locations:
+        location.mkdir()
     cluster_run.lab("images")
     with (
-        live_run.bench("docker", places[0], places[0] / "cache") as containers,
-        cluster_run.cluster_bench(places[1]) as pods,
+        live_run.bench("docker", locations[0], locations[0] / "cache") as containers,
+        cluster_run.cluster_bench(locations[1]) as pods,
     ):
         yield containers, pods
 
@@ -75,27 +75,29 @@ def test_the_verdict_in_pods_is_that_in_containers(
     containers, pods = benches
     disk = root / "containers"
     disk.mkdir()
-    here, there = in_containers(containers, disk), in_pods(pods)
+    local, existing = in_containers(containers, disk), in_pods(pods)
     if file := os.environ.get("VOLBENCH_VERDICTS"):
-        Path(file).write_text(said(here, there) + "\n")
-    assert here["summary"]["verdict"] == there["summary"]["verdict"] == "candidate_worse", said(here, there)
-    decided = [{row["verdict"], other["verdict"]} for row, other in paired(here, there)]
-    assert {"worse"} in decided, said(here, there)
-    assert all(len(both - {"inconclusive"}) <= 1 for both in decided), said(here, there)
+        Path(file).write_text(difference_of(local, existing) + "\n")
+    assert local["summary"]["verdict"] == existing["summary"]["verdict"] == "candidate_worse", difference_of(
+        local, existing
+    )
+    decided = [{row["verdict"], alternative["verdict"]} for row, alternative in paired(local, existing)]
+    assert {"worse"} in decided, difference_of(local, existing)
+    assert all(len(both - {"inconclusive"}) <= 1 for both in decided), difference_of(local, existing)
 
 
-def paired(here: dict[str, Any], there: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def paired(local: dict[str, Any], existing: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Comparisons of the same metric of the same step, where both runs have one."""
-    theirs = {(row["step"], row["metric"]): row for row in there["comparisons"]}
-    both = [(row, theirs.get((row["step"], row["metric"]))) for row in here["comparisons"]]
-    return [(row, other) for row, other in both if other is not None]
+    rows = {(row["step"], row["metric"]): row for row in existing["comparisons"]}
+    both = [(row, rows.get((row["step"], row["metric"]))) for row in local["comparisons"]]
+    return [(row, alternative) for row, alternative in both if alternative is not None]
 
 
-def said(here: dict[str, Any], there: dict[str, Any]) -> str:
+def difference_of(local: dict[str, Any], existing: dict[str, Any]) -> str:
     """Both runs' verdicts, for a failure's message."""
-    lines = [report["summary"]["sentence"] for report in (here, there)]
+    lines = [report["summary"]["sentence"] for report in (local, existing)]
     lines += [
-        f"{row['metric']}: {row['verdict']} {row['ratio']}, {other['verdict']} {other['ratio']}"
-        for row, other in paired(here, there)
+        f"{row['metric']}: {row['verdict']} {row['ratio']}, {alternative['verdict']} {alternative['ratio']}"
+        for row, alternative in paired(local, existing)
     ]
     return "\n".join(lines)

@@ -37,10 +37,10 @@ def test_a_cap_that_was_made_is_named_with_its_level(
     (device,) = {path.read_text().strip() for path in tmp_path.glob(f"run/{RECORDING}/{DEVICE_FILE}")}
     for text in (SAR_TEXT, IOSTAT_TEXT):
         assert (tmp_path / "run" / RECORDING / text).read_text().count(device) >= SECONDS - 1
-    seen = observed(tmp_path / "run")
-    assert seen.top == "storage.throughput_limit"
+    result = observed(tmp_path / "run")
+    assert result.top == "storage.throughput_limit"
     # A cap is never exceeded; on a busy machine the load does not reach it all the time.
-    assert 0.85 < seen.named[0].evidence["throughput"] / setup.drawn["throughput"] < 1.05
+    assert 0.85 < result.named[0].evidence["throughput"] / setup.drawn["throughput"] < 1.05
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def test_neighbours_compute_at_the_moment_they_are_let_through() -> None:
 
 def _stats(group: str) -> list[list[str]]:
     """The fields of /proc/PID/stat from the state on, of the processes of a control group."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    results = []
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            if (place / "cgroup").read_text() == group:
-                found.append((place / "stat").read_text().rpartition(")")[2].split())
+            if (path / "cgroup").read_text() == group:
+                results.append((path / "stat").read_text().rpartition(")")[2].split())
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return found
+    return results
 
 
 def _processes(group: str) -> int:
@@ -92,4 +92,4 @@ def _processes(group: str) -> int:
 
 
 def _cpu_s(group: str) -> float:
-    return sum(int(one[11]) + int(one[12]) for one in _stats(group)) / os.sysconf("SC_CLK_TCK")
+    return sum(int(stat[11]) + int(stat[12]) for stat in _stats(group)) / os.sysconf("SC_CLK_TCK")

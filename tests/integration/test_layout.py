@@ -148,8 +148,8 @@ def test_a_doublewrite_volume_on_mariadb_is_refused_before_the_run(local: Bench)
 @pytest.mark.mysqld
 def test_the_writes_of_the_logs_reach_the_log_volume_alone(local: Bench, root: Path) -> None:
     """Counted by the emulated volumes: what the logs write is on theirs, and reads of tables are not."""
-    one = f"emulated:ebs-gp3?size=10GiB&dir={root}"
-    ended = run_on(local, f"data:{one},log:{one}", *WRITES, "dataset.rows=20000")
+    item = f"emulated:ebs-gp3?size=10GiB&dir={root}"
+    ended = run_on(local, f"data:{item},log:{item}", *WRITES, "dataset.rows=20000")
     assert ended.code in live_run.FINISHED, ended.output
     result = only_result(local)
     series = read_series(local.directory.cell_dir(result.cell_id) / "series.parquet")

@@ -132,9 +132,9 @@ def tried(opened: Any, sql: str) -> str:
 
 def state(opened: Any, mariadb: bool) -> list[Any]:
     commands = {str(name): int(value) for name, value in ask(opened, "SHOW SESSION STATUS LIKE 'Com\\_%'")}
-    other = {name: count for name, count in commands.items() if count and name not in QUIET and "show" not in name}
+    counts = {name: count for name, count in commands.items() if count and name not in QUIET and "show" not in name}
     return [
-        {name: count for name, count in other.items() if name not in {"Com_explain_other", "Com_help"}},
+        {name: count for name, count in counts.items() if name not in {"Com_explain_other", "Com_help"}},
         ask(opened, "SELECT COUNT(*), SUM(a) FROM shop.t"),
         ask(opened, "SELECT COUNT(*) FROM shop.marks"),
         ask(opened, "SELECT @a, @b, LOAD_FILE('/tmp/volbench-x'), IS_USED_LOCK('a')"),
@@ -226,14 +226,14 @@ def test_tokens_are_those_of_the_server_s_digests(served: Served) -> None:
                 sql = f"SELECT a AS {name} FROM t WHERE a = {text}"  # noqa: S608
             if (failed := tried(opened, sql)) and "1064" in failed:
                 continue
-            if not (found := ask(watching, HISTORY.format(int(own)))) or name not in str(found[0][0]):
+            if not (result := ask(watching, HISTORY.format(int(own)))) or name not in str(result[0][0]):
                 continue
             dialect = Dialect(ansi_quotes="ANSI" in current, no_escapes="NO_BACK" in current)
-            words, doubts = shape(sql, dialect)
+            arguments, doubts = shape(sql, dialect)
             assert not doubts & (Doubt.OPEN | Doubt.FAULT), (current, sql)
             compared += 1
-            if not doubts and words != of_digest(str(found[0][0])):
-                differing.append((current, sql, words, of_digest(str(found[0][0]))))
+            if not doubts and arguments != of_digest(str(result[0][0])):
+                differing.append((current, sql, arguments, of_digest(str(result[0][0]))))
     assert differing == [], "\n".join(map(str, differing[:40]))
     assert compared > 500
 
@@ -260,14 +260,14 @@ def of_digest(text: str) -> list[str]:
 
 def uniform(pieces: Sequence[str]) -> list[str]:
     """Without signs, lists and what a digest writes in another way: NULL as a value, some operators as words."""
-    found: list[str] = []
+    results: list[str] = []
     for piece in pieces:
         name = piece if piece == "\\N" else piece.lower()
         name = "?" if name in {"null", "\\N", "true", "false", "unknown"} else name
-        is_written_otherwise = _UNIFORM.fullmatch(name) is not None or (name == "?" and found[-1:] == ["?"])
+        is_written_otherwise = _UNIFORM.fullmatch(name) is not None or (name == "?" and results[-1:] == ["?"])
         if not is_written_otherwise:
-            found.append(name)
-    return found
+            results.append(name)
+    return results
 
 
 @pytest.mark.parametrize("allowed", [Allowed.QUERY, Allowed.OWN, Allowed.COMPARED])

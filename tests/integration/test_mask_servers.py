@@ -36,9 +36,9 @@ def planted(rng: random.Random, mode: str) -> tuple[str, tuple[str, ...]]:
     secrets: list[str] = []
 
     def secret() -> str:
-        word = "Zq" + "".join(rng.choices("ghjkmn", k=6))
-        secrets.append(word)
-        return word
+        term = "Zq" + "".join(rng.choices("ghjkmn", k=6))
+        secrets.append(term)
+        return term
 
     def literal(quote: str) -> str:
         text = (
@@ -54,25 +54,25 @@ def planted(rng: random.Random, mode: str) -> tuple[str, tuple[str, ...]]:
         return literal("'" if "ANSI_QUOTES" in mode else rng.choice("''\""))
 
     def number() -> str:
-        secrets.append(word := str(rng.randint(10**8, 10**9)))
-        return word
+        secrets.append(term := str(rng.randint(10**8, 10**9)))
+        return term
 
     form = rng.choice(FORMS)
-    parts: dict[str, Callable[[], str]] = {
+    pieces: dict[str, Callable[[], str]] = {
         "{s}": string,
         "{q}": lambda: literal("'"),
         "{n}": number,
         "{c}": secret,
         "{h}": lambda: secret().encode().hex(),
     }
-    for mark, make in parts.items():
+    for mark, make in pieces.items():
         while mark in form:
             form = form.replace(mark, make(), 1)
     return form.replace("{{", "{").replace("}}", "}"), tuple(secrets)
 
 
 def survivors(text: str, secrets: tuple[str, ...]) -> list[str]:
-    return [one for one in secrets if one in text or one.encode().hex() in text]
+    return [secret for secret in secrets if secret in text or secret.encode().hex() in text]
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +98,15 @@ def test_mysql_reads_the_masked_statement_as_it_read_the_first(mysql_account: Ac
         cursor.execute(f"SET SESSION sql_mode = '{mode}'")
         for _ in range(STATEMENTS):
             sql, secrets = planted(rng, mode)
-            known, unknown = masked_sql(sql, KEY, sql_mode=mode), masked_sql(sql, KEY)
-            assert known is not None, sql
-            assert not survivors(known + (unknown or ""), secrets), sql
+            known_names, unknown = masked_sql(sql, KEY, sql_mode=mode), masked_sql(sql, KEY)
+            assert known_names is not None, sql
+            assert not survivors(known_names + (unknown or ""), secrets), sql
             digests = []
-            for text in (sql, known, *([unknown] if unknown else [])):
+            for text in (sql, known_names, *([unknown] if unknown else [])):
                 hexadecimal = text.encode().hex()
                 cursor.execute(f"SELECT STATEMENT_DIGEST(CONVERT(0x{hexadecimal} USING utf8mb4))")
                 digests.append(cursor.fetchone())
-            assert len(set(digests)) == 1, (sql, known, unknown)
+            assert len(set(digests)) == 1, (sql, known_names, unknown)
 
 
 @pytest.mark.mysqld
@@ -121,10 +121,10 @@ def test_mariadb_parses_the_masked_statement(mariadb_account: Account, mode: str
         run(opened, f"SET SESSION sql_mode = '{mode}'")
         for _ in range(STATEMENTS):
             sql, secrets = planted(rng, mode)
-            known = masked_sql(sql, KEY, sql_mode=mode)
-            assert known is not None, sql
-            assert not survivors(known, secrets), sql
-            for text in (sql, known):
+            known_names = masked_sql(sql, KEY, sql_mode=mode)
+            assert known_names is not None, sql
+            assert not survivors(known_names, secrets), sql
+            for text in (sql, known_names):
                 try:
                     run(opened, f"PREPARE s FROM 0x{text.encode().hex()}")
                 except mysql.connector.Error as error:

@@ -94,27 +94,29 @@ def validated(made: Migration, kind: str) -> tuple[int, Any]:
     assert (out / "validation.json").exists(), f"{ended.output} {ended.exception!r}"
     assert made.source.query("SHOW MASTER STATUS") == position
     if os.environ.get(EXAMPLE):
-        kept = Path(os.environ[EXAMPLE]) / kind
-        shutil.copytree(out, kept, dirs_exist_ok=True)
+        path = Path(os.environ[EXAMPLE]) / kind
+        shutil.copytree(out, path, dirs_exist_ok=True)
     return ended.exit_code, json.loads((out / "validation.json").read_text())
 
 
-def decisions(found: Any) -> dict[str, str]:
-    return {row["check"]: row["decision"] for row in found["checks"]}
+def decisions(result: Any) -> dict[str, str]:
+    return {row["check"]: row["decision"] for row in result["checks"]}
 
 
 def credits_of(volume: EmulatedVolume) -> float:
     """What the volume itself says is in its bucket."""
-    return next(one["units"] for one in volume.counters()["balances"] if one["limit"] == "volume.credits")
+    return next(
+        balance["units"] for balance in volume.counters()["balances"] if balance["limit"] == "volume.credits"
+    )
 
 
 def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
     with migration(base, VOLUMES["clean"]) as made:
-        code, found = validated(made, "clean")
-    assert set(decisions(found).values()) == {"go"}, found["checks"]
-    assert (code, found["decision"]) == (0, "go")
-    assert found["replay"]["sent"] == found["replay"]["statements"] > 50_000
-    assert found["burst"]["runway_s"] is None
+        code, result = validated(made, "clean")
+    assert set(decisions(result).values()) == {"go"}, result["checks"]
+    assert (code, result["decision"]) == (0, "go")
+    assert result["replay"]["sent"] == result["replay"]["statements"] > 50_000
+    assert result["burst"]["runway_s"] is None
 
 
 def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
@@ -122,14 +124,14 @@ def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
         execute(made.candidate.account, *FAULTS, schema=SCHEMA)
         made.volume.fault("credits", fill=0.5)  # neither full nor empty, so that all that is charged shows
         before, began = credits_of(made.volume), time.monotonic()
-        code, found = validated(made, "planted")
+        code, result = validated(made, "planted")
         charged = before - credits_of(made.volume) + BASELINE_IOPS * (time.monotonic() - began)
-    said = {row["check"]: "\n".join((row["text"], *row["details"])) for row in found["checks"]}
+    texts = {row["check"]: "\n".join((row["text"], *row["details"])) for row in result["checks"]}
     assert code == 1
-    for check, words in FAULTS.values():
-        assert decisions(found)[check] == "no-go", said[check]
-        assert words in said[check], said[check]
-    assert decisions(found)["burst"] == "no-go", said["burst"]
-    assert "volume.credits run out after" in said["burst"]
-    assert found["burst"]["iops"] * found["replay"]["log_s"] == pytest.approx(charged, rel=0.15)
-    assert decisions(found)["settings"] == decisions(found)["definers"] == "go"
+    for check, arguments in FAULTS.values():
+        assert decisions(result)[check] == "no-go", texts[check]
+        assert arguments in texts[check], texts[check]
+    assert decisions(result)["burst"] == "no-go", texts["burst"]
+    assert "volume.credits run out after" in texts["burst"]
+    assert result["burst"]["iops"] * result["replay"]["log_s"] == pytest.approx(charged, rel=0.15)
+    assert decisions(result)["settings"] == decisions(result)["definers"] == "go"

@@ -42,10 +42,10 @@ def start_helper() -> None:
     """As k8s/README.md says, with the image of this code."""
     manifests = kubectl("kustomize", HELPER).replace("volbench/tools:0.2.0", tools_image())
     kubectl("apply", "-f", "-", stdin=manifests)
-    asked = kubectl(
+    requests = kubectl(
         "get", "daemonset", NAMESPACE, "-n", NAMESPACE, "-o", "jsonpath={.spec.template.spec.nodeSelector}"
     )
-    assert json.loads(asked) == {LABEL: "allowed"}, "nothing runs on a node that was not labelled"
+    assert json.loads(requests) == {LABEL: "allowed"}, "nothing runs on a node that was not labelled"
     kubectl("label", "nodes", "--all", f"{LABEL}=allowed")
     # Before the controller has seen the label, a rollout to no node at all counts as done.
     kubectl("wait", "pod", "-n", NAMESPACE, "--all", "--for=create", "--timeout=60s")
@@ -79,13 +79,13 @@ def cold_parts(cluster: ClusterBench, name: str) -> list[dict[str, Any]]:
             f"a=storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi",
             "--target-option",
             f"namespace={cluster.namespace}",
-            *(word for one in settings for word in ("--set", one)),
+            *(argument for setting in settings for argument in ("--set", setting)),
         )
     )
     assert ended.code in FINISHED, ended.output
     (run,) = find_runs(out)
     (result,) = run.results()
-    return [result.steps[0].details[part] for part in ("files", "table_scan")]
+    return [result.steps[0].details[piece] for piece in ("files", "table_scan")]
 
 
 @pytest.mark.slow
@@ -93,14 +93,14 @@ def cold_parts(cluster: ClusterBench, name: str) -> list[dict[str, Any]]:
 def test_a_cold_read_is_truly_cold_only_where_the_node_has_a_helper(cluster: ClusterBench) -> None:
     """Without, it says that not all caches could be dropped; with it, they were. No page is resident either way."""
     without = cold_parts(cluster, "without")
-    assert [(part["label"], part["machine_caches_dropped"]) for part in without] == [("file-cold", False)] * 2
+    assert [(piece["label"], piece["machine_caches_dropped"]) for piece in without] == [("file-cold", False)] * 2
     start_helper()
     with_helper = cold_parts(cluster, "with")
-    assert [(part["label"], part["machine_caches_dropped"]) for part in with_helper] == [("true-cold", True)] * 2
-    for part in (*without, *with_helper):
-        assert part["pages"] > 0
-        assert part["resident_pages_before"] == 0
-        assert part["device_bytes"] >= 0.95 * part["read_bytes"]
+    assert [(piece["label"], piece["machine_caches_dropped"]) for piece in with_helper] == [("true-cold", True)] * 2
+    for section in (*without, *with_helper):
+        assert section["pages"] > 0
+        assert section["resident_pages_before"] == 0
+        assert section["device_bytes"] >= 0.95 * section["read_bytes"]
     assert cluster.leftovers() == []
 
 
@@ -114,7 +114,7 @@ def test_a_restricted_namespace_takes_no_privileged_pod(cluster: ClusterBench) -
             "spec": {"containers": [{"name": "h", "image": "x", "securityContext": {"privileged": True}}]},
         }
     )
-    asked = subprocess.run(
+    result = subprocess.run(
         ["kubectl", "apply", "-n", cluster.namespace, "-f", "-"],
         input=pod,
         capture_output=True,
@@ -122,5 +122,5 @@ def test_a_restricted_namespace_takes_no_privileged_pod(cluster: ClusterBench) -
         check=False,
         timeout=60,
     )
-    assert asked.returncode != 0
-    assert "violates PodSecurity" in asked.stderr
+    assert result.returncode != 0
+    assert "violates PodSecurity" in result.stderr

@@ -42,9 +42,9 @@ ONSET_S_MAX = 2.0
 
 @contextmanager
 def server_on(volume: EmulatedVolume, directory: Path, *options: str) -> Iterator[ScratchServer]:
-    place = volume.data / "server"
-    place.mkdir()
-    server = ScratchServer(directory, *options, data_on=place)
+    data = volume.data / "server"
+    data.mkdir()
+    server = ScratchServer(directory, *options, data_on=data)
     server.create()
     server.start()
     try:
@@ -55,7 +55,7 @@ def server_on(volume: EmulatedVolume, directory: Path, *options: str) -> Iterato
 
 
 def sysbench(server: ScratchServer, *command: str, **options: object) -> subprocess.Popen[bytes]:
-    given = {
+    input_value = {
         "mysql-socket": server.socket,
         "mysql-user": "root",
         "mysql-db": "app",
@@ -66,7 +66,7 @@ def sysbench(server: ScratchServer, *command: str, **options: object) -> subproc
         "db-ps-mode": "disable",
         **{name.replace("_", "-"): value for name, value in options.items()},
     }
-    argv = [f"--{name}={value}" for name, value in given.items()]
+    argv = [f"--{name}={value}" for name, value in input_value.items()]
     return subprocess.Popen(["sysbench", *argv, "oltp_read_write", *command], stdout=subprocess.DEVNULL)
 
 
@@ -127,7 +127,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 def ticks(out: Path) -> int:
     """Of the server's source, in the ring so far."""
     records = records_of(segments_in(out / "ring"))
-    return sum(isinstance(one, Tick) and "innodb" in one.read for one in records)
+    return sum(isinstance(record, Tick) and "innodb" in record.read for record in records)
 
 
 def ended(process: subprocess.Popen[str], number: signal.Signals | None = None) -> tuple[int, str]:
@@ -174,17 +174,17 @@ def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
             volume.fault("stall", seconds=SHORT_S)
         else:
             server.pause(SHORT_S)
-        wait_until(lambda: any(one.end_s for one in read_incidents(out)), watching)
+        wait_until(lambda: any(incident.end_s for incident in read_incidents(out)), watching)
         code, output = ended(watching, signal.SIGINT)
         assert code == EXIT_OK, output
-    seen, found = read_observation(out), report(out)
-    assert len(found["incidents"]) == 1, found["incidents"]
-    (incident,) = found["incidents"]
-    assert seen.zero_epoch_s + incident["onset_s"] == pytest.approx(stood_at, abs=ONSET_S_MAX)
-    fresh = [one["cause"] for one in incident["findings"] if not one["also_before"]]
-    named, other = ("storage.stall", "server.stall") if stands == "volume" else ("server.stall", "storage.stall")
+    observation, result = read_observation(out), report(out)
+    assert len(result["incidents"]) == 1, result["incidents"]
+    (incident,) = result["incidents"]
+    assert observation.zero_epoch_s + incident["onset_s"] == pytest.approx(stood_at, abs=ONSET_S_MAX)
+    fresh = [finding["cause"] for finding in incident["findings"] if not finding["also_before"]]
+    named, second = ("storage.stall", "server.stall") if stands == "volume" else ("server.stall", "storage.stall")
     assert named in fresh, incident["findings"]  # on a busy machine what took its CPUs is named, too
-    assert other not in fresh
+    assert second not in fresh
 
 
 @pytest.mark.mysqld
@@ -202,23 +202,23 @@ def test_a_stall_of_the_volume_is_named_with_its_begin_and_nothing_was_written(b
         wait_until(lambda: ticks(out) >= 14 if out.exists() else False, watching)
         stalled_at = time.time()
         volume.fault("stall", seconds=STALL_S)
-        wait_until(lambda: any(one.end_s for one in read_incidents(out)), watching)
+        wait_until(lambda: any(incident.end_s for incident in read_incidents(out)), watching)
         code, output = ended(watching, signal.SIGINT)
         assert code == EXIT_OK, output
         only_read(statements_of(log, WATCH))
         assert statements_of(log, "root"), "the log has what others sent"
-    seen = read_observation(out)
-    assert seen.volume is not None
-    assert seen.volume.emulated_profile == "ebs-gp3"
-    found = report(out)
-    assert len(found["incidents"]) == 1, found["incidents"]
-    (incident,) = found["incidents"]
-    assert seen.zero_epoch_s + incident["onset_s"] == pytest.approx(stalled_at, abs=ONSET_S_MAX)
-    fresh = {one["cause"]: one for one in incident["findings"] if not one["also_before"]}
+    observation = read_observation(out)
+    assert observation.volume is not None
+    assert observation.volume.emulated_profile == "ebs-gp3"
+    result = report(out)
+    assert len(result["incidents"]) == 1, result["incidents"]
+    (incident,) = result["incidents"]
+    assert observation.zero_epoch_s + incident["onset_s"] == pytest.approx(stalled_at, abs=ONSET_S_MAX)
+    fresh = {finding["cause"]: finding for finding in incident["findings"] if not finding["also_before"]}
     assert "storage.stall" in fresh, incident["findings"]
     begin_s = fresh["storage.stall"]["window_s"][0]
-    assert seen.zero_epoch_s + begin_s == pytest.approx(stalled_at, abs=ONSET_S_MAX)
-    texts = [one["text"] for one in incident["statements"]]
+    assert observation.zero_epoch_s + begin_s == pytest.approx(stalled_at, abs=ONSET_S_MAX)
+    texts = [statement["text"] for statement in incident["statements"]]
     assert any("sbtest" in text for text in texts)
     assert not any("performance_schema" in text or "STATUS" in text for text in texts), "ours do not count"
 
@@ -240,9 +240,9 @@ def test_what_a_killed_observation_read_can_be_reported(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "the sampling process outlives its parent"
             time.sleep(0.1)
     assert children
-    found = report(out)
-    assert found["samples"] >= 7
-    assert any("sbtest" in one["text"] for one in found["statements"]) or not found["statements"]
+    result = report(out)
+    assert result["samples"] >= 7
+    assert any("sbtest" in statement["text"] for statement in result["statements"]) or not result["statements"]
 
 
 @pytest.mark.mysqld
@@ -280,9 +280,9 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
         with read_only(account, snapshot=False) as reader:
             captured = capture(reader, 3.0, masked=True, progress=lambda *_: None)
     assert captured.classes == (), "an idle server is asked by the capture alone"
-    found = report_of(out)
-    rate = found.case.at("statements_per_s", "performance_schema")
-    p50, p95 = found.case.at("latency_ms_p50"), found.case.at("latency_ms_p95")
+    result = report_of(out)
+    rate = result.case.at("statements_per_s", "performance_schema")
+    p50, p95 = result.case.at("latency_ms_p50"), result.case.at("latency_ms_p95")
     assert rate is not None
     assert p50 is not None
     assert p95 is not None
@@ -295,8 +295,8 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
     assert p95[busy].min() > 47
     assert median(p50[busy]) < 1.1 * np.quantile(sent_ms, 0.5)
     assert median(p95[busy]) < 1.1 * np.quantile(sent_ms, 0.98), "of some 19 a second"
-    assert {one.text.split()[0] for one in found.statements if one.time_s > 0.1} == {"SELECT"}
-    (first, *_) = found.statements
+    assert {statement.text.split()[0] for statement in result.statements if statement.time_s > 0.1} == {"SELECT"}
+    (first, *_) = result.statements
     assert "SLEEP" in first.text.upper()
     assert first.statements == pytest.approx(len(sent_ms), abs=2)
 
@@ -325,11 +325,11 @@ def test_an_idle_server_is_seen_to_be_idle_where_no_history_is_kept(tmp_path: Pa
         wait_until(lambda: ticks(out) >= 22 if out.exists() else False, watching)
         code, output = ended(watching, signal.SIGINT)
         assert code == EXIT_OK, output
-    found = report_of(out)
-    rate = found.case.at("statements_per_s", "performance_schema")
-    seconds = found.case.at("statement_s_per_s", "performance_schema")
+    result = report_of(out)
+    rate = result.case.at("statements_per_s", "performance_schema")
+    seconds = result.case.at("statement_s_per_s", "performance_schema")
     assert rate is not None
     assert seconds is not None
     assert np.nanmax(rate[2:]) == 0.0  # a sample that came late has no rate
     assert np.nanmax(seconds[2:]) == pytest.approx(0.0, abs=1e-6)
-    assert found.statements == ()
+    assert result.statements == ()

@@ -75,7 +75,7 @@ def start(bench: Bench, text: str) -> subprocess.Popen[bytes]:
     path = bench.root / "own.yaml"
     engine = ENGINE if bench.target == "local" else "engine: {flavor: mysql}\n"
     path.write_text(f"schema: 2\nname: own\n{engine}{LIMITS}{text}")
-    volumes = [word for name, place in bench.volumes.items() for word in ("--volume", f"{name}=path:{place}")]
+    volumes = [option for name, path in bench.volumes.items() for option in ("--volume", f"{name}=path:{path}")]
     arguments = ("run", str(path), "--target", bench.target, *volumes, "--out", str(bench.results), "--yes")
     return bench.volbench(*arguments)
 
@@ -98,11 +98,11 @@ def test_a_dump_and_its_log_give_latencies_of_each_class_of_statements(bench: Be
     names = [[step.step for step in cell.steps] for cell in (first, second)]
     assert names[0] == names[1]
     assert any(name.startswith("replay/select-rental-") for name in names[0])
-    whole = first.steps[0]
-    assert whole.details["errors"] == 0, whole.details
-    assert whole.details["statements"] > 200
-    assert any("the log is a general log" in note for note in whole.notes) == (log == "general.log")
-    assert whole.metrics["latency_ms_p95"].value > 0
+    total = first.steps[0]
+    assert total.details["errors"] == 0, total.details
+    assert total.details["statements"] > 200
+    assert any("the log is a general log" in note for note in total.notes) == (log == "general.log")
+    assert total.metrics["latency_ms_p95"].value > 0
     assert any("own data (dump): 4 tables, " in note for note in first.notes)
     assert bench.leftovers() == []
 
@@ -156,8 +156,8 @@ def test_own_data_with_a_trigger_and_a_view_are_dumped_and_restored(bench: Bench
 @pytest.fixture(scope="session")
 def tpcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """sysbench-tpcc's own repository: $VOLBENCH_TPCC, or a clone."""
-    if known := os.environ.get("VOLBENCH_TPCC"):
-        return Path(known)
+    if volbench_tpcc := os.environ.get("VOLBENCH_TPCC"):
+        return Path(volbench_tpcc)
     directory = tmp_path_factory.mktemp("c") / "sysbench-tpcc"
     clone = ["git", "clone", "--quiet", "--depth", "1", TPCC_REPOSITORY, str(directory)]
     if subprocess.run(clone, capture_output=True, timeout=120, check=False).returncode:
@@ -182,11 +182,19 @@ def test_sysbench_tpcc_runs_unchanged(bench: Bench, tpcc: Path) -> None:
 def run_tpcc(bench: Bench, *settings: str) -> None:
     """Run the suite at its smallest."""
     bench.volumes.pop("b")
-    ((name, place),) = bench.volumes.items()
+    ((name, location),) = bench.volumes.items()
     settings = (*settings, "scale=ci", "repeats=1")
     flavor = "mariadb" if bench.target == "local" and ENGINE else "mysql"
-    words = [word for text in (*settings, f"engine.flavor={flavor}") for word in ("--set", text)]
-    arguments = ("run", "suites/tpcc.yaml", *words, "--target", bench.target, "--volume", f"{name}=path:{place}")
+    result = [argument for text in (*settings, f"engine.flavor={flavor}") for argument in ("--set", text)]
+    arguments = (
+        "run",
+        "suites/tpcc.yaml",
+        *result,
+        "--target",
+        bench.target,
+        "--volume",
+        f"{name}=path:{location}",
+    )
     ended = bench.end(bench.volbench(*arguments, "--out", str(bench.results), "--yes"), bound_s=900.0)
     assert ended.code in FINISHED, ended.output
     (cell,) = bench.directory.results()
@@ -197,13 +205,13 @@ def run_tpcc(bench: Bench, *settings: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dump", "said"),
+    ("dump", "message"),
     [
         ("CREATE TABLE t (id INT);\nINSERT INTO missing VALUES (1);\n", "missing' doesn't exist"),
         ("SELECT 1;\n", "the dataset made no table in the schema own"),
     ],
 )
-def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Path, dump: str, said: str) -> None:
+def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Path, dump: str, message: str) -> None:
     """Nothing is left on the volumes, and no template that a later run would take."""
     (tmp_path / "bad.sql").write_text(dump)
     ended = run(
@@ -214,7 +222,7 @@ def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Pat
         ),
     )
     assert ended.code == 5, ended.output
-    assert said in ended.output
+    assert message in ended.output
     assert_one_message(ended)
     assert bench.leftovers() == []
     assert not list((bench.cache / "templates").glob("*.partial/data/own"))  # other tests share the cache
@@ -315,7 +323,7 @@ def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path
         server.query(f"CREATE USER poor@localhost IDENTIFIED BY '{PASSWORD}'")
         server.option_file.write_text(f'[client]\nuser=poor\npassword="{PASSWORD}"\nsocket={server.socket}\n')
         dsn = f"mysql://poor@localhost/vb_poor?socket={server.socket}"
-        chosen = [word for one in live_run.SMALL for word in ("--set", one)]
+        chosen = [argument for setting in live_run.SMALL for argument in ("--set", setting)]
         ended = bench.end(
             bench.volbench(
                 "run",
@@ -339,13 +347,13 @@ def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path
 
 def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cache: Path) -> None:
     """The run fails with the cause; when the certificate is back, `resume` finishes and removes the tables."""
-    place = tmp_path / "s0"
-    place.mkdir()
+    directory = tmp_path / "s0"
+    directory.mkdir()
     with (
-        local_tls_server(place) as (tls, server),
+        local_tls_server(directory) as (tls, server),
         live_run.bench("attach", tmp_path, run_cache, {}) as bench,
     ):
-        chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
+        chosen = [option for setting in (*live_run.SMALL, "steps.0.duration=6s") for option in ("--set", setting)]
         process = bench.volbench(
             "run",
             str(live_run.SUITE),
@@ -359,7 +367,7 @@ def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cach
             "--yes",
         )
         bench.until(bench.in_step, process)
-        kept = {name: (tls.ca.directory / name).read_bytes() for name in ("server.pem", "server-key.pem")}
+        datas = {name: (tls.ca.directory / name).read_bytes() for name in ("server.pem", "server-key.pem")}
         shutil.copy(tls.ca.directory / "wrong.pem", tls.ca.directory / "server.pem")
         shutil.copy(tls.ca.directory / "wrong-key.pem", tls.ca.directory / "server-key.pem")
         server.query("FLUSH SSL")
@@ -375,7 +383,7 @@ def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cach
             in ended.output
         )
         assert bench.leftovers() == []
-        for name, content in kept.items():
+        for name, content in datas.items():
             (tls.ca.directory / name).write_bytes(content)
         server.query("FLUSH SSL")
         resumed = bench.end(bench.resume())
@@ -396,7 +404,7 @@ def test_an_account_that_ends_in_mid_run(
     """As an expired token does: the message says so and what is left, and `resume` removes it later."""
     (tmp_path / "s0").mkdir()
     with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
-        chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
+        chosen = [option for setting in (*live_run.SMALL, "steps.0.duration=6s") for option in ("--set", setting)]
         process = bench.volbench(
             "run",
             str(live_run.SUITE),

@@ -81,15 +81,15 @@ def client(server: ScratchServer) -> list[str]:
     return [CLIENT, "--no-defaults", "--default-character-set=utf8mb4", f"--socket={server.socket}", "-uroot"]
 
 
-def piped(server: ScratchServer, words: list[str], compress: list[str], path: Path) -> Path:
-    dump = [DUMP, "--no-defaults", f"--socket={server.socket}", "-uroot", "--routines", *words]
+def piped(server: ScratchServer, arguments: list[str], compress: list[str], path: Path) -> Path:
+    dump = [DUMP, "--no-defaults", f"--socket={server.socket}", "-uroot", "--routines", *arguments]
     with path.open("wb") as out, subprocess.Popen(dump, stdout=subprocess.PIPE) as dumping:
         subprocess.run(compress, stdin=dumping.stdout, stdout=out, check=True, timeout=120)
     assert dumping.returncode == 0
     return path
 
 
-def mydumper(server: ScratchServer, path: Path, *words: str) -> Path:
+def mydumper(server: ScratchServer, path: Path, *arguments: str) -> Path:
     subprocess.run(
         [
             "mydumper",
@@ -97,7 +97,7 @@ def mydumper(server: ScratchServer, path: Path, *words: str) -> Path:
             f"--outputdir={path}",
             "--triggers",
             "--routines",
-            *words,
+            *arguments,
         ],
         check=True,
         timeout=120,
@@ -150,25 +150,30 @@ def needs(*names: str) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "words", [[SCHEMA], ["--databases", SCHEMA]], ids=["one schema", "with its CREATE DATABASE"]
+    "arguments", [[SCHEMA], ["--databases", SCHEMA]], ids=["one schema", "with its CREATE DATABASE"]
 )
 def test_a_dump_of_mysqldump(
-    source: ScratchServer, target: ScratchServer, tmp_path: Path, suffix: str, compress: list[str], words: list[str]
+    source: ScratchServer,
+    target: ScratchServer,
+    tmp_path: Path,
+    suffix: str,
+    compress: list[str],
+    arguments: list[str],
 ) -> None:
     """As the program writes it, through the compressor as a user pipes it."""
     needs(compress[0])
-    loaded(target, piped(source, words, compress, tmp_path / f"shop{suffix}"))
+    loaded(target, piped(source, arguments, compress, tmp_path / f"shop{suffix}"))
     assert sums(target) == sums(source)
     assert extras(target) == extras(source) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("words", [(), ("--compress", "--rows=300")], ids=["plain", "gzip in chunks"])
+@pytest.mark.parametrize("arguments", [(), ("--compress", "--rows=300")], ids=["plain", "gzip in chunks"])
 def test_a_dump_of_mydumper(
-    source: ScratchServer, target: ScratchServer, tmp_path: Path, words: tuple[str, ...]
+    source: ScratchServer, target: ScratchServer, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     needs("mydumper")
-    path = mydumper(source, tmp_path / "shop", "--database", SCHEMA, *words)
-    assert any(file.suffix == (".gz" if words else ".sql") for file in path.iterdir())
+    path = mydumper(source, tmp_path / "shop", "--database", SCHEMA, *arguments)
+    assert any(file.suffix == (".gz" if arguments else ".sql") for file in path.iterdir())
     loaded(target, path)
     assert sums(target) == sums(source)
     assert extras(target) == (1, 1, 1)
@@ -296,8 +301,8 @@ def test_a_dump_of_all_schemas_with_accounts_events_and_positions(
 ) -> None:
     """Of which the dataset's schema is loaded, and the server's own accounts and settings stay as they are."""
     before = target.query("SELECT user, host FROM mysql.user ORDER BY 1, 2")
-    words = ["--all-databases", "--events", "--triggers", "--flush-privileges", "--add-drop-database"]
-    path = piped(source, words, ["cat"], tmp_path / "all.sql")
+    arguments = ["--all-databases", "--events", "--triggers", "--flush-privileges", "--add-drop-database"]
+    path = piped(source, arguments, ["cat"], tmp_path / "all.sql")
     text = path.read_text(errors="surrogateescape")
     path.write_text(
         "SET @@SESSION.SQL_LOG_BIN= 0;\nSET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5';\n"
@@ -399,8 +404,8 @@ def test_what_is_damaged_is_named_and_not_the_program_behind_it(
     """A cut-off archive is gzip's message; an error of SQL is the client's, although gzip dies of it."""
     needs("gzip")
     path = piped(source, [SCHEMA], ["gzip"], tmp_path / "shop.sql.gz")
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
     with pytest.raises(StepFailed, match="gzip ended with exit code 1") as cut:
         loaded(target, path)
     assert "unexpected end of file" in cut.value.evidence

@@ -67,7 +67,7 @@ def command(name: str, server: ScratchServer, user: str, directory: Path, *, ins
 
 @pytest.mark.parametrize("name", ["capture", "observe", "validate"])
 @pytest.mark.parametrize(
-    ("user", "held"),
+    ("user", "retained"),
     [
         ("root", "FILE, SUPER"),
         ("all_of_it", "FILE, SUPER"),
@@ -77,13 +77,13 @@ def command(name: str, server: ScratchServer, user: str, directory: Path, *, ins
     ],
 )
 def test_an_account_that_may_do_more_than_read_is_refused_with_the_grants_that_are_enough(
-    tmp_path: Path, server: ScratchServer, name: str, user: str, held: str
+    tmp_path: Path, server: ScratchServer, name: str, user: str, retained: str
 ) -> None:
     if user == "by_role" and not server.mariadb:
         pytest.skip("does not apply: the role is made for MariaDB")
     refused = run(command(name, server, user, tmp_path, insist=False))
     assert isinstance(refused, Refused), refused
-    assert f"'{user}'@'localhost' may do more than read: {held}" in refused.what
+    assert f"'{user}'@'localhost' may do more than read: {retained}" in refused.what
     assert "CREATE USER 'volbench'@'localhost'" in refused.next_step
     assert "GRANT " in refused.next_step
     assert "privileged" in refused.next_step

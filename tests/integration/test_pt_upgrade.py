@@ -64,7 +64,7 @@ def execute(account: Account, *statements: str, schema: str = "") -> None:
             cursor.execute(statement)
 
 
-def asked(source: ScratchServer, root: Account, queries: Sequence[str], *, values: bool = True) -> CheckRow:
+def requested(source: ScratchServer, root: Account, queries: Sequence[str], *, values: bool = True) -> CheckRow:
     classes = [
         QueryClass(fingerprint=query.lower(), schema="shop", samples=(query,), count=1, total_s=1.0)
         for query in queries
@@ -73,9 +73,9 @@ def asked(source: ScratchServer, root: Account, queries: Sequence[str], *, value
         Account(user="reader", password="read only", socket=str(source.socket)),  # noqa: S106 - throw-away
         Account(user="reader", password="read only", socket=root.socket),  # noqa: S106 - throw-away
     )
-    with read_only(accounts[0]) as ours, read_only(accounts[1]) as theirs:
-        compared = compare_queries(ours, theirs, classes, lambda *_: None, pause=lambda _: None)
-        return pt_upgrade_check((ours, theirs), accounts, compared, seconds=60, values=values)
+    with read_only(accounts[0]) as only, read_only(accounts[1]) as foreign:
+        compared = compare_queries(only, foreign, classes, lambda *_: None, pause=lambda _: None)
+        return pt_upgrade_check((only, foreign), accounts, compared, seconds=60, values=values)
 
 
 def test_a_clean_twin_has_no_difference_and_a_planted_one_is_named_by_its_kind(
@@ -83,22 +83,22 @@ def test_a_clean_twin_has_no_difference_and_a_planted_one_is_named_by_its_kind(
 ) -> None:
     """NOW() and the like are left out, since the source itself answers otherwise each time."""
     source, root = pair
-    clean = asked(source, root, QUERIES)
+    clean = requested(source, root, QUERIES)
     assert (clean.check, clean.decision) == ("pt_upgrade", "go"), clean.details
     assert "skipped: 1 query that are not deterministic" in clean.details
     assert any("not begin with SELECT" in text for text in clean.details)
     execute(root, *PLANTED, schema="shop")
     try:
-        faulty = asked(source, root, QUERIES)
-        silent = asked(source, root, QUERIES, values=False)
+        faulty = requested(source, root, QUERIES)
+        silent = requested(source, root, QUERIES, values=False)
     finally:
         execute(root, "DROP DATABASE shop", "DROP USER app@localhost, reader@localhost", *ACCOUNTS, *STATEMENTS)
     assert faulty.decision == "no-go"
-    said = "\n".join(faulty.details)
-    assert "other rows: select count(*) from orders" in said
-    assert "an error on one side: select vat(100.00): No error vs. DBD::mysql::st execute failed" in said
-    assert "the hidden name" in said
-    assert "greeting" not in said
+    output = "\n".join(faulty.details)
+    assert "other rows: select count(*) from orders" in output
+    assert "an error on one side: select vat(100.00): No error vs. DBD::mysql::st execute failed" in output
+    assert "the hidden name" in output
+    assert "greeting" not in output
     assert silent.decision == "no-go"
     assert "hidden" not in "\n".join((silent.text, *silent.details))
 
@@ -108,7 +108,7 @@ def test_an_answer_that_hangs_on_the_servers_own_sql_mode_is_seen(pair: tuple[Sc
     source, root = pair
     execute(root, "SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',PIPES_AS_CONCAT')")
     try:
-        row = asked(source, root, ["SELECT MAX(id) || 'x' FROM customers"])
+        row = requested(source, root, ["SELECT MAX(id) || 'x' FROM customers"])
     finally:
         execute(root, "SET GLOBAL sql_mode = DEFAULT")
     assert row.decision == "no-go", row
@@ -120,7 +120,7 @@ def test_without_the_tool_nothing_is_decided(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(toolkit, "local_tools_image", lambda: "")
-    row = asked(*pair, QUERIES[:1])
+    row = requested(*pair, QUERIES[:1])
     assert (row.decision, row.text) == ("undecided", NOT_INSTALLED)
 
 
@@ -146,9 +146,9 @@ def test_it_ends_when_we_are_killed(pair: tuple[ScratchServer, Account]) -> None
     running = subprocess.Popen(
         [sys.executable, "-c", ASKING, str(source.socket)], env=environment, start_new_session=True
     )
-    asked = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'"
+    requests = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'"
     try:
-        wait_for(lambda: source.query(asked) == [(1,)], "it asked nothing")
+        wait_for(lambda: source.query(requests) == [(1,)], "it asked nothing")
         assert processes_of(running.pid) > 1
     finally:
         running.kill()
@@ -157,8 +157,8 @@ def test_it_ends_when_we_are_killed(pair: tuple[ScratchServer, Account]) -> None
 
 
 def processes_of(group: int) -> int:
-    found = 0
+    result = 0
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            found += os.getpgid(int(entry.name)) == group
-    return found
+            result += os.getpgid(int(entry.name)) == group
+    return result

@@ -41,49 +41,49 @@ def run(server: ScratchServer, *statements: str) -> None:
 
 
 def replayed(
-    tmp_path: Path, place: Account, shop: Shop, *, writes: bool = False, **plan: object
+    tmp_path: Path, directory: Account, shop: Shop, *, writes: bool = False, **plan: object
 ) -> tuple[Replayed, CheckRow]:
     """The shop's log on the server. Other work on the machine makes starts late, so that is allowed here."""
     path = tmp_path / "slow.log"
     with path.open("w") as log:
         log.writelines(slow_log(shop))
     checked = ReplayPlan.model_validate({"slow_log": str(path), "late_max": "50%", **plan})
-    found = replay(checked, place, schemas=[SCHEMA], writes=writes, progress=lambda *_: None)
-    return found, replay_check(found, checked)
+    result = replay(checked, directory, schemas=[SCHEMA], writes=writes, progress=lambda *_: None)
+    return result, replay_check(result, checked)
 
 
 def too_busy(check: CheckRow) -> bool:
     """Whether the replay is undecided, and says that the machine was too busy; any other doubt is a failure."""
     if check.decision != "undecided":
         return False
-    assert any(why in check.text for why in ("too busy to judge", "by the client's own fault")), check
+    assert any(reason in check.text for reason in ("too busy to judge", "by the client's own fault")), check
     return True
 
 
 def test_fifty_thousand_statements_are_sent_when_they_are_due(tmp_path: Path, server: ScratchServer) -> None:
-    found, check = replayed(tmp_path, account(server), Shop(statements=54_000), speed=2.0)
-    assert found.statements >= 49_500  # without those that call stored functions, which may write
-    assert (found.sent, found.errors) == (found.statements, {})
-    assert found.excluded["that do more than read"] > 2000
-    assert found.duration_s >= 0.9 * found.planned_s
-    assert too_busy(check) or found.duration_s == pytest.approx(found.planned_s, rel=0.1)
+    result, check = replayed(tmp_path, account(server), Shop(statements=54_000), speed=2.0)
+    assert result.statements >= 49_500  # without those that call stored functions, which may write
+    assert (result.sent, result.errors) == (result.statements, {})
+    assert result.excluded["that do more than read"] > 2000
+    assert result.duration_s >= 0.9 * result.planned_s
+    assert too_busy(check) or result.duration_s == pytest.approx(result.planned_s, rel=0.1)
     assert too_busy(check) or check.decision == "go", check
     assert server.query("SELECT COUNT(*) FROM shop.audit") == [(0,)]
 
 
 def test_writes_are_sent_to_a_disposable_candidate_only(tmp_path: Path, server: ScratchServer) -> None:
     """MariaDB's log, which knows the second only, and says so."""
-    found, check = replayed(
+    result, check = replayed(
         tmp_path, account(server), Shop(statements=3000, flavor="mariadb"), writes=True, connections=8
     )
     written = server.query("SELECT COUNT(*) FROM shop.audit")[0][0]
     assert isinstance(written, int)
     assert 100 < written < 220
-    assert (found.errors, found.second_resolution, found.connections) == ({}, True, 8)
-    told = "\n".join(check.details)
-    assert "has whole seconds" in told
-    assert "restore its data" in told
-    assert "shared a connection" in told
+    assert (result.errors, result.second_resolution, result.connections) == ({}, True, 8)
+    text = "\n".join(check.details)
+    assert "has whole seconds" in text
+    assert "restore its data" in text
+    assert "shared a connection" in text
 
 
 @contextmanager
@@ -97,27 +97,31 @@ def settings_as(server: ScratchServer, view: str) -> Iterator[None]:
 
 def test_a_class_that_became_slower_is_named_and_no_other(tmp_path: Path, server: ScratchServer) -> None:
     """A busy machine may leave it open; another class is never named."""
-    wanted = "select v from settings where k = ?"
+    expected = "select v from settings where k = ?"
     with settings_as(server, "SELECT k, v FROM shop.settings_ WHERE SLEEP(0.05) = 0"):
         for _ in range(ATTEMPTS):
-            found, check = replayed(tmp_path, account(server), Shop(statements=4000, writes=False))
-            assert {one.fingerprint for one in found.classes if one.slower} <= {wanted}
+            result, check = replayed(tmp_path, account(server), Shop(statements=4000, writes=False))
+            assert {query_class.fingerprint for query_class in result.classes if query_class.slower} <= {expected}
             if not too_busy(check):
                 break
         else:
             return
     assert check.decision == "no-go", check
-    assert [one.fingerprint for one in found.classes if one.slower] == [wanted]
-    assert wanted.partition(" where")[0] in check.details[0]
+    assert [query_class.fingerprint for query_class in result.classes if query_class.slower] == [expected]
+    assert expected.partition(" where")[0] in check.details[0]
 
 
 def test_errors_are_counted_by_code(tmp_path: Path, server: ScratchServer) -> None:
     with settings_as(server, "SELECT k FROM shop.settings_"):
-        found, check = replayed(tmp_path, account(server), Shop(statements=2000, writes=False))
+        result, check = replayed(tmp_path, account(server), Shop(statements=2000, writes=False))
     assert check.decision == "no-go"
-    ((text, count),) = found.errors.items()
+    ((text, count),) = result.errors.items()
     assert text.startswith("1054 Unknown column 'v'")
-    assert count == next(one.errors for one in found.classes if "settings" in one.fingerprint) > 50
+    assert (
+        count
+        == next(query_class.errors for query_class in result.classes if "settings" in query_class.fingerprint)
+        > 50
+    )
 
 
 def test_what_fills_the_files_is_told_by_this_flavor_too(server: ScratchServer) -> None:
@@ -145,8 +149,8 @@ def test_what_fills_the_files_is_told_by_this_flavor_too(server: ScratchServer) 
 def test_a_server_that_is_gone_ends_the_replay(tmp_path: Path) -> None:
     """Each connection gives up after a few attempts; what was not sent is no-go, and never counts as fast."""
     gone = Account(user="root", socket=str(tmp_path / "nobody"))
-    found, check = replayed(tmp_path, gone, Shop(statements=500, writes=False))
+    result, check = replayed(tmp_path, gone, Shop(statements=500, writes=False))
     assert check.decision == "no-go"
-    (not_sent,) = (int(one.split()[0]) for one in check.details if "were not sent" in one)
-    assert found.sent + not_sent >= found.statements
-    assert all(one.service_ms_p95 is None for one in found.classes)
+    (not_sent,) = (int(detail.split()[0]) for detail in check.details if "were not sent" in detail)
+    assert result.sent + not_sent >= result.statements
+    assert all(query_class.service_ms_p95 is None for query_class in result.classes)

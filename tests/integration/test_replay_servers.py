@@ -55,9 +55,9 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    ours, theirs = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("b")
-    with mysql_container(ours) as source, mysql_container(theirs) as candidate:
-        made = Pair(source=source, candidate=candidate, directory=ours)
+    own, foreign = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("b")
+    with mysql_container(own) as source, mysql_container(foreign) as candidate:
+        made = Pair(source=source, candidate=candidate, directory=own)
         for server in (source, candidate):
             fill(server)
         made.log()
@@ -93,7 +93,7 @@ def validated(pair: Pair, out: Path, log: Path, *more: str, disposable: bool = F
     return json.loads((out / "out" / "validation.json").read_text())
 
 
-def judged(pair: Pair, out: Path, wanted: list[str]) -> Any:
+def judged(pair: Pair, out: Path, expected: list[str]) -> Any:
     """A replay of the source's log; once more with a new log, while the machine is too busy to name those wanted.
 
     None but those wanted is named at any time: a busy machine leaves open what it cannot tell.
@@ -101,21 +101,21 @@ def judged(pair: Pair, out: Path, wanted: list[str]) -> Any:
     for attempt in range(ATTEMPTS):
         if attempt:
             pair.log()
-        place = out / str(attempt)
-        place.mkdir()
-        found = validated(pair, place, pair.directory / LOG)
-        assert set(slower(found)) <= set(wanted), check_of(found)
-        if slower(found) == wanted and check_of(found)["decision"] != "undecided":
+        directory = out / str(attempt)
+        directory.mkdir()
+        result = validated(pair, directory, pair.directory / LOG)
+        assert set(slower(result)) <= set(expected), check_of(result)
+        if slower(result) == expected and check_of(result)["decision"] != "undecided":
             break
-    return found
+    return result
 
 
-def too_busy(found: Any) -> bool:
+def too_busy(result: Any) -> bool:
     """Whether the replay is undecided, and says with evidence that the machine was too busy.
 
     Any other doubt is a failure, and so is a machine that was not busy: other work on its CPUs, or late statements.
     """
-    check, replay = check_of(found), found["replay"]
+    check, replay = check_of(result), result["replay"]
     if check["decision"] != "undecided":
         return False
     if "too busy to judge" in check["text"]:
@@ -126,14 +126,14 @@ def too_busy(found: Any) -> bool:
     return True
 
 
-def times_as_slow(found: Any, fingerprint: str) -> tuple[float, float]:
+def times_as_slow(result: Any, fingerprint: str) -> tuple[float, float]:
     """How many times as slow as in the log a class was, and the others that take longer than a round trip.
 
     All of them shared what disturbed the log and the replay, so the quotient of both is the class's own.
     """
     ratios = {
         row["fingerprint"]: row["service_ms_p50"] / row["logged_ms_p50"]
-        for row in found["replay"]["classes"]
+        for row in result["replay"]["classes"]
         if row["logged_ms_p50"] >= MEASURABLE_MS
     }
     own = ratios.pop(fingerprint)
@@ -141,26 +141,26 @@ def times_as_slow(found: Any, fingerprint: str) -> tuple[float, float]:
     return own, math.exp(fmean(map(math.log, ratios.values())))
 
 
-def slower(found: Any) -> list[str]:
-    return [one["fingerprint"] for one in found["replay"]["classes"] if one["slower"]]
+def slower(result: Any) -> list[str]:
+    return [item["fingerprint"] for item in result["replay"]["classes"] if item["slower"]]
 
 
-def check_of(found: Any, check: str = "replay") -> Any:
-    return next(row for row in found["checks"] if row["check"] == check)
+def check_of(result: Any, check: str = "replay") -> Any:
+    return next(row for row in result["checks"] if row["check"] == check)
 
 
 def test_on_a_twin_no_class_is_slower(tmp_path: Path, pair: Pair) -> None:
-    found = judged(pair, tmp_path, [])
-    assert too_busy(found) or check_of(found)["decision"] == "go", check_of(found)
+    result = judged(pair, tmp_path, [])
+    assert too_busy(result) or check_of(result)["decision"] == "go", check_of(result)
 
 
 def test_beside_busy_loops_a_twin_is_never_called_slower(tmp_path: Path, pair: Pair) -> None:
     """The log is of a quieter time: with two loops for each CPU the replay is undecided at most."""
     with busy_loops(2 * (os.cpu_count() or 1)):
-        found = validated(pair, tmp_path, pair.directory / LOG)
-    assert slower(found) == [], check_of(found)
-    assert too_busy(found) or check_of(found)["decision"] == "go", check_of(found)
-    assert found["replay"]["foreign_cpu_ratio"] > FOREIGN_CPU_MAX
+        result = validated(pair, tmp_path, pair.directory / LOG)
+    assert slower(result) == [], check_of(result)
+    assert too_busy(result) or check_of(result)["decision"] == "go", check_of(result)
+    assert result["replay"]["foreign_cpu_ratio"] > FOREIGN_CPU_MAX
 
 
 def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: Pair) -> None:
@@ -171,16 +171,16 @@ def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: 
     classes that did not change took several times as long, their quotient tells nothing: then it has to say so.
     """
     run(pair.candidate, LOST_COLUMN)
-    found = judged(pair, tmp_path, [OF_A_STATE])
-    own, others = times_as_slow(found, OF_A_STATE)
-    if others < STARVED and not too_busy(found):
-        assert 1.7 < own / others < 6, found["replay"]["classes"]
-    if too_busy(found):
+    result = judged(pair, tmp_path, [OF_A_STATE])
+    own, remaining = times_as_slow(result, OF_A_STATE)
+    if remaining < STARVED and not too_busy(result):
+        assert 1.7 < own / remaining < 6, result["replay"]["classes"]
+    if too_busy(result):
         return
-    if slower(found) == []:
-        assert others < 0.85, f"the log is not of a busier time: {own:.2f} and {others:.2f} times"
+    if slower(result) == []:
+        assert remaining < 0.85, f"the log is not of a busier time: {own:.2f} and {remaining:.2f} times"
         assert own < 2.2, "slow against the log, and not named"  # 1.5 times is the plan's factor, and 1 ms
         return
-    assert slower(found) == [OF_A_STATE], found["replay"]["classes"]
-    assert check_of(found)["decision"] == "no-go"
-    assert OF_A_STATE in check_of(found)["details"][0]
+    assert slower(result) == [OF_A_STATE], result["replay"]["classes"]
+    assert check_of(result)["decision"] == "no-go"
+    assert OF_A_STATE in check_of(result)["details"][0]

@@ -23,7 +23,7 @@ LOG = """# Time: 2026-01-01T00:00:00.000000Z
 # Query_time: 0.000001  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0
 select 1;
 """
-ASKED = [
+REQUESTS = [
     {"plugin": "mysql_clear_password"},
     {"plugin": "sha256_password"},
     {"plugin": "caching_sha2_password", "full": True},
@@ -46,13 +46,13 @@ def run(program: str, account: Account, directory: Path) -> None:
         source = f"F={options.path},D=x"
         execute([program, "--config", "", "--no-version-check", source, source, str(directory / "q.log")])
         return
-    words = {
+    arguments = {
         "mysql": ["-e", "SELECT 1"],
         "mysqldump": ["x"],
         "mydumper": ["--outputdir", str(directory / "out")],
         "myloader": ["--directory", str(directory)],
     }
-    argv = [program, f"--defaults-file={options.path}", *words[program]]
+    argv = [program, f"--defaults-file={options.path}", *arguments[program]]
     try:
         check_client(argv)
     except UsageError:
@@ -70,8 +70,8 @@ def test_no_client_program_gives_a_stranger_the_password(tmp_path: Path, program
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
     any_one = any_certificate(tmp_path)
-    for asked in ASKED:
+    for request in REQUESTS:
         for certificate in (None, any_one):
-            with RogueServer(certificate=certificate, **asked).serving() as server:  # type: ignore[arg-type]
+            with RogueServer(certificate=certificate, **request).serving() as server:  # type: ignore[arg-type]
                 run(program, Account(user="u", password=PASSWORD, host="127.0.0.1", port=server.port), tmp_path)
-            assert PASSWORD.encode() not in server.received, (asked, certificate)
+            assert PASSWORD.encode() not in server.received, (request, certificate)

@@ -66,9 +66,9 @@ def answers(ticks: list[Tick]) -> int:
 def test_a_servers_sources_become_catalogued_rows(process: SamplingProcess, server: ScratchServer) -> None:
     wait_until(process, lambda ticks: answers(ticks) >= 2)
     server.query("CREATE OR REPLACE TABLE mysql.sampled (a INT) ENGINE=InnoDB" if server.mariadb else "SELECT 1")
-    seen = answers(ticks_of(process))
-    wait_until(process, lambda ticks: answers(ticks) >= seen + 3)
-    qualities = {one.source: one for one in process.stop()}
+    observed = answers(ticks_of(process))
+    wait_until(process, lambda ticks: answers(ticks) >= observed + 3)
+    qualities = {quality.source: quality for quality in process.stop()}
     rows = list(series_rows(process.raw_file))
     assert {row.source for row in rows} >= SERVER_SOURCES
     assert all(SAMPLED[row.source][row.metric].unit and row.value >= 0 for row in rows)
@@ -145,7 +145,7 @@ def test_a_restart_is_a_gap_without_absurd_rates(process: SamplingProcess, serve
     server.start()
     before = answers(ticks_of(process))
     wait_until(process, lambda ticks: answers(ticks) >= before + 4)
-    qualities = {one.source: one for one in process.stop()}
+    qualities = {quality.source: quality for quality in process.stop()}
     assert qualities["innodb"].available
     assert "no reading at" in qualities["innodb"].reason
     connections = {t.read["innodb"].values["connection", ""] for t in ticks_of(process) if "innodb" in t.read}
@@ -169,7 +169,7 @@ def test_a_server_that_hangs_does_not_stop_the_machines_sources(
         server.signal(signal.SIGCONT)
     before = answers(ticks_of(process))
     wait_until(process, lambda ticks: answers(ticks) >= before + 3)
-    reason = {one.source: one for one in process.stop()}["innodb"].reason
+    reason = {quality.source: quality for quality in process.stop()}["innodb"].reason
     assert "to answer" in reason
 
 
@@ -198,7 +198,7 @@ def test_a_server_that_starts_later_is_found(server: ScratchServer, tmp_path: Pa
         server.start()
         wait_until(process, lambda ticks: any("innodb" in t.read for t in ticks))
     finally:
-        found = {one.source: one for one in process.stop()}
+        results = {quality.source: quality for quality in process.stop()}
         server.stop()
         server.start()
-    assert found["innodb"].available
+    assert results["innodb"].available

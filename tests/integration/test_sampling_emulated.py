@@ -33,9 +33,9 @@ def test_an_emulated_volumes_counters_become_rows(root: Path) -> None:
         after = Reading(t_s=time.monotonic(), values=sampler.read())
     with pytest.raises(Unavailable):
         sampler.read()
-    found = {(row.metric, row.entity): row.value for row in Emulator.rates(before, after)}
-    assert found["writes_per_s", ""] > 0
-    assert found["write_mib_per_s", ""] * (after.t_s - before.t_s) >= 1.0
-    assert found["w_await_ms", ""] > 0
-    assert [entity for name, entity in found if name == "balance_percent"]
-    assert all(SAMPLED["emulator"][name].unit and value >= 0 for (name, _), value in found.items())
+    values = {(row.metric, row.entity): row.value for row in Emulator.rates(before, after)}
+    assert values["writes_per_s", ""] > 0
+    assert values["write_mib_per_s", ""] * (after.t_s - before.t_s) >= 1.0
+    assert values["w_await_ms", ""] > 0
+    assert [entity for name, entity in values if name == "balance_percent"]
+    assert all(SAMPLED["emulator"][name].unit and value >= 0 for (name, _), value in values.items())

@@ -56,9 +56,9 @@ def test_a_session_removes_its_own_containers_only(
     )
     name, removed = done.stdout.split()
     assert removed == "True"
-    there = {container.name for container in engine.containers.list(all=True, ignore_removed=True)}
-    assert name not in there
-    assert of_another_session.name in there
+    names = {container.name for container in engine.containers.list(all=True, ignore_removed=True)}
+    assert name not in names
+    assert of_another_session.name in names
 
 
 def test_a_server_that_ends_is_not_waited_for(tmp_path: Path) -> None:

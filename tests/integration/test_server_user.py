@@ -32,19 +32,19 @@ RUN_BOUND_S = 300.0
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory that every user may enter, below /var/tmp; paths of sockets are short."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="vbu") as name:
         directory = Path(name)
         directory.chmod(0o755)
-        for part in ("volume", "tmp"):
-            (directory / part).mkdir()
+        for piece in ("volume", "tmp"):
+            (directory / piece).mkdir()
         yield directory
 
 
-def started(place: Path, guards: list[str]) -> subprocess.Popen[str]:
+def started(directory: Path, guards: list[str]) -> subprocess.Popen[str]:
     flavor = "mariadb" if shutil.which("mariadbd") else "mysql"
-    settings = [word for text in (*SMALL, f"engine.flavor={flavor}") for word in ("--set", text)]
+    settings = [argument for text in (*SMALL, f"engine.flavor={flavor}") for argument in ("--set", text)]
     argv = [
         *guards,
         sys.executable,
@@ -56,24 +56,24 @@ def started(place: Path, guards: list[str]) -> subprocess.Popen[str]:
         "--target",
         "local",
         "--volume",
-        f"a=path:{place}/volume",
+        f"a=path:{directory}/volume",
         "--out",
-        str(place / "results"),
+        str(directory / "results"),
         "--yes",
     ]
-    environment = {**os.environ, "TMPDIR": str(place / "tmp"), "VOLBENCH_CACHE": str(place / "cache")}
+    environment = {**os.environ, "TMPDIR": str(directory / "tmp"), "VOLBENCH_CACHE": str(directory / "cache")}
     return subprocess.Popen(
         argv, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def server_users(place: Path) -> set[int]:
+def server_users(directory: Path) -> set[int]:
     """Of running servers of this run, past what becomes them."""
     users = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             argv = (path / "cmdline").read_bytes().split(b"\0")
-            if argv[0].endswith((b"mariadbd", b"mysqld")) and str(place).encode() in b"".join(argv):
+            if argv[0].endswith((b"mariadbd", b"mysqld")) and str(directory).encode() in b"".join(argv):
                 users.add(path.stat().st_uid)
         except OSError:
             continue
@@ -81,14 +81,14 @@ def server_users(place: Path) -> set[int]:
 
 
 @pytest.mark.parametrize("guards", [[], AS_IN_A_CONTAINER], ids=["namespace", "as in a container"])
-def test_the_servers_of_a_run_of_root_are_another_users(place: Path, guards: list[str]) -> None:
+def test_the_servers_of_a_run_of_root_are_another_users(directory: Path, guards: list[str]) -> None:
     """While the template is prepared and while the cell runs; nothing is left on the volume."""
-    with started(place, guards) as process:
+    with started(directory, guards) as process:
         try:
-            seen: set[int] = set()
+            observed: set[int] = set()
 
             def ended() -> bool:
-                seen.update(server_users(place))
+                observed.update(server_users(directory))
                 return process.poll() is not None
 
             wait_for(ended, "the run does not end", within_s=RUN_BOUND_S)
@@ -96,30 +96,30 @@ def test_the_servers_of_a_run_of_root_are_another_users(place: Path, guards: lis
             process.kill()
         output = process.stdout.read() if process.stdout else ""
     assert process.returncode in (0, 6), output
-    assert seen, "a server ran"
-    assert seen <= set(USERS)
-    assert list((place / "volume").iterdir()) == []
-    assert list((place / "tmp").iterdir()) == []
-    assert all(path.stat().st_uid == 0 for path in (place / "cache").rglob("*"))
+    assert observed, "a server ran"
+    assert observed <= set(USERS)
+    assert list((directory / "volume").iterdir()) == []
+    assert list((directory / "tmp").iterdir()) == []
+    assert all(path.stat().st_uid == 0 for path in (directory / "cache").rglob("*"))
 
 
-def test_a_closed_directory_that_is_not_volbenchs_stays_closed(place: Path) -> None:
+def test_a_closed_directory_that_is_not_volbenchs_stays_closed(directory: Path) -> None:
     """One message names it and says how to go on."""
-    (place / "volume").chmod(0o700)
-    with started(place, AS_IN_A_CONTAINER) as process:
+    (directory / "volume").chmod(0o700)
+    with started(directory, AS_IN_A_CONTAINER) as process:
         output, _ = process.communicate(timeout=RUN_BOUND_S)
     assert process.returncode == EnvironmentLacks.exit_code, output
-    assert f"may not enter {place}/volume, and no server runs as root" in output
+    assert f"may not enter {directory}/volume, and no server runs as root" in output
     assert "run volbench as another user than root" in output
-    assert (place / "volume").stat().st_mode & 0o777 == 0o700
+    assert (directory / "volume").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_kill_of_a_server_leaves_no_mount(place: Path) -> None:
-    with started(place, []) as process:
+def test_a_kill_of_a_server_leaves_no_mount(directory: Path) -> None:
+    with started(directory, []) as process:
         try:
-            wait_for(lambda: bool(server_users(place)) or process.poll() is not None, within_s=RUN_BOUND_S)
+            wait_for(lambda: bool(server_users(directory)) or process.poll() is not None, within_s=RUN_BOUND_S)
         finally:
             process.send_signal(signal.SIGINT)
         process.communicate(timeout=RUN_BOUND_S)
-    assert str(place) not in Path("/proc/self/mountinfo").read_text()
-    assert list((place / "volume").iterdir()) == []
+    assert str(directory) not in Path("/proc/self/mountinfo").read_text()
+    assert list((directory / "volume").iterdir()) == []

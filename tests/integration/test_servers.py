@@ -69,8 +69,8 @@ class Page:
         lines += [f"| {' | '.join([f'`{image}`', *cells])} |" for image, cells in self.ran.items()]
         if self.lacking:
             lines += ["\n## Not run\n", "| image | why |", "|---|---|"]
-            lines += [f"| `{image}` | {why.replace('|', '/')} |" for image, why in self.lacking.items()]
-        built = [f"- `{image}`: {what}" for image, what in OURS.items() if image in self.ran]
+            lines += [f"| `{image}` | {reason.replace('|', '/')} |" for image, reason in self.lacking.items()]
+        built = [f"- `{image}`: {subject}" for image, subject in OURS.items() if image in self.ran]
         if built:
             lines += ["\n## Built here\n", *built]
         return "\n".join(lines) + "\n"
@@ -81,9 +81,9 @@ def page() -> Iterator[Page]:
     """Written at the end into the file that VOLBENCH_SERVERS_PAGE names."""
     collected = Page()
     yield collected
-    if place := os.environ.get(PAGE_VARIABLE):
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        Path(place).write_text(collected.text())
+    if location := os.environ.get(PAGE_VARIABLE):
+        Path(location).parent.mkdir(parents=True, exist_ok=True)
+        Path(location).write_text(collected.text())
 
 
 @pytest.fixture
@@ -98,11 +98,11 @@ def test_an_attached_server_is_measured_over_tcp_and_left_as_it_was(
     image: str, attached: Bench, page: Page
 ) -> None:
     if image in OURS and registry_gives_one():
-        found = Availability(present=False, reason="a registry gives official images")
+        result = Availability(present=False, reason="a registry gives official images")
     else:
-        found = availability(image)
-    if not found.present:
-        reason = "no image registry answers" if NO_REGISTRY.search(found.reason) else found.reason
+        result = availability(image)
+    if not result.present:
+        reason = "no image registry answers" if NO_REGISTRY.search(result.reason) else result.reason
         page.lacking[image] = reason
         pytest.skip(f"no image {image}: {reason}")
     with server_over_tcp(image) as account:
@@ -117,7 +117,7 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
     option_file.touch(mode=0o600)
     option_file.write_text(f'[client]\npassword="{PASSWORD}"\n')
     dsn = f"mysql://{account.user}@{account.host}:{account.port}/bench?password-unverified=yes"
-    chosen = [word for one in CELL for word in ("--set", one)]
+    chosen = [argument for setting in CELL for argument in ("--set", setting)]
     ended = bench.end(
         bench.volbench(
             "run",
@@ -153,5 +153,5 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
     findings: Any = report["findings"]
     (cell,) = cells
     valid = "yes" if cell["valid"] else "; ".join(cell["invalid_reasons"])
-    causes = "; ".join(f"{one['cause']} ({one['confidence']:.2f})" for one in findings)
+    causes = "; ".join(f"{finding['cause']} ({finding['confidence']:.2f})" for finding in findings)
     return [server, "ok", f"{tps:.0f}", valid, causes or "none"]

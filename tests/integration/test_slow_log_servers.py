@@ -31,31 +31,31 @@ _TEXT_OF_SERVER = ("prepare", "execute")
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory whose name is short enough for a socket."""
     with TemporaryDirectory(prefix="sl") as directory:
         yield Path(directory)
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(name: str, place: Path) -> None:
+def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(name: str, directory: Path) -> None:
     if (
         name in IMAGES and not capabilities.docker_image(IMAGES[name]).present
     ):  # of docker, no more than this is needed
         pytest.skip(f"needs the image {IMAGES[name]} (mend: make images)")
-    with recorded_server(name, place) as (connect, log):
+    with recorded_server(name, directory) as (connect, log):
         truth = record(connect, log, name=name, rounds=40, seed=7, general=True)
-        before = place / "before.log"
+        before = directory / "before.log"
         shutil.move(log, before)
-        with slow_log(before) as found:
-            read = list(found)
+        with slow_log(before) as result:
+            read = list(result)
         _compare(truth.version, paired(truth, read))
-        _compare_general(truth, place / "general.log")
-        assert found.skipped.keys() <= {ADMINISTRATOR}
+        _compare_general(truth, directory / "general.log")
+        assert result.skipped.keys() <= {ADMINISTRATOR}
         with connect() as root, root.cursor() as cursor:
             cursor.execute("SET GLOBAL slow_query_log = ON")
         plan = ReplayPlan.model_validate({"slow_log": str(before), "late_max": "99%", "errors_max": "99%"})
-        account = Account(user="root", socket=str(place / "s"))
+        account = Account(user="root", socket=str(directory / "s"))
         replayed = replay(plan, account, schemas=SCHEMAS, writes=True, progress=lambda *_: None)
         _send_much(connect)
         with connect() as root, root.cursor() as cursor:
@@ -63,24 +63,24 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
             cursor.execute("SET GLOBAL slow_query_log = OFF")
         with slow_log(log) as found_again:
             again = list(found_again)
-    assert replayed.statements + sum(replayed.excluded.values()) == found.entries
-    told = " ".join(replay_check(replayed, plan).details)
+    assert replayed.statements + sum(replayed.excluded.values()) == result.entries
+    text = " ".join(replay_check(replayed, plan).details)
     assert all(
-        f"skipped {counted(count, 'statement')} {reason}" in told for reason, count in replayed.excluded.items()
+        f"skipped {counted(count, 'statement')} {reason}" in text for reason, count in replayed.excluded.items()
     )
     due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=128)
     expected = Counter(
-        (one.schema, one.sql) for lane in due.connections for one in lane if _is_logged(truth.version, one.sql)
+        (item.schema, item.sql) for lane in due.connections for item in lane if _is_logged(truth.version, item.sql)
     )
-    assert not expected - Counter((one.schema or "", one.sql) for one in again)
-    assert max(len(one.sql) for one in again) > MOST
+    assert not expected - Counter((item.schema or "", item.sql) for item in again)
+    assert max(len(item.sql) for item in again) > MOST
 
 
 def _compare(version: str, pairs: Iterable[tuple[Any, LoggedStatement]]) -> None:
-    for sent, one in pairs:
+    for sent, item in pairs:
         expected = sent.schema
-        assert one.schema == expected or (not expected and "MariaDB" not in version), sent
-        sql = one.sql.encode("utf-8", "surrogateescape")
+        assert item.schema == expected or (not expected and "MariaDB" not in version), sent
+        sql = item.sql.encode("utf-8", "surrogateescape")
         assert sql == (sent.sql.encode("latin-1") or sql), sent
 
 
@@ -89,9 +89,9 @@ def _compare_general(truth: Truth, path: Path) -> None:
     with general_log(path) as log:
         read = list(log)
     sent: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for one in truth.sent:
-        if one.kind not in {"routine", "syntax error"}:
-            sent[one.connection].append((one.schema, "" if one.kind in _TEXT_OF_SERVER else one.sql))
+    for item in truth.sent:
+        if item.kind not in {"routine", "syntax error"}:
+            sent[item.connection].append((item.schema, "" if item.kind in _TEXT_OF_SERVER else item.sql))
     logged: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for statement in read:
         sql = statement.sql.encode("utf-8", "surrogateescape").decode("latin-1").rstrip().rstrip(";").rstrip()
@@ -100,7 +100,7 @@ def _compare_general(truth: Truth, path: Path) -> None:
             logged[statement.connection].append((statement.schema or "", text))
     assert {connection: logged[connection] for connection in sent} == sent
     assert log.skipped.keys() <= {ADMINISTRATOR, CUT, OF_ROUTINES}
-    assert log.skipped[CUT] == sum(one.kind == "syntax error" for one in truth.sent)
+    assert log.skipped[CUT] == sum(item.kind == "syntax error" for item in truth.sent)
 
 
 def _is_logged(version: str, sql: str) -> bool:

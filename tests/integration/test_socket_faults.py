@@ -24,11 +24,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
         yield running
 
 
-def sweep(server: ScratchServer, place: Path, *arguments: str) -> str:
+def sweep(server: ScratchServer, directory: Path, *arguments: str) -> str:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("cc is not there")
-    library, work = place / "shim.so", place / "work"
+    library, work = directory / "shim.so", directory / "work"
     work.mkdir()
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", library, SHIM], check=True)
     dsn = f"mysql://bench@localhost/shop?socket={server.socket}"

@@ -33,7 +33,7 @@ def test_no_sysbench_is_aborted_when_its_time_ends_within_a_report(tmp_path: Pat
         "--histogram=on",
     ]
     running = [subprocess.Popen([*argv, "run"], stdout=subprocess.PIPE, env=environment) for _ in range(24)]
-    said = [process.communicate(timeout=60 + SECONDS)[0].decode() for process in running]
+    decodes = [process.communicate(timeout=60 + SECONDS)[0].decode() for process in running]
     assert [process.returncode for process in running] == [0] * len(running)
-    reports = [text.count(f'{LINE_PREFIX}{{"kind":"interval"') for text in said]
+    reports = [text.count(f'{LINE_PREFIX}{{"kind":"interval"') for text in decodes]
     assert min(reports) >= SECONDS - 1

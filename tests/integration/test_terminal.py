@@ -69,7 +69,7 @@ def on_terminal(arguments: list[str], directory: Path) -> tuple[int, bytes]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_argument_is_obeyed_by_the_terminal(command: str, tmp_path: Path) -> None:
     """Each ends with a message that shows what was given, in escapes, and never as a fault of volbench."""
-    code, output = on_terminal([word.replace("@", HOSTILE) for word in command.split()], tmp_path)
+    code, output = on_terminal([field.replace("@", HOSTILE) for field in command.split()], tmp_path)
     assert code not in (1, 70), output
     for sequence in ("\x1b]", "\x07", "\u009b"):
         assert sequence.encode() not in output, output

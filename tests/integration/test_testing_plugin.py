@@ -174,9 +174,9 @@ def test_meet(me, other, emulated_volume, request):
 """)
     done = run_pytest(sys.executable, tmp_path, "-n", "2")
     assert done.returncode == 0, done.stdout[-3000:]
-    places = [Path(path.read_text()) for path in tmp_path.glob("*.mounted")]
-    assert len(set(places)) == 2
-    assert not any(path.parents[1].exists() for path in places)
+    paths = [Path(path.read_text()) for path in tmp_path.glob("*.mounted")]
+    assert len(set(paths)) == 2
+    assert not any(path.parents[1].exists() for path in paths)
 
 
 def test_a_user_without_rights_gets_a_skip_with_the_reason(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def bench(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
 
 
 def run(bench: Bench, server: TlsServer, dsn: str) -> Ended:
-    chosen = [word for one in SMALL for word in ("--set", one)]
+    chosen = [argument for setting in SMALL for argument in ("--set", setting)]
     arguments = ("--option-file", str(server.option_file), *chosen, "--out", str(bench.results), "--yes")
     return bench.end(bench.volbench("run", str(SUITE), "--server", dsn, *arguments))
 
@@ -54,8 +54,8 @@ def end(bench: Bench, *arguments: str) -> Ended:
 
 
 def schemas(server: TlsServer) -> set[str]:
-    found = rows(server.account, "SELECT schema_name FROM information_schema.schemata")
-    return {str(row[0]) for row in found} - {"mysql", "information_schema", "performance_schema", "sys"}
+    result = rows(server.account, "SELECT schema_name FROM information_schema.schemata")
+    return {str(row[0]) for row in result} - {"mysql", "information_schema", "performance_schema", "sys"}
 
 
 def test_a_run_verifies_the_servers_identity_and_its_load_is_encrypted(bench: Bench, server: TlsServer) -> None:
@@ -152,11 +152,11 @@ def test_a_client_certificate_is_used_where_the_account_needs_one(bench: Bench, 
 
 
 def _validation_plan(directory: Path, server: TlsServer, ca: Path) -> Path:
-    place = (
+    location = (
         f"{{host: localhost, port: {server.port}, user: bench, option_file: {server.option_file}, "
         f"ssl_mode: verify_identity, ssl_ca: {ca}}}"
     )
-    source = place.replace("}", ", allow_privileged: true}")
+    source = location.replace("}", ", allow_privileged: true}")
     path = directory / "plan.yaml"
-    path.write_text(f"schema: 2\nname: tls\nsource: {source}\ncandidate: {place}\nschemas: [theirs]\n")
+    path.write_text(f"schema: 2\nname: tls\nsource: {source}\ncandidate: {location}\nschemas: [theirs]\n")
     return path

@@ -43,10 +43,13 @@ LABEL = "label=org.volbench.validation=1"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServer, ScratchServer]]:
     """Two servers filled alike, with an account that only reads."""
-    with scratch_server(tmp_path_factory.mktemp("a")) as one, scratch_server(tmp_path_factory.mktemp("b")) as other:
-        for server in (one, other):
+    with (
+        scratch_server(tmp_path_factory.mktemp("a")) as item,
+        scratch_server(tmp_path_factory.mktemp("b")) as second,
+    ):
+        for server in (item, second):
             execute(server, *ACCOUNTS, *STATEMENTS)
-        yield one, other
+        yield item, second
 
 
 @pytest.fixture(scope="module")
@@ -79,23 +82,23 @@ def reader(server: ScratchServer) -> Account:
     return Account(user="reader", password=PASSWORD, socket=str(server.socket))
 
 
-def asked(ours: Account, theirs: Account) -> CheckRow:
+def requested(own: Account, foreign: Account) -> CheckRow:
     classes = [
         QueryClass(fingerprint=query.lower(), schema="shop", samples=(query,), count=1, total_s=1.0)
         for query in QUERIES
     ]
-    with read_only(ours) as source, read_only(theirs) as candidate:
+    with read_only(own) as source, read_only(foreign) as candidate:
         compared = compare_queries(source, candidate, classes, lambda *_: None, pause=lambda _: None)
-        return pt_upgrade_check((source, candidate), (ours, theirs), compared, seconds=60)
+        return pt_upgrade_check((source, candidate), (own, foreign), compared, seconds=60)
 
 
 def test_pt_upgrade_decides_in_a_container(pair: tuple[ScratchServer, ScratchServer]) -> None:
     """A clean twin is go; a deleted row and a missing function are no-go and named."""
-    clean = asked(reader(pair[0]), reader(pair[1]))
+    clean = requested(reader(pair[0]), reader(pair[1]))
     assert clean.decision == "go", clean
     assert any("in a container of volbench/tools" in text for text in clean.details)
     execute(pair[1], "DROP FUNCTION vat", "DELETE FROM orders WHERE state = 'paid' LIMIT 3", schema="shop")
-    faulty = asked(reader(pair[0]), reader(pair[1]))
+    faulty = requested(reader(pair[0]), reader(pair[1]))
     assert faulty.decision == "no-go", faulty
     assert any("other rows: select count(*) from orders" in text for text in faulty.details)
     assert any("an error on one side: select vat(100.00)" in text for text in faulty.details)
@@ -103,7 +106,7 @@ def test_pt_upgrade_decides_in_a_container(pair: tuple[ScratchServer, ScratchSer
 
 def test_over_tcp_with_a_certificate_that_is_checked(over_tls: Account) -> None:
     """The container gets the network of this machine, and the file with the CA."""
-    row = asked(over_tls, over_tls)
+    row = requested(over_tls, over_tls)
     assert row.decision == "go", row
 
 
@@ -171,7 +174,7 @@ def test_without_an_engine_the_row_says_what_is_missing(
     pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    row = asked(reader(pair[0]), reader(pair[0]))
+    row = requested(reader(pair[0]), reader(pair[0]))
     assert (row.decision, row.text) == ("undecided", NOT_INSTALLED)
 
 

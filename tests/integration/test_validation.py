@@ -51,24 +51,24 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServ
 
 def compared(source: ScratchServer, candidate: ScratchServer) -> tuple[list[str], dict[str, TableComparison]]:
     """Differences in words, and each table's comparison."""
-    ours, theirs = (Account(user="root", socket=str(server.socket)) for server in (source, candidate))
-    with read_only(ours) as a, read_only(theirs) as b:
+    own, foreign = (Account(user="root", socket=str(server.socket)) for server in (source, candidate))
+    with read_only(own) as a, read_only(foreign) as b:
         left, right = read_inventory(a, [SCHEMA]), read_inventory(b, [SCHEMA])
-        tables = {one.table: one for one in compare_tables(a, b, tables_of(left, right), lambda *_: None)}
+        tables = {item.table: item for item in compare_tables(a, b, tables_of(left, right), lambda *_: None)}
         assert user_schemas(a) == [SCHEMA]
-    return [str(one) for one in inventory_differences(left, right)], tables
+    return [str(item) for item in inventory_differences(left, right)], tables
 
 
 def test_the_same_schema_is_equal_in_everything(pair: tuple[ScratchServer, ScratchServer]) -> None:
     differences, tables = compared(*pair)
     assert differences == []
-    assert {name: one.equal for name, one in tables.items()} == dict.fromkeys(tables, True)
+    assert {name: table.equal for name, table in tables.items()} == dict.fromkeys(tables, True)
     assert tables[f"{SCHEMA}.orders"].source_rows == 2700
     assert len(tables) == 6
 
 
 @pytest.mark.parametrize(
-    ("planted", "said"),
+    ("planted", "message"),
     [
         ("DELETE FROM customers WHERE id = 77", "row 77 is missing on the candidate"),
         ("UPDATE orders SET total = total + 0.01 WHERE id = 5", "row 5 has other values"),
@@ -98,7 +98,7 @@ def test_the_same_schema_is_equal_in_everything(pair: tuple[ScratchServer, Scrat
     ],
 )
 def test_a_planted_fault_is_named(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], planted: str, said: str
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], planted: str, message: str
 ) -> None:
     """On a copy of the schema of its own, so that one fault is planted at a time."""
     source, candidate = pair
@@ -110,9 +110,9 @@ def test_a_planted_fault_is_named(
         differences, tables = compared(source, candidate)
     finally:
         rebuild(candidate)
-    texts = [*differences, *(text for one in tables.values() for text in one.texts)]
-    assert any(said in text for text in texts), texts
-    changed = {name for name, one in tables.items() if one.equal is False}
+    texts = [*differences, *(text for table in tables.values() for text in table.texts)]
+    assert any(message in text for text in texts), texts
+    changed = {name for name, table in tables.items() if table.equal is False}
     assert len(changed) + len(differences) <= 2, (changed, differences)
 
 
@@ -125,8 +125,8 @@ def test_mariadb_and_mysql_9_agree_on_the_same_data(
     with read_only(Account(user="root", socket=str(pair[0].socket))) as a, read_only(mysql_container) as b:
         left, right = read_inventory(a, [SCHEMA]), read_inventory(b, [SCHEMA])
         tables = list(compare_tables(a, b, tables_of(left, right), lambda *_: None))
-    assert [str(one) for one in inventory_differences(left, right)] == []
-    assert {one.table: one.texts for one in tables if not one.equal} == {}
+    assert [str(item) for item in inventory_differences(left, right)] == []
+    assert {table.table: table.texts for table in tables if not table.equal} == {}
 
 
 def test_two_rows_that_exchanged_a_value_differ_where_crc32_is_blind(
@@ -188,8 +188,11 @@ def test_a_capture_of_mysql_9_has_whole_statements_to_compare_and_a_masked_one_n
         asking.join(120)
     plain, masked = (read_capture(tmp_path / name) for name in ("plain", "masked"))
     assert (tmp_path / "plain").stat().st_mode & 0o077 == 0
-    found = {one.fingerprint: one for one in repeatable_classes(plain)}
-    paid = found["select count(*) from orders where state = ?"]
+    results = {
+        repeatable_class_name.fingerprint: repeatable_class_name
+        for repeatable_class_name in repeatable_classes(plain)
+    }
+    paid = results["select count(*) from orders where state = ?"]
     assert (paid.schema, paid.samples) == ("shop", ("SELECT COUNT(*) FROM orders WHERE state = 'paid'",))
     assert 10 < paid.count < 200
     assert repeatable_classes(masked) == []
@@ -250,9 +253,9 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
         code, faulty = validated(plan, tmp_path / "faulty")
         assert source.query("SHOW MASTER STATUS") == before
     assert code == 1
-    told = "\n".join(text for row in faulty["checks"] for text in row["details"])
-    for said in SAID:
-        assert said in told, told
+    messages = "\n".join(text for row in faulty["checks"] for text in row["details"])
+    for output in MESSAGES:
+        assert output in messages, messages
 
 
 OF_THE_FLAVOR = (
@@ -277,7 +280,7 @@ FAULTS = (
     "ALTER TABLE customers DROP INDEX email",
     "DROP USER 'app'@'localhost'",
 )
-SAID = (
+MESSAGES = (
     "row 2001 is missing on the candidate",
     "column shop.customers.name: another collation",
     "trigger shop.log_order: missing",

@@ -15,7 +15,7 @@ from volbench.validation.catalog.inventory import is_mariadb
 from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
-WANTED = ("'app'@'localhost'", "'batch'@'localhost'", "'gone'@'localhost'")
+EXPECTED = ("'app'@'localhost'", "'batch'@'localhost'", "'gone'@'localhost'")
 MADE = (
     "CREATE USER app@localhost IDENTIFIED BY 'a secret' WITH MAX_USER_CONNECTIONS 50",
     "CREATE USER batch@localhost IDENTIFIED BY 'another' REQUIRE X509",
@@ -27,10 +27,10 @@ TAKEN_BACK = "DROP USER app@localhost, batch@localhost"
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Account, Account]]:
     """Two servers of the local flavor."""
     with (
-        scratch_server(tmp_path_factory.mktemp("a")) as one,
-        scratch_server(tmp_path_factory.mktemp("b")) as other,
+        scratch_server(tmp_path_factory.mktemp("a")) as item,
+        scratch_server(tmp_path_factory.mktemp("b")) as second,
     ):
-        pair = (Account(user="root", socket=str(one.socket)), Account(user="root", socket=str(other.socket)))
+        pair = (Account(user="root", socket=str(item.socket)), Account(user="root", socket=str(second.socket)))
         for account in pair:
             send(account, *MADE)
         yield pair
@@ -52,13 +52,13 @@ def send(account: Account, *statements: str) -> None:
 def checked(source: Account, candidate: Account) -> CheckRow:
     salt = new_salt()
     with read_only(source) as a, read_only(candidate) as b:
-        ours, theirs = (read_logins(one, mariadb=is_mariadb(one), salt=salt) for one in (a, b))
+        own, foreign = (read_logins(item, mariadb=is_mariadb(item), salt=salt) for item in (a, b))
         assert not any(salt in shape for shape in a.statements)
-    return accounts_check(ours, theirs, WANTED)
+    return accounts_check(own, foreign, EXPECTED)
 
 
 @pytest.mark.parametrize(
-    ("planted", "said"),
+    ("planted", "message"),
     [
         ("ALTER USER app@localhost ACCOUNT LOCK", "another locked ('no' became 'yes')"),
         ("ALTER USER app@localhost PASSWORD EXPIRE", "another password expired ('no' became 'yes')"),
@@ -69,7 +69,7 @@ def checked(source: Account, candidate: Account) -> CheckRow:
         ("SET PASSWORD FOR app@localhost = ''", "'app'@'localhost' has no password on the candidate"),
     ],
 )
-def test_what_holds_an_account_back_is_named(local: tuple[Account, Account], planted: str, said: str) -> None:
+def test_what_holds_an_account_back_is_named(local: tuple[Account, Account], planted: str, message: str) -> None:
     source, candidate = local
     clean = checked(source, candidate)
     assert (clean.decision, clean.text) == ("go", "2 accounts can log in"), clean
@@ -79,7 +79,7 @@ def test_what_holds_an_account_back_is_named(local: tuple[Account, Account], pla
     finally:
         send(candidate, TAKEN_BACK, *MADE)
     assert row.decision == "no-go"
-    assert said in "\n".join(row.details), row.details
+    assert message in "\n".join(row.details), row.details
     assert row.text == "1 differs, of 2 accounts"
 
 
@@ -104,10 +104,10 @@ def test_accounts_made_anew_on_mysql_9_can_log_in_by_another_plugin(
 ) -> None:
     row = checked(local[0], mysql)
     assert row.decision == "go", row.details
-    said = "\n".join(row.details)
-    assert "'app'@'localhost' logs in by caching_sha2_password instead of mysql_native_password" in said
-    assert "since the candidate has no mysql_native_password" in said
-    assert "are the same; log in once as 'app'@'localhost', 'batch'@'localhost'" in said
+    text = "\n".join(row.details)
+    assert "'app'@'localhost' logs in by caching_sha2_password instead of mysql_native_password" in text
+    assert "since the candidate has no mysql_native_password" in text
+    assert "are the same; log in once as 'app'@'localhost', 'batch'@'localhost'" in text
 
 
 @pytest.mark.docker

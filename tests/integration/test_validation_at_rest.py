@@ -89,11 +89,11 @@ def test_with_none_no_value_is_in_any_report_or_on_the_terminal(
     assert sorted(files) == ["validation.html", "validation.json", "validation.junit.xml", "validation.md"]
     for text in (printed.encode(), *files.values()):
         assert SECRET.encode() not in text
-    found = json.loads(files["validation.json"])
-    said = {row["check"]: row["details"] for row in found["checks"]}
-    assert said["checksums"] == ["kept.people: 1 row that differs is not named: keys are not stored"]
-    assert said["queries"][0].endswith("row 1")
-    assert found["replay"]["errors"] == {"1062": 1}
+    document = json.loads(files["validation.json"])
+    output = {row["check"]: row["details"] for row in document["checks"]}
+    assert output["checksums"] == ["kept.people: 1 row that differs is not named: keys are not stored"]
+    assert output["queries"][0].endswith("row 1")
+    assert document["replay"]["errors"] == {"1062": 1}
 
 
 def test_with_none_a_failure_tells_the_server_s_code_alone(
@@ -103,22 +103,22 @@ def test_with_none_a_failure_tells_the_server_s_code_alone(
         raise StepFailed("a query failed", evidence=f"1366 (22007): Incorrect value: '{SECRET}'; select ?")
 
     monkeypatch.setattr("volbench.cli.migration.validate.run_validation", fails)
-    for at_rest, known in (("plain", True), ("none", False)):
-        place = tmp_path / at_rest
-        place.mkdir()
+    for at_rest, is_shown in (("plain", True), ("none", False)):
+        directory = tmp_path / at_rest
+        directory.mkdir()
         with pytest.raises(StepFailed) as raised:
-            raise_of(place, pair, at_rest)
-        assert (SECRET in str(raised.value)) == known
+            raise_of(directory, pair, at_rest)
+        assert (SECRET in str(raised.value)) == is_shown
         assert "1366 (22007)" in str(raised.value)
 
 
-def raise_of(place: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: str) -> None:
-    (place / "plan.yaml").write_text(
+def raise_of(directory: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: str) -> None:
+    (directory / "plan.yaml").write_text(
         f"schema: 2\nsource: {{socket: {pair[0].socket}, allow_privileged: true}}\n"
         f"candidate: {{socket: {pair[1].socket}}}\n"
         f"at_rest: {at_rest}\n"
     )
-    command = ["validate", str(place / "plan.yaml"), "--out", str(place / "out")]
+    command = ["validate", str(directory / "plan.yaml"), "--out", str(directory / "out")]
     CliRunner().invoke(app, command, catch_exceptions=False)
 
 

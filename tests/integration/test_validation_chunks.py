@@ -95,7 +95,7 @@ def compared(pair: tuple[Account, Account]) -> dict[str, TableComparison]:
     with read_only(pair[0]) as source, read_only(pair[1]) as candidate:
         inventories = [read_inventory(side, [SCHEMA]) for side in (source, candidate)]
         tables = tables_of(*inventories)
-        return {one.table: one for one in compare_tables(source, candidate, tables, lambda *_: None)}
+        return {item.table: item for item in compare_tables(source, candidate, tables, lambda *_: None)}
 
 
 @pytest.fixture
@@ -113,17 +113,17 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_key_of_any_type_divides_a_table(pair: tuple[Account, Account]) -> None:
     """Each row is in one chunk; a key that may be sorted in two ways is read in one statement."""
     tables = compared(pair)
-    assert {name: one.source_rows for name, one in tables.items()} == {
+    assert {name: table.source_rows for name, table in tables.items()} == {
         **{f"{SCHEMA}.{name}": ROWS for name in KEYS},
         f"{SCHEMA}.no_key": 2,
     }
-    assert all(one.equal and one.candidate_rows == one.source_rows for one in tables.values())
-    chunks = {name.removeprefix(f"{SCHEMA}."): one.chunks for name, one in tables.items()}
+    assert all(table.equal and table.candidate_rows == table.source_rows for table in tables.values())
+    chunks = {name.removeprefix(f"{SCHEMA}."): table.chunks for name, table in tables.items()}
     even = ROWS // CHUNK + 1
     with read_only(pair[0]) as source, read_only(pair[1]) as candidate:
         one_flavor = is_mariadb(source) == is_mariadb(candidate)
-    whole = [*UNDIVIDED, "no_key", *(() if one_flavor else OF_DEFAULT_COLLATION)]
-    assert chunks == {**dict.fromkeys(KEYS, even), **dict.fromkeys(whole, 1)}
+    total = [*UNDIVIDED, "no_key", *(() if one_flavor else OF_DEFAULT_COLLATION)]
+    assert chunks == {**dict.fromkeys(KEYS, even), **dict.fromkeys(total, 1)}
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -156,8 +156,8 @@ def test_chunks_are_ranges_of_the_key(pair: tuple[Account, Account]) -> None:
             conditions = [chunk.where for chunk in chunks_of((source, source), table, Pace(rows=CHUNK))]
             for where in conditions[1:-1]:
                 [plan] = source.query(f"EXPLAIN SELECT COUNT(*), SUM(v) FROM {table.quoted} WHERE {where}")
-                words = set(re.findall(r"\w+", " ".join(map(str, plan))))
-                assert {"range", "PRIMARY"} <= words, (table.name, where, plan)
+                matches = set(re.findall(r"\w+", " ".join(map(str, plan))))
+                assert {"range", "PRIMARY"} <= matches, (table.name, where, plan)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -42,9 +42,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServ
 
 def connections(server: ScratchServer) -> int:
     """Of others than this one, and than the server's own."""
-    shown = server.query("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root'")
-    assert isinstance(shown[0][0], int)
-    return shown[0][0] - 1
+    rows = server.query("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root'")
+    assert isinstance(rows[0][0], int)
+    return rows[0][0] - 1
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
@@ -60,9 +60,12 @@ def test_interrupted_in_a_replay(
         f"schemas: [{SCHEMA}]\nreplay: {{slow_log: {tmp_path / 'slow.log'}}}\n"
     )
     out, before = tmp_path / "out", source.query("SHOW MASTER STATUS")
-    with (tmp_path / "said").open("wb") as said:
+    with (tmp_path / "said").open("wb") as opened:
         running = subprocess.Popen(
-            [*COMMAND, str(tmp_path / "plan.yaml"), "--out", str(out)], stdout=said, stderr=said, env=ENVIRONMENT
+            [*COMMAND, str(tmp_path / "plan.yaml"), "--out", str(out)],
+            stdout=opened,
+            stderr=opened,
+            env=ENVIRONMENT,
         )
     try:
         wait_for(lambda: running.poll() is not None or connections(candidate) >= 10, "the replay did not begin")

@@ -24,13 +24,13 @@ def send(account: Account, *statements: str, schema: str = "") -> None:
             cursor.execute(statement)
 
 
-def taken(account: Account) -> Inventory:
+def inventory_of(account: Account) -> Inventory:
     with read_only(account) as server:
         return read_inventory(server, [SCHEMA])
 
 
 def differences(source: Inventory, candidate: Inventory) -> list[str]:
-    return [str(one) for one in inventory_differences(source, candidate)]
+    return [str(item) for item in inventory_differences(source, candidate)]
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,12 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 @pytest.mark.docker
 def test_what_both_flavors_print_in_their_own_words_is_no_difference(local: Account, mysql: Account) -> None:
     """Views, checks, generated columns, defaults, partitions, stored settings and roles, either way round."""
-    ours, theirs = taken(local), taken(mysql)
-    assert len(ours["view"]) == 19
-    assert len(ours["check"]) == 4
-    assert len(ours["partition"]) == 6
-    assert differences(ours, theirs) == []
-    assert differences(theirs, ours) == []
+    own, foreign = inventory_of(local), inventory_of(mysql)
+    assert len(own["view"]) == 19
+    assert len(own["check"]) == 4
+    assert len(own["partition"]) == 6
+    assert differences(own, foreign) == []
+    assert differences(foreign, own) == []
 
 
 @pytest.mark.docker
@@ -72,15 +72,15 @@ def test_each_planted_difference_is_named_on_the_local_server(local: Account) ->
 
 def check_each(account: Account, flavor: str) -> None:
     """One fault at a time, and nothing but it is said; taken back, nothing is."""
-    clean = taken(account)
+    clean = inventory_of(account)
     hidden = (*HIDDEN[flavor], "index printed.b.shown.1: another visible ('YES' became 'NO')")
-    for planted, undone, said in (*FAULTS, hidden):
+    for planted, undone, output in (*FAULTS, hidden):
         send(account, *SESSION, *planted.split("; "), schema=SCHEMA)
-        found = differences(clean, taken(account))
-        assert any(text.startswith(said) for text in found), (planted, found)
-        assert len(found) <= 2, (planted, found)
+        result = differences(clean, inventory_of(account))
+        assert any(text.startswith(output) for text in result), (planted, result)
+        assert len(result) <= 2, (planted, result)
         send(account, *SESSION, *undone.split("; "), schema=SCHEMA)
-    assert differences(clean, taken(account)) == []
+    assert differences(clean, inventory_of(account)) == []
 
 
 @pytest.mark.docker
@@ -90,6 +90,6 @@ def test_without_mysql_tables_accounts_are_said_to_be_unseen(mysql: Account) -> 
         "CREATE USER limited@localhost",
         f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE ON {SCHEMA}.* TO limited@localhost",
     )
-    found = taken(Account(user="limited", socket=mysql.socket))
-    assert "account" not in found
-    assert "role of an account" not in found
+    result = inventory_of(Account(user="limited", socket=mysql.socket))
+    assert "account" not in result
+    assert "role of an account" not in result

@@ -32,10 +32,10 @@ BOUND_S = 120.0
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServer, ScratchServer]]:
     """A source that logs every statement, and a candidate."""
-    place = tmp_path_factory.mktemp("a")
-    logged = ("--log-bin=b", "--server-id=1", "--general-log=1", f"--general-log-file={place / 'general.log'}")
+    directory = tmp_path_factory.mktemp("a")
+    logged = ("--log-bin=b", "--server-id=1", "--general-log=1", f"--general-log-file={directory / 'general.log'}")
     with (
-        scratch_server(place, *logged) as source,
+        scratch_server(directory, *logged) as source,
         scratch_server(tmp_path_factory.mktemp("b")) as candidate,
     ):
         for server in (source, candidate):
@@ -65,7 +65,7 @@ def command(directory: Path, source: ScratchServer, candidate: ScratchServer, *o
 def state_of(server: ScratchServer) -> list[object]:
     """Everything that a write would change: the binary log, every row, objects and accounts."""
     tables = [name for name, kind in server.query(f"SHOW FULL TABLES FROM {SCHEMA}") if kind == "BASE TABLE"]
-    asked = (
+    requests = (
         "SHOW MASTER STATUS",
         *(f"SELECT * FROM {SCHEMA}.{name} ORDER BY 1, 2" for name in tables),  # noqa: S608 - our own
         f"SHOW TRIGGERS FROM {SCHEMA}",
@@ -73,10 +73,10 @@ def state_of(server: ScratchServer) -> list[object]:
         "SHOW GRANTS FOR reader@localhost",
         "SELECT user, host FROM mysql.user ORDER BY 1, 2",
     )
-    return [server.query(statement) for statement in asked]
+    return [server.query(statement) for statement in requests]
 
 
-def arguments_seen(running: subprocess.Popen[bytes], seen: set[str], stop: threading.Event) -> None:
+def arguments_seen(running: subprocess.Popen[bytes], observed: set[str], stop: threading.Event) -> None:
     """Command lines of the validation and of what it started, looked at again and again."""
     while not stop.wait(0.05):
         for entry in Path("/proc").glob("[0-9]*"):
@@ -86,7 +86,7 @@ def arguments_seen(running: subprocess.Popen[bytes], seen: set[str], stop: threa
             except OSError:
                 continue
             if group == running.pid:
-                seen.add(text)
+                observed.add(text)
 
 
 def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
@@ -95,16 +95,16 @@ def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
     """By the server's own general log, its binary log, and every row; the password is nowhere."""
     source, candidate = pair
     before, log = state_of(source), source.directory / "general.log"
-    begin, seen, stop = log.stat().st_size, set[str](), threading.Event()
-    with (tmp_path / "said").open("wb") as said:
+    begin, observed, stop = log.stat().st_size, set[str](), threading.Event()
+    with (tmp_path / "said").open("wb") as opened:
         running = subprocess.Popen(
             command(tmp_path, source, candidate),
-            stdout=said,
-            stderr=said,
+            stdout=opened,
+            stderr=opened,
             start_new_session=True,
             env=ENVIRONMENT,
         )
-        watching = threading.Thread(target=arguments_seen, args=(running, seen, stop))
+        watching = threading.Thread(target=arguments_seen, args=(running, observed, stop))
         watching.start()
         try:
             code = running.wait(BOUND_S)
@@ -120,7 +120,11 @@ def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
     sent = {fingerprint(text) for text in statements_of("reader", logged)}
     assert sent <= set(outcome["statements_sent_to_source"]), sent - set(outcome["statements_sent_to_source"])
     assert len(sent) > 15
-    texts = [(tmp_path / "said").read_text(), *(path.read_text() for path in (tmp_path / "out").iterdir()), *seen]
+    texts = [
+        (tmp_path / "said").read_text(),
+        *(path.read_text() for path in (tmp_path / "out").iterdir()),
+        *observed,
+    ]
     assert len(texts) > 6
     assert not [text for text in texts if PASSWORD in text]
 
@@ -132,15 +136,15 @@ def test_the_source_is_sent_only_statements_of_which_a_dry_run_shows_the_shape(
     source, candidate = pair
     log = source.directory / "general.log"
     argv = command(tmp_path, source, candidate)
-    shown = subprocess.run(
+    stdout = subprocess.run(
         [*argv, "--dry-run"], env=ENVIRONMENT, capture_output=True, text=True, timeout=BOUND_S, check=True
     ).stdout
     begin = log.stat().st_size
     subprocess.run(argv, env=ENVIRONMENT, capture_output=True, timeout=BOUND_S, check=False)
-    planned = {kind_of(fingerprint(part)) for line in shown.splitlines() for part in line.split("-- or:")}
-    asked = {fingerprint(text) for _, text in queries_of(tmp_path / "slow.log")}
+    planned = {kind_of(fingerprint(field)) for line in stdout.splitlines() for field in line.split("-- or:")}
+    fingerprints = {fingerprint(text) for _, text in queries_of(tmp_path / "slow.log")}
     sent = {fingerprint(text) for text in statements_of("reader", since(log, begin))}
-    unasked = {bare for bare in sent if bare.removeprefix("explain format=json ") not in asked}
+    unasked = {bare for bare in sent if bare.removeprefix("explain format=json ") not in fingerprints}
     assert len(unasked) > 15
     assert not {bare for bare in unasked if kind_of(bare) not in planned}, sorted(planned)
 
@@ -161,8 +165,10 @@ def test_interrupted_at_any_point_nothing_of_the_source_is_changed(
     source, candidate = pair
     before, log = state_of(source), source.directory / "general.log"
     begin, deadline = log.stat().st_size, time.monotonic() + BOUND_S
-    with (tmp_path / "said").open("wb") as said:
-        running = subprocess.Popen(command(tmp_path, source, candidate), stdout=said, stderr=said, env=ENVIRONMENT)
+    with (tmp_path / "said").open("wb") as opened:
+        running = subprocess.Popen(
+            command(tmp_path, source, candidate), stdout=opened, stderr=opened, env=ENVIRONMENT
+        )
         try:
             while point not in since(log, begin):
                 assert running.poll() is None, (tmp_path / "said").read_text()
@@ -187,13 +193,13 @@ def since(log: Path, begin: int) -> str:
 
 def kind_of(bare: str) -> str:
     """Verb and where from, without names that only a connection tells."""
-    words = bare.split("--", maxsplit=1)[0].split()
-    if words[:1] == ["use"]:
+    arguments = bare.split("--", maxsplit=1)[0].split()
+    if arguments[:1] == ["use"]:
         return "use"
-    if "from" in words:
-        place = words[words.index("from") + 1]
-        return f"{words[0]} from {place if 'information_schema' in place or 'mysql.' in place else 'TABLE'}"
-    return " ".join(words[:4])
+    if "from" in arguments:
+        table = arguments[arguments.index("from") + 1]
+        return f"{arguments[0]} from {table if 'information_schema' in table or 'mysql.' in table else 'TABLE'}"
+    return " ".join(arguments[:4])
 
 
 def queries_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -207,19 +213,19 @@ def statements_of(user: str, general_log: str) -> Iterator[str]:
     entry = re.compile(
         r"^(?:\d{6} [ \d:]{8})?\s+(?P<id>\d+) (?P<command>Connect|Query|Quit|Init DB)\t?(?P<text>.*)$"
     )
-    wanted, current = set[str](), list[str]()
+    expected, current = set[str](), list[str]()
     for line in general_log.splitlines():
-        found = entry.match(line)
-        if not found:
+        result = entry.match(line)
+        if not result:
             if current:
                 current.append(line)
             continue
         if current:
             yield "\n".join(current)
         current = []
-        if found["command"] == "Connect" and found["text"].startswith(f"{user}@"):
-            wanted.add(found["id"])
-        elif found["command"] == "Query" and found["id"] in wanted:
-            current = [found["text"]]
+        if result["command"] == "Connect" and result["text"].startswith(f"{user}@"):
+            expected.add(result["id"])
+        elif result["command"] == "Query" and result["id"] in expected:
+            current = [result["text"]]
     if current:
         yield "\n".join(current)

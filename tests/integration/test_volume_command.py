@@ -49,10 +49,10 @@ def volbench(*arguments: str, code: int | None = 0) -> subprocess.CompletedProce
 @pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
 def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(root: Path, spec: str) -> None:
     """emulate, use, stop, emulate again with the bytes still there, remove: nothing is left."""
-    told = volbench("volume", "emulate", spec, "--dir", str(root), "--name", "stays").stdout
+    stdout = volbench("volume", "emulate", spec, "--dir", str(root), "--name", "stays").stdout
     data = root / "stays" / "data"
-    assert f"mounted at: {data}" in told
-    assert "volbench volume remove stays" in told
+    assert f"mounted at: {data}" in stdout
+    assert "volbench volume remove stays" in stdout
     write_durably(data / "file", b"x" * 100_000)
     counted = json.loads(volbench("volume", "counters", "stays", "--json").stdout)
     assert counted["operations"]["write"]["bytes"] >= 100_000
@@ -147,8 +147,8 @@ def iops(answer: dict[str, Any]) -> dict[str, float]:
     return {name: answer["figures"][name]["value"] for name in ("read_iops", "write_iops")}
 
 
-def near(found: dict[str, float], wanted: dict[str, float], *, share: float) -> bool:
-    return found == pytest.approx(wanted, rel=share)
+def near(result: dict[str, float], expected: dict[str, float], *, share: float) -> bool:
+    return result == pytest.approx(expected, rel=share)
 
 
 def test_an_emulated_gp3_is_recognised(root: Path) -> None:
@@ -193,8 +193,8 @@ def recognised(root: Path, file: Path) -> dict[str, Any] | None:
 def test_a_probe_beside_busy_loops_never_takes_the_machine_for_the_volume(root: Path) -> None:
     """It names an ebs-gp3, or says that the machine was too busy; another profile would be wrong."""
     with busy_loops(2 * (os.cpu_count() or 1)):
-        found = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}")
-    assert found["held_back"] or found["nearest"][0]["profile"] == "ebs-gp3"
+        result = probed(f"emulated:ebs-gp3?size=10GiB&dir={root}")
+    assert result["held_back"] or result["nearest"][0]["profile"] == "ebs-gp3"
 
 
 def test_a_probe_leaves_a_directory_as_it_was(tmp_path: Path) -> None:

@@ -48,11 +48,11 @@ def test_every_number_of_a_forecast_is_counted_anew(gib: int, iops: float, io_by
         *("--size", f"{gib}GiB", "--iops", f"{iops:g}", "--io-size", f"{io_bytes >> 10}KiB"),
         *("--start-credits", f"{start:.0%}"),
     )
-    about, rest = text.split("\n", 1)
-    checks = _of_the_volume(about, volume) + _of_the_load(rest, volume, iops, start)
-    left = re.sub(r"Prices are .*", "", _without_prices(rest, volume, iops))
-    for known in checks:
-        left = left.replace(known, "")
+    about, remainder = text.split("\n", 1)
+    checks = _of_the_volume(about, volume) + _of_the_load(remainder, volume, iops, start)
+    left = re.sub(r"Prices are .*", "", _without_prices(remainder, volume, iops))
+    for check in checks:
+        left = left.replace(check, "")
     assert not NUMBER.search(re.sub(r"ebs-\w+", "", left)), left
 
 

@@ -27,7 +27,7 @@ conditions:
   - valid cells >= 3
   - gp3 not worse than disk by > 10 %
 """
-KEPT = re.compile(
+RETAINED = re.compile(
     r"(?P<volume>\w+) \((?P<step>[\w-]+)\): (?P<kept>\d+) of (?P<cells>\d+) valid cells keep it, "
     r"(?P<low>[\d,.]+)(?: to (?P<high>[\d,.]+))?(?:/s| ms), median (?P<median>[\d,.]+)(?:/s| ms)"
 )
@@ -48,7 +48,9 @@ def printed(*arguments: str | Path) -> str:
 
 
 def valid(steps: list[RawStep], volume: str, step: str, metric: str) -> list[float]:
-    return sorted(one.metrics[metric] for one in steps if one.valid and (one.volume, one.step) == (volume, step))
+    return sorted(
+        item.metrics[metric] for item in steps if item.valid and (item.volume, item.step) == (volume, step)
+    )
 
 
 @pytest.mark.parametrize("name", ["two", "some-invalid", "some-disturbed", "all-invalid"])
@@ -56,15 +58,15 @@ def test_every_number_of_a_gate_is_that_of_the_cells(name: str, tmp_path: Path) 
     run = build_run(tmp_path, RUNS[name])
     (tmp_path / "policy.yaml").write_text(POLICY)
     text = printed("gate", run.path, "--policy", tmp_path / "policy.yaml")
-    steps, rest = raw_steps(run.path), text
+    steps, remainder = raw_steps(run.path), text
     condition = ""
     for line in text.splitlines():
-        condition = next((known for known in LIMITS if line.endswith(f"  {known}")), condition)
-        if match := KEPT.search(line):
+        condition = next((limit for limit in LIMITS if line.endswith(f"  {limit}")), condition)
+        if match := RETAINED.search(line):
             metric, limit = LIMITS[condition]
             values = valid(steps, match["volume"], match["step"], metric)
-            kept = sum(value >= limit if metric == "tps" else value <= limit for value in values)
-            assert (int(match["kept"]), int(match["cells"])) == (kept, len(values))
+            remaining = sum(value >= limit if metric == "tps" else value <= limit for value in values)
+            assert (int(match["kept"]), int(match["cells"])) == (remaining, len(values))
             for stated, value in (("low", values[0]), ("high", values[-1]), ("median", values[len(values) // 2])):
                 if len(values) % 2 or stated != "median":
                     assert value_of(match[stated]) == pytest.approx(value, rel=0.0006), line
@@ -74,15 +76,19 @@ def test_every_number_of_a_gate_is_that_of_the_cells(name: str, tmp_path: Path) 
         elif match := WORSE.search(line):
             key = (match["baseline"], match["volume"], match["step"], match["metric"])
             assert any(states(match["change"], ratio) for ratio in ratios(steps, *key)), line
-            assert int(match["disturbed"] or 0) in (0, sum(one.bounded for one in steps))
+            assert int(match["disturbed"] or 0) in (0, sum(step.bounded for step in steps))
         else:
             continue
-        rest = rest.replace(match[0], "")
-    for given in (*POLICY.splitlines(), run.path.name, "confidence 0.95", "by > 10 %", "valid cells >= 3"):
-        rest = rest.replace(given.removeprefix("  - "), "")
-    rest = re.sub(r"\d+ of \d+ conditions? (?:fails?|are open|is open)|about \d+ more valid cells[ \w]*|", "", rest)
-    rest = re.sub(r"\d and \d valid cells, 3 are the fewest|no valid cell|0 of 0 valid cells keep it", "", rest)
-    assert not NUMBER.search(rest), rest
+        remainder = remainder.replace(match[0], "")
+    for input_value in (*POLICY.splitlines(), run.path.name, "confidence 0.95", "by > 10 %", "valid cells >= 3"):
+        remainder = remainder.replace(input_value.removeprefix("  - "), "")
+    remainder = re.sub(
+        r"\d+ of \d+ conditions? (?:fails?|are open|is open)|about \d+ more valid cells[ \w]*|", "", remainder
+    )
+    remainder = re.sub(
+        r"\d and \d valid cells, 3 are the fewest|no valid cell|0 of 0 valid cells keep it", "", remainder
+    )
+    assert not NUMBER.search(remainder), remainder
 
 
 def test_a_gate_decides_as_the_report_of_the_same_run(tmp_path: Path) -> None:
@@ -133,11 +139,11 @@ def test_every_row_of_compare_by_run_is_that_of_the_raw_files_of_two_runs(tmp_pa
             for at, step in enumerate(steps)
             if step.volume == row["volume"]
         ]
-        known = ratios(renamed, "run-1", "run-2", row["step"], row["metric"])
-        assert any(states(row["change"], ratio) for ratio in known), row[0]
+        known_names = ratios(renamed, "run-1", "run-2", row["step"], row["metric"])
+        assert any(states(row["change"], ratio) for ratio in known_names), row[0]
         assert (int(row["n"]), int(row["m"])) == (len(before), len(now))
         better = row["metric"] in ("tps", "cold_read_mib_per_s")
-        moved = known[0] > 1 if better else known[0] < 1
+        moved = known_names[0] > 1 if better else known_names[0] < 1
         assert row["verdict"] == "equivalent" or (row["verdict"] == "better") == moved
 
 

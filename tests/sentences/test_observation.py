@@ -35,7 +35,7 @@ def slow(tick: int) -> tuple[float, float, float]:
 
 
 @pytest.fixture(scope="module", params=[stall, slow])
-def place(
+def directory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Callable[[int], tuple[float, float, float]]]:
     directory = build(tmp_path_factory.mktemp("observed") / "o", LENGTH, request.param)
@@ -46,13 +46,13 @@ def place(
 
 
 @pytest.fixture
-def counters(place: tuple[Path, object]) -> dict[int, Counters]:
-    return ticks(place[0])
+def counters(directory: tuple[Path, object]) -> dict[int, Counters]:
+    return ticks(directory[0])
 
 
 @pytest.fixture
-def text(place: tuple[Path, object]) -> str:
-    return plain((place[0] / "report.md").read_text())
+def text(directory: tuple[Path, object]) -> str:
+    return plain((directory[0] / "report.md").read_text())
 
 
 def of_page(directory: Path) -> str:
@@ -103,21 +103,21 @@ def test_times_and_lengths_are_those_of_the_incident(text: str, counters: dict[i
         assert (int(stood[1]), int(stood[2]), stood[3]) == (seconds, seconds, clock(ONSET)[11:])
 
 
-def test_a_share_of_an_incidents_latency_is_not_that_of_the_time_around_it(place: tuple[Path, object]) -> None:
+def test_a_share_of_an_incidents_latency_is_not_that_of_the_time_around_it(directory: tuple[Path, object]) -> None:
     """Of a stall of four in five seconds stood `explains 6.2 % of the latency`: of the minute before it, too."""
-    stored = json.loads((place[0] / "report.json").read_text())
+    stored = json.loads((directory[0] / "report.json").read_text())
     for incident in stored["incidents"]:
         for finding in incident["findings"]:
             assert finding["share"] is None or finding["share"] > 0.5, finding["cause"]
 
 
-def test_every_sentence_of_the_page_is_in_the_text_and_the_other_way_round(place: tuple[Path, object]) -> None:
-    page, text = of_page(place[0]), plain((place[0] / "report.md").read_text())
+def test_every_sentence_of_the_page_is_in_the_text_and_the_other_way_round(directory: tuple[Path, object]) -> None:
+    page, text = of_page(directory[0]), plain((directory[0] / "report.md").read_text())
     assert {match[0] for match in MEANS.finditer(page)} == {match[0] for match in MEANS.finditer(text)}
     assert {match[0] for match in EXTRA.finditer(page)} == {match[0] for match in EXTRA.finditer(text)}
 
 
 def test_the_headline_has_no_other_number(text: str) -> None:
     (line,) = re.findall(r"^- Incident 001, .*$", text, re.MULTILINE)
-    rest = EXTRA.sub("", MEANS.sub("", CLOCK.sub("", line)))
-    assert not NUMBER.search(rest.replace("Incident 001", "").replace("2025-10-09", "")), rest
+    remainder = EXTRA.sub("", MEANS.sub("", CLOCK.sub("", line)))
+    assert not NUMBER.search(remainder.replace("Incident 001", "").replace("2025-10-09", "")), remainder

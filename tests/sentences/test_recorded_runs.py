@@ -23,7 +23,7 @@ SET = {"above-read-800": 800, "device-read-800": 800, "device-read-1003": 1003}
 
 @pytest.mark.parametrize("name", SET)
 def test_a_named_limit_is_what_the_device_served_and_what_was_set(name: str) -> None:
-    step = next(one for one in raw_steps(RUNS / name) if "tps" in one.metrics)
+    step = next(row for row in raw_steps(RUNS / name) if "tps" in row.metrics)
     operations = series(step, "diskstats", "reads_per_s")
     moved = series(step, "diskstats", "read_mib_per_s")
     matches = [
@@ -55,7 +55,7 @@ def test_the_headline_of_a_recorded_run_has_the_clients_figure(name: str) -> Non
     headline = report.summary.headline
     match = re.search(r"transactions/s ([\d,.]+) in step ([\w-]+)", headline)
     if match:
-        (step,) = (one for one in raw_steps(RUNS / name) if one.step == match[2])
+        (step,) = (row for row in raw_steps(RUNS / name) if row.step == match[2])
         assert value_of(match[1]) == pytest.approx(step.metrics["tps"], rel=0.006)
     named = next((finding for finding in report.findings if finding.cause != "none"), None)
     if named is not None and len(report.volumes) == 1 and any(cell.valid for cell in report.cells):

@@ -87,7 +87,7 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
     """What is left after the figures that were checked is no number."""
     text = plain(report.summary.headline)
     assert text
-    rest = text
+    remainder = text
     subject = HEADLINE.search(text)
     if report.comparisons and subject is not None:
         baseline, metric = report.volumes[0].name, LABELS[subject["label"]]
@@ -95,24 +95,24 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
         if len(candidates) == 1:
             assert subject["change"], text
             assert is_ratio(steps, (baseline, candidates[0], subject["step"], metric), subject["change"]), text
-            rest = rest.replace(subject[0], "")
+            remainder = remainder.replace(subject[0], "")
         else:
             stated = [match for match in OF_VOLUME.finditer(text) if match["volume"] in candidates]
             assert len(stated) in (len(candidates), 2), text
             for of_volume in stated:
                 key = (baseline, of_volume["volume"], subject["step"], metric)
                 assert is_ratio(steps, key, of_volume["change"]), text
-                rest = rest.replace(of_volume[0], "")
+                remainder = remainder.replace(of_volume[0], "")
     elif report.sweep is not None:
         match = re.search(rf"(?P<label>{METRIC}) (?P<change>[\d,.]+(?: %| times) \w+), step (?P<step>\S+) on", text)
         assert match is not None, text
         key = ("fsx", "fsx.mode-async", match["step"], LABELS[match["label"]])
         assert is_ratio(steps, key, match["change"]), text
-        rest = rest.replace(match[0], "")
+        remainder = remainder.replace(match[0], "")
     else:
-        rest = _without_ranges(rest, steps)
-    rest = COUNTS.sub("", rest)
-    assert not NUMBER.search(rest), f"{rest!r} of {text!r}"
+        remainder = _without_ranges(remainder, steps)
+    remainder = COUNTS.sub("", remainder)
+    assert not NUMBER.search(remainder), f"{remainder!r} of {text!r}"
 
 
 def _without_ranges(text: str, steps: list[RawStep]) -> str:
@@ -199,8 +199,8 @@ def test_a_page_has_one_figure_for_one_thing(report: Report, directory: RunDirec
 def test_every_change_of_a_table_is_that_of_the_cells(report: Report, steps: list[RawStep]) -> None:
     for row in report.comparisons:
         if row.ratio is not None:
-            known = ratios(steps, row.baseline, row.candidate, row.step, row.metric)
-            assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known), (row.step, row.metric)
+            known_names = ratios(steps, row.baseline, row.candidate, row.step, row.metric)
+            assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known_names), (row.step, row.metric)
 
 
 IN_TERMINAL = re.compile(
@@ -231,8 +231,8 @@ def test_a_page_has_one_figure_for_cold_reads(
     stated = re.findall(r"cold against cold: ([\d,.]+)", plain(render(report, directory, "md")))
     assert len(stated) == len(pairs)
     for figure_text in stated:
-        found = [1 / each for pair in pairs for each in ratios(steps, *pair, "cold", "cold_read_mib_per_s")]
-        assert any(value_of(figure_text) == pytest.approx(each, rel=0.0051) for each in found)
+        result = [1 / each for pair in pairs for each in ratios(steps, *pair, "cold", "cold_read_mib_per_s")]
+        assert any(value_of(figure_text) == pytest.approx(each, rel=0.0051) for each in result)
 
 
 def test_losses_of_a_crash_test_are_those_of_all_cells(

@@ -10,7 +10,7 @@ from volbench.results.explain.causes import CAUSES
 
 WIDTH = 130
 _TABLE = "| group | causes |\n"
-_PARTS = {"Meaning": "meaning", "What you see": "signs", "What to do": "advice"}
+_SECTIONS = {"Meaning": "meaning", "What you see": "signs", "What to do": "advice"}
 
 
 def causes_page(text: str) -> str:
@@ -44,7 +44,7 @@ def _decision() -> Iterator[str]:
     for name, cause in CAUSES.items():
         if cause.claims or cause.yields_to or cause.contradicts:
             first, excluded = (
-                ", ".join(f"`{other}`" for other in sorted(names)) or "–"
+                ", ".join(f"`{name}`" for name in sorted(names)) or "–"
                 for names in (cause.yields_to, cause.contradicts)
             )
             yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {first} | {excluded} |"
@@ -58,8 +58,8 @@ def _sections() -> Iterator[str]:
 
 
 def _paragraphs(cause: CauseInfo) -> Iterator[str]:
-    for heading, part in _PARTS.items():
-        paragraph = f"**{heading}.** {getattr(cause, part)}"
+    for heading, piece in _SECTIONS.items():
+        paragraph = f"**{heading}.** {getattr(cause, piece)}"
         yield textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

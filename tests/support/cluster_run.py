@@ -46,22 +46,22 @@ def with_lab() -> bool:
     return os.environ.get("KUBECONFIG") == str(LAB_KUBECONFIG)
 
 
-def lab(*words: str, timeout_s: float = 300.0) -> None:
+def lab(*arguments: str, timeout_s: float = 300.0) -> None:
     """A command of the lab."""
-    subprocess.run([sys.executable, str(LAB), *words], check=True, capture_output=True, timeout=timeout_s)
+    subprocess.run([sys.executable, str(LAB), *arguments], check=True, capture_output=True, timeout=timeout_s)
 
 
-def kubectl(*words: str, stdin: str | None = None) -> str:
+def kubectl(*arguments: str, stdin: str | None = None) -> str:
     """A command of kubectl; its output."""
     done = subprocess.run(
-        ["kubectl", "--request-timeout=20s", *words],
+        ["kubectl", "--request-timeout=20s", *arguments],
         input=stdin,
         capture_output=True,
         text=True,
         check=False,
         timeout=180,
     )
-    assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 
 
@@ -70,19 +70,19 @@ def has_namespace() -> bool:
     return f"namespace/{NAMESPACE}" in kubectl("get", "namespaces", "-o", "name").split()
 
 
-def until(asked: Callable[[], bool], what: str) -> None:
+def until(request: Callable[[], bool], description: str) -> None:
     """Wait for a moment; the runner's last words when it does not come."""
     until_s = time.monotonic() + BOUND_S
-    while not asked():
+    while not request():
         if time.monotonic() > until_s:
-            seen = subprocess.run(
+            result = subprocess.run(
                 ["kubectl", "-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=runner", "--tail=30"],
                 capture_output=True,
                 text=True,
                 check=False,
                 timeout=30,
             )
-            pytest.fail(f"not in {BOUND_S:.0f} s: {what}\n{seen.stdout}{seen.stderr}")
+            pytest.fail(f"not in {BOUND_S:.0f} s: {description}\n{result.stdout}{result.stderr}")
         time.sleep(0.5)
 
 
@@ -101,28 +101,28 @@ class ClusterBench(Bench):
     ) -> subprocess.Popen[bytes]:
         """`volbench run` with a suite made small on two claims of the storage class, or on these SPECs."""
         specs = volumes or dict.fromkeys(("a", "b"), f"storage-class:{STORAGE_CLASS}?size=1Gi")
-        given = [word for name, spec in specs.items() for word in ("--volume", f"{name}={spec}")]
+        result = [argument for name, spec in specs.items() for argument in ("--volume", f"{name}={spec}")]
         server = pick_server_image(local_images(), "mysql")
         image = [f"engine.image={server.name}"] if server is not None else []
-        chosen = [word for one in (*SMALL, *image, *settings) for word in ("--set", one)]
-        asked = [f"namespace={self.namespace}", *options]
+        chosen = [argument for setting in (*SMALL, *image, *settings) for argument in ("--set", setting)]
+        requests = [f"namespace={self.namespace}", *options]
         return self.volbench(
             "run",
             str(suite),
             "--target",
             "kubernetes",
-            *given,
+            *result,
             *chosen,
             "--out",
             str(self.results),
             "--yes",
-            *(word for one in asked for word in ("--target-option", one)),
+            *(argument for request in requests for argument in ("--target-option", request)),
         )
 
     def objects(self, kinds: str, selector: str = "app.kubernetes.io/managed-by=volbench") -> list[dict[str, Any]]:
         """Objects of the namespace that are a run's."""
-        found = json.loads(kubectl("get", kinds, "-n", self.namespace, "-l", selector, "-o", "json"))
-        items: list[dict[str, Any]] = found["items"]
+        document = json.loads(kubectl("get", kinds, "-n", self.namespace, "-l", selector, "-o", "json"))
+        items: list[dict[str, Any]] = document["items"]
         return items
 
     def pod(self) -> str:
@@ -134,9 +134,9 @@ class ClusterBench(Bench):
     def everything(self) -> set[str]:
         """All objects of the namespace, of whatever kind, but its events and what every namespace has."""
         kinds = kubectl("api-resources", "--verbs=list", "--namespaced", "-o", "name").split()
-        asked = ",".join(kind for kind in kinds if not kind.startswith("events"))
-        found = kubectl("get", asked, "-n", self.namespace, "-o", "name").split()
-        return set(found) - {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+        text = ",".join(kind for kind in kinds if not kind.startswith("events"))
+        fields = kubectl("get", text, "-n", self.namespace, "-o", "name").split()
+        return set(fields) - {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 
     def quote(self, fault: str, ended: Ended) -> None:
         """Record how a command ended after a fault was made, where VOLBENCH_FAULTS names a file for that."""
@@ -153,7 +153,7 @@ class ClusterBench(Bench):
 
     def leftovers(self) -> list[str]:
         """All that a run may leave behind and should not."""
-        left = [f"{one['kind']} {one['metadata']['name']}" for one in self.objects(_KINDS)]
+        left = [f"{item['kind']} {item['metadata']['name']}" for item in self.objects(_KINDS)]
         return left + [str(entry) for entry in self.temporary.glob("volbench*")]
 
 
@@ -178,14 +178,14 @@ def cluster_bench(root: Path) -> Iterator[ClusterBench]:
 def ready() -> capabilities.Means:
     """A cluster that answers, with a storage class that the tests can use."""
     use_lab()
-    mend = f"python3 {LAB.relative_to(LAB.parents[2])} up"
+    repair = f"python3 {LAB.relative_to(LAB.parents[2])} up"
     if shutil.which("kubectl") is None:
-        return capabilities.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=mend)
+        return capabilities.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=repair)
     answer = capabilities.ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
     if answer.code != 0:
-        return capabilities.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=mend)
+        return capabilities.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=repair)
     classes = capabilities.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
     if f"/{STORAGE_CLASS}" not in classes:
         evidence = f"the cluster has no storage class {STORAGE_CLASS}"
-        return capabilities.Means(name="kubernetes", present=False, evidence=evidence, mend=mend)
+        return capabilities.Means(name="kubernetes", present=False, evidence=evidence, mend=repair)
     return capabilities.Means(name="kubernetes", present=True, evidence=answer.last_line)

@@ -28,12 +28,12 @@ def emulated_claim(cluster: ClusterBench, name: str, spec: str) -> Iterator[Path
     made = cluster.volbench("volume", "emulate", spec, "--name", volume, "--dir", str(directory))
     assert made.wait(60) == 0, (cluster.root / "output").read_text()
     data, control = directory / volume / "data", directory / f"{volume}-control"
-    places = {volume: data, control.name: control}
+    locations = {volume: data, control.name: control}
     _share_socket(data.parent / CONTROL_SOCKET, control)
-    for volume_name, place in places.items():
-        lab("volume", "add", volume_name, str(place), "4Gi")
-    said = {EMULATED: spec, EMULATOR: f"{name}-control"}
-    claims = [_claim(name, volume, said), _claim(f"{name}-control", control.name, {})]
+    for volume_name, location in locations.items():
+        lab("volume", "add", volume_name, str(location), "4Gi")
+    output = {EMULATED: spec, EMULATOR: f"{name}-control"}
+    claims = [_claim(name, volume, output), _claim(f"{name}-control", control.name, {})]
     try:
         kubectl(
             "apply",
@@ -46,7 +46,7 @@ def emulated_claim(cluster: ClusterBench, name: str, spec: str) -> Iterator[Path
         yield data
     finally:
         kubectl("delete", "pvc", name, f"{name}-control", "-n", cluster.namespace, "--ignore-not-found")
-        for volume_name in places:
+        for volume_name in locations:
             lab("volume", "remove", volume_name)
         cluster.volbench("volume", "remove", volume, "--dir", str(directory)).wait(60)
 
@@ -59,10 +59,10 @@ def emulated_directory(cluster: ClusterBench, root: Path, name: str, spec: str) 
     assert made.wait(60) == 0, (cluster.root / "output").read_text()
     data = root / volume / "data"
     lab("volume", "add", f"{volume}-local", str(data), "4Gi")
-    place = LAB_STATE / "volumes" / "local" / f"{volume}-local"
-    os.chown(place, POD_USER, POD_USER)
+    directory = LAB_STATE / "volumes" / "local" / f"{volume}-local"
+    os.chown(directory, POD_USER, POD_USER)
     try:
-        yield place
+        yield directory
     finally:
         lab("volume", "remove", f"{volume}-local")
         cluster.volbench("volume", "remove", volume, "--dir", str(root)).wait(60)

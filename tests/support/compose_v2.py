@@ -56,8 +56,8 @@ def build() -> Path:
 
 
 def _is_v2(program: str) -> bool:
-    shown = subprocess.run([program, "version", "--short"], capture_output=True, text=True, check=False)
-    return shown.stdout.lstrip("v").startswith("2.")
+    result = subprocess.run([program, "version", "--short"], capture_output=True, text=True, check=False)
+    return result.stdout.lstrip("v").startswith("2.")
 
 
 if __name__ == "__main__":

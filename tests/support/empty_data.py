@@ -37,7 +37,7 @@ def directory_in_memory(otherwise: Path) -> Path:
 
 @cache
 def _of_local() -> Path:
-    data_dir = _place() / "data"
+    data_dir = _directory() / "data"
     create = (
         ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
         if shutil.which("mariadbd")
@@ -50,8 +50,8 @@ def _of_local() -> Path:
     return data_dir
 
 
-def _place() -> Path:
+def _directory() -> Path:
     """Removed when the process ends."""
-    place = Path(tempfile.mkdtemp(prefix="volbench-data-", dir="/var/tmp"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    path = Path(tempfile.mkdtemp(prefix="volbench-data-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path

@@ -37,10 +37,10 @@ class EngineProxy:
             return
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
-        for one in (self._server, *self._open):
+        for item in (self._server, *self._open):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
         self._server, self._open = None, []
 
     def _accept(self, server: socket.socket) -> None:
@@ -56,6 +56,6 @@ class EngineProxy:
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while part := source.recv(1 << 16):
-            sink.sendall(part)
+        while piece := source.recv(1 << 16):
+            sink.sendall(piece)
         sink.shutdown(socket.SHUT_WR)

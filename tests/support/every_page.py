@@ -54,8 +54,8 @@ def _written(directory: Path, name: str, text: str) -> list[Path]:
     return [directory / name]
 
 
-def _report(directory: Path, wanted: Synthetic) -> list[Path]:
-    return [path for path in write_reports(build_run(directory, wanted))[1] if path.suffix == ".html"]
+def _report(directory: Path, expected: Synthetic) -> list[Path]:
+    return [path for path in write_reports(build_run(directory, expected))[1] if path.suffix == ".html"]
 
 
 def two(directory: Path) -> list[Path]:
@@ -97,9 +97,9 @@ def site(directory: Path) -> list[Path]:
     make_pack(run, packs / f"a{PACK_SUFFIX}", storage_classes={"a": "ebs-gp3"}, region="eu-central-1")
     (packs / f"damaged{PACK_SUFFIX}").write_bytes(b"no archive")
     build_site(directory / "results", directory / "site", packs=[packs])
-    found = sorted((directory / "site").rglob("*.html"))
-    by_directory = {path.parent: path for path in found if path.parent != directory / "site"}
-    return [*(path for path in found if path.parent == directory / "site"), *by_directory.values()]
+    paths = sorted((directory / "site").rglob("*.html"))
+    by_directory = {path.parent: path for path in paths if path.parent != directory / "site"}
+    return [*(path for path in paths if path.parent == directory / "site"), *by_directory.values()]
 
 
 def observation(directory: Path) -> list[Path]:
@@ -108,9 +108,9 @@ def observation(directory: Path) -> list[Path]:
     def stalled(tick: int) -> tuple[float, float, float]:
         return (0.0, 0.0, 8.0) if tick in range(61, 65) else (300.0 + tick % 7, 20.0 if tick == 65 else 1.0, 1.0)
 
-    place = build(directory / "observation", 100, stalled)
-    add_incident(place, 60.0, 65.0)
-    return _written(directory, "observation.html", observation_page(report_of(place)))
+    result = build(directory / "observation", 100, stalled)
+    add_incident(result, 60.0, 65.0)
+    return _written(directory, "observation.html", observation_page(report_of(result)))
 
 
 def forecast(directory: Path) -> list[Path]:

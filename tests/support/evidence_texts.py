@@ -41,9 +41,9 @@ class Second:
         return min(100.0, 100 * self.in_flight)
 
 
-def jitter(number: int, part: float = 0.02) -> float:
+def jitter(number: int, piece: float = 0.02) -> float:
     """Return a factor around 1 that varies with the number and is the same in every run."""
-    return 1 + part * ((number * 7919 % 101) / 50 - 1)
+    return 1 + piece * ((number * 7919 % 101) / 50 - 1)
 
 
 def limited(iops: float, seconds: int, *, kib: float = 16.0, queue: Sequence[float] = (24, 30)) -> list[Second]:
@@ -72,7 +72,7 @@ def iostat(
     start: datetime = START,
     step_s: float = 1.0,
     clock: str = "%m/%d/%Y %I:%M:%S %p",
-    others: Sequence[tuple[str, Second]] = (),
+    more_devices: Sequence[tuple[str, Second]] = (),
     kernel: str = "5.15.0",
 ) -> str:
     """Return `iostat -xt`; without `-t` where `clock` is empty. The first report is that since boot."""
@@ -83,7 +83,7 @@ def iostat(
             lines.append(f"{start + timedelta(seconds=number * step_s):{clock}}\n")
         lines.append(_CPU)
         lines.append(f"{second.busy:16.2f}    0.00    2.00    4.00    0.00  {94 - second.busy:6.2f}\n\n{_HEADING}")
-        lines += [_iostat_row(name, one) for name, one in ((device, second), *others)]
+        lines += [_iostat_row(name, value) for name, value in ((device, second), *more_devices)]
         lines.append("\n")
     return "".join(lines)
 

@@ -32,7 +32,7 @@ DATA = re.compile(r'<script type="application/json" id="timeline-data">(.*?)</sc
 CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
 
 
-def anew(report: Report) -> Report:
+def rendered_again(report: Report) -> Report:
     """Return the report with the headline and the sentence that this version makes of its rows."""
     headline = headline_anew(report)
     note = MADE_ANEW.format(version=report.volbench_version)
@@ -105,7 +105,7 @@ def main() -> None:
         outcome = Validation.model_validate_json(path.read_text())
         path.with_suffix(".html").write_text(validation_html(outcome))
     for path in sorted(EXAMPLES.rglob("report.json")):
-        report = anew(Report.model_validate_json(path.read_text()))
+        report = rendered_again(Report.model_validate_json(path.read_text()))
         page = path.with_suffix(".html")
         path.write_text(_stored(json.loads(path.read_text()), report))
         path.with_suffix(".md").write_text(markdown(report))

@@ -55,15 +55,15 @@ class FakeApiServer:
 
     def create(self, path: str, body: Object) -> Object | None:
         """Create an object below a path; None if there is one of that name."""
-        place = f"{path}/{body['metadata']['name']}"
+        location = f"{path}/{body['metadata']['name']}"
         with self._changed:
-            if place in self.objects:
+            if location in self.objects:
                 return None
             moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             metadata = {**body["metadata"], "uid": f"uid-{len(self.events)}", "creationTimestamp": moment}
             made = {"spec": {}, "status": {}, **body, "metadata": metadata}
-            self.put(place, made)
-        self.on_create(place, made)
+            self.put(location, made)
+        self.on_create(location, made)
         return made
 
     def expire(self) -> None:
@@ -87,9 +87,9 @@ class FakeApiServer:
         """Return the objects below a path with these labels."""
         with self._changed:
             items = [
-                one
-                for place, one in self.objects.items()
-                if place.startswith(f"{path}/") and is_selected(one, selector)
+                item
+                for location, item in self.objects.items()
+                if location.startswith(f"{path}/") and is_selected(item, selector)
             ]
             return {"metadata": {"resourceVersion": str(len(self.events))}, "items": items}
 
@@ -105,8 +105,8 @@ class FakeApiServer:
                     yield '{"type": "MODIF'
                     return
                 news, version = self.events[version:], len(self.events)
-            for kind, place, made in news:
-                if place.startswith(f"{path}/") and is_selected(made, selector):
+            for kind, location, made in news:
+                if location.startswith(f"{path}/") and is_selected(made, selector):
                     yield json.dumps({"type": kind, "object": made}) + "\n"
         if bookmarks:
             bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(version)}}
@@ -116,7 +116,7 @@ class FakeApiServer:
 def is_selected(made: Object, selector: str) -> bool:
     """Whether an object has the labels of `key=value,key!=value,key`."""
     labels = made["metadata"].get("labels", {})
-    terms = [one.partition("=") for one in selector.split(",") if one]
+    terms = [field.partition("=") for field in selector.split(",") if field]
     return all(
         labels.get(key[:-1]) != value
         if key.endswith("!")
@@ -163,19 +163,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         change = self._body()
         self.state.requests[f"patch {self.path.split('/')[-2]}"] += 1
-        found = self.state.objects.get(self.path)
-        if found is not None:
-            found["spec"].update(change["spec"])
-        self._answer(found or {"kind": "Status", "code": 404, "message": "not found"}, 200 if found else 404)
+        result = self.state.objects.get(self.path)
+        if result is not None:
+            result["spec"].update(change["spec"])
+        self._answer(result or {"kind": "Status", "code": 404, "message": "not found"}, 200 if result else 404)
 
     def do_DELETE(self) -> None:
         self._body()
         path = urlsplit(self.path).path
         self.state.requests[f"delete {path.split('/')[-2]}"] += 1
-        found = self.state.objects.get(path)
-        if found is not None:
+        result = self.state.objects.get(path)
+        if result is not None:
             self.state.remove(path)
-        self._answer(found or {"kind": "Status", "code": 404, "message": "not found"}, 200 if found else 404)
+        self._answer(result or {"kind": "Status", "code": 404, "message": "not found"}, 200 if result else 404)
 
     def _body(self) -> Object:
         made: Object = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")

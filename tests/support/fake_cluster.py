@@ -58,14 +58,14 @@ class FakeCluster(Cluster):
 
     def stream_text(self, path: str, **query: Any) -> Iterator[str]:
         """A watch: the changes since the version, as they come; ends after a second without any."""
-        seen, prefix = int(query["resourceVersion"]), f"{self.object_path(path)}/"
+        observed, prefix = int(query["resourceVersion"]), f"{self.object_path(path)}/"
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda count=seen: len(self.changes) > count, timeout=1):  # type: ignore[misc]
+                if not self._changed.wait_for(lambda count=observed: len(self.changes) > count, timeout=1):  # type: ignore[misc]
                     return
-                kind, place, made = self.changes[seen]
-            seen += 1
-            if place.startswith(prefix) and _is_selected(made, query.get("labelSelector", "")):
+                kind, location, made = self.changes[observed]
+            observed += 1
+            if location.startswith(prefix) and _is_selected(made, query.get("labelSelector", "")):
                 yield json.dumps({"type": kind, "object": made}) + "\n"
 
     def bind(self, claim: str, volume: str, **spec: Any) -> None:
@@ -110,35 +110,35 @@ class FakeCluster(Cluster):
 
     def _patch(self, path: str, change: Object) -> Object:
         """A merge patch of `spec`."""
-        found = self.objects.get(path) or _refuse(404)
+        result = self.objects.get(path) or _refuse(404)
         assert set(change) == {"spec"}
-        found["spec"].update(change["spec"])
-        return found
+        result["spec"].update(change["spec"])
+        return result
 
     def _create(self, path: str, body: Object) -> Object:
         if path in self.objects:
             _refuse(409)
-        parts = {key: value for key, value in body.items() if key != "metadata"}
+        values = {key: value for key, value in body.items() if key != "metadata"}
         pod = body.get("spec", {}).get("template", {}).get("spec", {})
         if pod.get("nodeName"):  # a pod that needs no scheduler runs at once
-            parts["status"] = {"active": 1}
-        return self.put(path, metadata=body["metadata"], **parts)
+            values["status"] = {"active": 1}
+        return self.put(path, metadata=body["metadata"], **values)
 
     def _listed(self, path: str, query: dict[str, Any]) -> Object:
         if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
             _refuse(404)
         prefix = f"{path}/" if path != "/api/v1/pods" else self.object_path("pods/")
         items = [
-            one
-            for place, one in self.objects.items()
-            if place.startswith(prefix) and _is_selected(one, query.get("labelSelector", ""))
+            item
+            for location, item in self.objects.items()
+            if location.startswith(prefix) and _is_selected(item, query.get("labelSelector", ""))
         ]
         return {"metadata": {"resourceVersion": str(len(self.changes))}, "items": items}
 
 
 def _is_selected(made: Object, selector: str) -> bool:
     labels = made["metadata"].get("labels", {})
-    terms = [part.partition("=") for part in selector.split(",") if part]
+    terms = [field.partition("=") for field in selector.split(",") if field]
     return all(
         labels.get(key[:-1]) != value
         if key.endswith("!")

@@ -37,10 +37,15 @@ def failed(result: CellResult, *, cause: str = "step_failed", exit_code: int = 5
     return result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
 
 
-def disturbed(result: CellResult, *, held: float) -> CellResult:
+def disturbed(result: CellResult, *, delayed_share: float) -> CellResult:
     """The result, with every step disturbed for so much of its time."""
-    one = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, delayed_share_max=held, text=BUSY)
-    changes = {"valid": False, "invalid_reasons": (BUSY,), "outside_reasons": (BUSY,), "disturbances": (one,)}
+    disturbance = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, delayed_share_max=delayed_share, text=BUSY)
+    changes = {
+        "valid": False,
+        "invalid_reasons": (BUSY,),
+        "outside_reasons": (BUSY,),
+        "disturbances": (disturbance,),
+    }
     steps = tuple(step.model_copy(update=changes) for step in result.steps)
     return result.model_copy(update={"steps": steps})
 

@@ -34,10 +34,10 @@ class Rogue:
 
 
 @contextmanager
-def file_asking_server(wanted: Path, *, skipped: int = 0) -> Iterator[Rogue]:
+def file_asking_server(expected: Path, *, skipped: int = 0) -> Iterator[Rogue]:
     """Listen on a port of the loopback for the time of the block."""
     listener = socket.create_server(("127.0.0.1", 0))
-    rogue = Rogue(listener.getsockname()[1], wanted, skipped)
+    rogue = Rogue(listener.getsockname()[1], expected, skipped)
 
     def accept() -> None:
         with suppress(OSError):

@@ -20,7 +20,7 @@ from volbench.machine.engine.connection import Account, connection
 
 SCHEMA = "shop"
 _INSERT_ROWS = 500
-_WORDS = (
+_TERMS = (
     "amber",
     "brave",
     "cobalt",
@@ -61,12 +61,12 @@ def dump(rows: int, *, seed: int = 1) -> Iterator[str]:
     yield "/*!40014 SET @OLD_FOREIGN_KEY_CHECKS=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */;"
     yield "SET UNIQUE_CHECKS=0;"
     yield _DDL
-    text = " ".join(source.choices(_WORDS, k=60))
+    text = " ".join(source.choices(_TERMS, k=60))
     yield from _inserts(
         "film",
         films,
         lambda n: (
-            f"({n},'{source.choice(_WORDS)} {n}','{text[: source.randint(40, 300)]}',"
+            f"({n},'{source.choice(_TERMS)} {n}','{text[: source.randint(40, 300)]}',"
             f"{source.randint(99, 999) / 100},"
             f"{source.randint(60, 200)},'{source.choice(('G', 'PG', 'R'))}')"
         ),
@@ -75,7 +75,7 @@ def dump(rows: int, *, seed: int = 1) -> Iterator[str]:
         "customer",
         customers,
         lambda n: (
-            f"({n},'{source.choice(_WORDS)} {n}','c{n}@example.com',1,"
+            f"({n},'{source.choice(_TERMS)} {n}','c{n}@example.com',1,"
             f"'2026-01-{source.randint(1, 28):02} 10:00:00')"
         ),
     )

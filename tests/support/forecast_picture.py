@@ -71,10 +71,10 @@ def drawn() -> Iterator[str]:
             continue
         yield f'<text x="18" y="{y + 4}">{escape(text)}</text>'
         if row["reported"] is not None:
-            place = x_of(float(row["reported"]) / float(row["predicted"]))  # type: ignore[arg-type]
-            yield f'<path d="M{place:.1f} {y - 5} l5 5 l-5 5 l-5 -5z" fill="#c2571a"/>'
-        place = x_of(float(row["measured"]) / float(row["predicted"]))  # type: ignore[arg-type]
-        yield f'<circle cx="{place:.1f}" cy="{y}" r="4" fill="#1f5fa8"/>'
+            directory = x_of(float(row["reported"]) / float(row["predicted"]))  # type: ignore[arg-type]
+            yield f'<path d="M{directory:.1f} {y - 5} l5 5 l-5 5 l-5 -5z" fill="#c2571a"/>'
+        directory = x_of(float(row["measured"]) / float(row["predicted"]))  # type: ignore[arg-type]
+        yield f'<circle cx="{directory:.1f}" cy="{y}" r="4" fill="#1f5fa8"/>'
     yield "</svg>"
 
 

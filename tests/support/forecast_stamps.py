@@ -52,7 +52,7 @@ def _predictions(rows: Any) -> Iterator[Prediction]:
 @cache
 def stamps(suite: str) -> tuple[Stamp, ...]:
     """Return the commits of a suite, the oldest first."""
-    found = []
+    results = []
     for line in _git("log", "--reverse", "--format=%h %cI", "--", f"suites/{suite}.yaml").splitlines():
         commit, time = line.split()
         try:
@@ -60,8 +60,8 @@ def stamps(suite: str) -> tuple[Stamp, ...]:
             predictions = frozenset(_predictions(content.get("forecast", {}).get("predictions")))
         except (YAMLError, subprocess.CalledProcessError, KeyError, TypeError):
             continue
-        found.append(Stamp(commit=commit, time=datetime.fromisoformat(time), predictions=predictions))
-    return tuple(found)
+        results.append(Stamp(commit=commit, time=datetime.fromisoformat(time), predictions=predictions))
+    return tuple(results)
 
 
 def table() -> Iterator[str]:
@@ -77,11 +77,11 @@ def table() -> Iterator[str]:
             if not row["input"] and row["measured"] is not None
         ]
         first = [next((stamp for stamp in history if row in stamp.predictions), None) for row in rows]
-        known = [stamp for stamp in first if stamp is not None]
-        late = sorted({(stamp.time, stamp.commit) for stamp in known if stamp.time >= started})
-        before = sum(stamp.time < started for stamp in known)
+        known_names = [stamp for stamp in first if stamp is not None]
+        late = sorted({(stamp.time, stamp.commit) for stamp in known_names if stamp.time >= started})
+        before = sum(stamp.time < started for stamp in known_names)
         after = f"{late[0][1]}, {late[0][0]:%Y-%m-%d %H:%M}" if late else ""
-        if unknown := len(first) - len(known):
+        if unknown := len(first) - len(known_names):
             after += f"{', ' if after else ''}{unknown} in no commit"
         yield f"| {example} | {started:%Y-%m-%d %H:%M} | {len(rows)} | {before} | {after or 'none'} |"
 

@@ -32,9 +32,9 @@ from fuzzing import (
 from lines_reached import Lines, lines_of_package
 
 
-def minimised(reader: Reader, data: bytes, place: Place, scratch: Path, *, tries: int = 400) -> bytes:
+def minimised(reader: Reader, data: bytes, directory: Place, scratch: Path, *, tries: int = 400) -> bytes:
     """A smaller input that fails at the same place: pieces are left out, halves first."""
-    if place.exception == "TooLong":
+    if directory.exception == "TooLong":
         return data
     size = max(1, len(data) // 2)
     while size and tries > 0:
@@ -43,7 +43,7 @@ def minimised(reader: Reader, data: bytes, place: Place, scratch: Path, *, tries
             shorter = data[:at] + data[at + size :]
             tries -= 1
             error = execute(reader, shorter, scratch)
-            if error is not None and place_of(reader, error) == place:
+            if error is not None and place_of(reader, error) == directory:
                 data = shorter
             else:
                 at += size
@@ -60,9 +60,9 @@ def report(outcome: Outcome) -> Iterator[str]:
     """Lines for a person."""
     total = sum(outcome.executions.values())
     yield f"{total:,} executions, {sum(outcome.failures.values()):,} failures at {len(outcome.failures)} places"
-    for place, count in sorted(outcome.failures.items(), key=lambda one: -one[1]):
-        yield f"{count:7} {place.reader}: {place.exception} at {place.line}"
-        yield f"        {outcome.words[place]!r}"[:400]
+    for location, count in sorted(outcome.failures.items(), key=lambda pair: -pair[1]):
+        yield f"{count:7} {location.reader}: {location.exception} at {location.line}"
+        yield f"        {outcome.words[location]!r}"[:400]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,32 +78,32 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--state", type=Path, help="keep what was done here, and go on from it")
     parser.add_argument("--costs", action="store_true", help="show milliseconds of CPU by reader")
     parser.add_argument("--seconds", type=float, help="end after so long, whatever was done by then")
-    given = parser.parse_args(arguments)
-    if given.number is not None:
-        return repeat(given.reader[0], given.number)
-    if given.reader:
-        readers: Sequence[Reader] = [row_of(name)[0] for name in given.reader]
+    args = parser.parse_args(arguments)
+    if args.number is not None:
+        return repeat(args.reader[0], args.number)
+    if args.reader:
+        readers: Sequence[Reader] = [row_of(name)[0] for name in args.reader]
     else:
-        readers = structured_rows() if given.structured else READERS
+        readers = structured_rows() if args.structured else READERS
     began = time.monotonic()
     outcome = campaign(
-        given.executions,
+        args.executions,
         readers,
-        processes=given.processes,
-        seconds=given.seconds,
-        seed=given.seed,
-        state=given.state,
+        processes=args.processes,
+        seconds=args.seconds,
+        seed=args.seed,
+        state=args.state,
         progress=_print,
     )
     _print("\n".join(report(outcome)))
     _print(f"{time.monotonic() - began:.0f} s, {sum(outcome.cpu_s.values()):.0f} s of CPU")
     for line in coverage(outcome.lines):
         _print(line)
-    if given.costs:
-        for name, count in sorted(outcome.executions.items(), key=lambda one: -outcome.cpu_s[one[0]]):
+    if args.costs:
+        for name, count in sorted(outcome.executions.items(), key=lambda pair: -outcome.cpu_s[pair[0]]):
             _print(f"{outcome.cpu_s[name] / count * 1e3:8.2f} ms x {count:7} {name}")
-    if given.keep:
-        keep(outcome, given.keep)
+    if args.keep:
+        keep(outcome, args.keep)
     return 1 if outcome.failures else 0
 
 
@@ -118,11 +118,11 @@ def repeat(name: str, number: int) -> int:
     """Execute the inputs of a chunk up to a number, and print what the last came to, with its traceback."""
     reader, guided = row_of(name)
     signal.signal(signal.SIGVTALRM, end_hang)
-    with scratch_directory() as place:
+    with scratch_directory() as directory:
         first = number - number % CHUNK
-        before = run_numbers(reader, range(first, number), Path(place), guided=guided)
+        before = run_numbers(reader, range(first, number), Path(directory), guided=guided)
         data = damaged(reader, number, before.guides)
-        error = execute(reader, data, Path(place))
+        error = execute(reader, data, Path(directory))
     sys.stdout.buffer.write(data[:2_000] + b"\n")
     if error is None:
         _print("no failure")
@@ -135,11 +135,11 @@ def coverage(lines: Lines) -> Iterator[str]:
     """Yield the share of the package's lines that were reached, in all and by group of rows."""
     if not lines.of_reader:
         return
-    known = lines_of_package(PACKAGE)
-    count = sum(map(len, known.values()))
+    known_names = lines_of_package(PACKAGE)
+    count = sum(map(len, known_names.values()))
 
     def reached(files: Mapping[str, set[int]]) -> int:
-        return sum(len(found & known.get(file, frozenset())) for file, found in files.items())
+        return sum(len(result & known_names.get(file, frozenset())) for file, result in files.items())
 
     every = reached(lines.together())
     yield f"lines of the package reached: {every:,} of {count:,} ({every / count:.0%})"
@@ -154,9 +154,9 @@ def keep(outcome: Outcome, directory: Path) -> None:
     signal.signal(signal.SIGVTALRM, end_hang)
     directory.mkdir(parents=True, exist_ok=True)
     with scratch_directory() as scratch:
-        for number, (place, data) in enumerate(sorted(outcome.inputs.items())):
-            small = minimised(row_of(place.reader)[0], data, place, Path(scratch))
-            (directory / f"{place.reader}-{place.exception}-{number}").write_bytes(small)
+        for number, (location, data) in enumerate(sorted(outcome.inputs.items())):
+            small = minimised(row_of(location.reader)[0], data, location, Path(scratch))
+            (directory / f"{location.reader}-{location.exception}-{number}").write_bytes(small)
 
 
 if __name__ == "__main__":

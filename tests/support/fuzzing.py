@@ -84,9 +84,9 @@ class Outcome:
         self.lines.add(other.lines)
         for name, seconds in other.cpu_s.items():
             self.cpu_s[name] += seconds
-        for place, data in other.inputs.items():
-            if place not in self.inputs or len(data) < len(self.inputs[place]):
-                self.inputs[place], self.words[place] = data, other.words[place]
+        for location, data in other.inputs.items():
+            if location not in self.inputs or len(data) < len(self.inputs[location]):
+                self.inputs[location], self.words[location] = data, other.words[location]
 
 
 def damaged(reader: Reader, number: int, more_seeds: Sequence[bytes] = ()) -> bytes:
@@ -121,8 +121,8 @@ def execute(reader: Reader, data: bytes, scratch: Path) -> BaseException | None:
 def place_of(reader: Reader, error: BaseException) -> Place:
     """The class of a failure."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if _PACKAGE in frame.filename]
-    last = ours[-1] if ours else None
+    own = [frame for frame in frames if _PACKAGE in frame.filename]
+    last = own[-1] if own else None
     line = f"{last.filename.rpartition(_PACKAGE)[2]}:{last.name}: {last.line}" if last else ""
     return Place(reader.name, type(error).__name__, line)
 
@@ -149,11 +149,11 @@ def run_numbers(reader: Reader, numbers: Iterable[int], scratch: Path, *, guided
             error = execute(reader, data, scratch)
         outcome.executions[reader.name] += 1
         if error is not None:
-            place = place_of(reader, error)
-            outcome.failures[place] += 1
-            if place not in outcome.inputs or len(data) < len(outcome.inputs[place]):
-                outcome.inputs[place] = data
-                outcome.words[place] = f"number {number}: {str(error)[:300]}"
+            directory = place_of(reader, error)
+            outcome.failures[directory] += 1
+            if directory not in outcome.inputs or len(data) < len(outcome.inputs[directory]):
+                outcome.inputs[directory] = data
+                outcome.words[directory] = f"number {number}: {str(error)[:300]}"
     outcome.cpu_s[reader.name] = time.process_time() - began
     outcome.lines, outcome.guides = tracer.lines(reader.name), guides
     return outcome
@@ -194,11 +194,11 @@ def campaign(
         scratch_directory() as directory,  # of all processes: one that is killed removes nothing itself
         ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(directory,)) as pool,
     ):
-        waiting = {pool.submit(_chunk, one): one for one in work}
+        waiting = {pool.submit(_chunk, item): item for item in work}
         for done in as_completed(waiting):
             new = done.result()
-            for place in new.failures.keys() - outcome.failures.keys():
-                progress(f"{place.reader}: {place.exception} at {place.line}: {new.words[place]}")
+            for failure in new.failures.keys() - outcome.failures.keys():
+                progress(f"{failure.reader}: {failure.exception} at {failure.line}: {new.words[failure]}")
             outcome.add(new)
             if state is not None:
                 _state_file(state, waiting[done]).write_bytes(pickle.dumps(new))
@@ -261,19 +261,19 @@ def _chunk(work: tuple[str, int, int]) -> Outcome:
 
 def _execute_numbers(name: str, numbers: Iterable[int]) -> Outcome:
     _limit_memory()
-    with scratch_directory() as place:
+    with scratch_directory() as directory:
         reader, guided = row_of(name)
-        return run_numbers(reader, numbers, Path(place), guided=guided)
+        return run_numbers(reader, numbers, Path(directory), guided=guided)
 
 
 def _died(reader: Reader, number: int, end: str) -> Outcome:
     """What to report of a reader that ends its process: a library may do that, and no exception tells it."""
-    place = Place(reader.name, end, "")
+    location = Place(reader.name, end, "")
     return Outcome(
         executions=Counter({reader.name: 1}),
-        failures=Counter({place: 1}),
-        inputs={place: damaged(reader, number)},
-        words={place: f"number {number}: the process was ended by {place.exception}"},
+        failures=Counter({location: 1}),
+        inputs={location: damaged(reader, number)},
+        words={location: f"number {number}: the process was ended by {location.exception}"},
     )
 
 

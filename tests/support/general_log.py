@@ -14,21 +14,21 @@ _LINE = re.compile(
 
 def statements_of(log: Path, user: str) -> list[str]:
     """Each statement of a user's connections, in order; one of several lines is one text."""
-    ours: set[str] = set()
-    found: list[str] = []
+    own: set[str] = set()
+    results: list[str] = []
     in_ours = False
     for line in log.read_text(errors="replace").splitlines():
         matched = _LINE.match(line)
         if matched is None:
             if in_ours:
-                found[-1] += f"\n{line}"
+                results[-1] += f"\n{line}"
             continue
         number, command, text = matched.groups()
         if command == "Connect" and text.startswith(f"{user}@"):
-            ours.add(number)
+            own.add(number)
         elif command == "Connect":
-            ours.discard(number)
-        in_ours = number in ours and command in {"Query", "Prepare", "Execute"}
+            own.discard(number)
+        in_ours = number in own and command in {"Query", "Prepare", "Execute"}
         if in_ours:
-            found.append(text)
-    return found
+            results.append(text)
+    return results

@@ -48,12 +48,12 @@ def attacking(code: str, *arguments: str | Path) -> Iterator[subprocess.Popen[by
 @contextmanager
 def shared_place(mode: int = 0o1777) -> Iterator[Path]:
     """A directory on a real disk in which every user may make files, as in /tmp."""
-    place = Path(tempfile.mkdtemp(prefix="vbhostile", dir="/var/tmp"))
-    place.chmod(mode)
+    path = Path(tempfile.mkdtemp(prefix="vbhostile", dir="/var/tmp"))
+    path.chmod(mode)
     try:
-        yield place
+        yield path
     finally:
-        subprocess.run(["rm", "-rf", "--one-file-system", str(place)], check=True, timeout=60)
+        subprocess.run(["rm", "-rf", "--one-file-system", str(path)], check=True, timeout=60)
 
 
 def plant(directory: Path, links: dict[str, Path], *, marker: bool = True) -> None:
@@ -69,7 +69,7 @@ for name, victim in zip(pairs[::2], pairs[1::2]):
     os.makedirs(os.path.dirname(directory + "/" + name), exist_ok=True)
     os.symlink(victim, directory + "/" + name)
 """
-    pairs = [str(word) for pair in links.items() for word in pair]
+    pairs = [str(term) for pair in links.items() for term in pair]
     as_nobody(code, directory, MARKER_TEXT if marker else "", *pairs)
 
 

@@ -30,10 +30,10 @@ def case_of(name: str, step: str = "") -> Case:
 
 def with_columns(case: Case, columns: Mapping[tuple[str, str, str], float | NDArray[np.float64]]) -> Case:
     """A real run, some of its series set by hand: source, metric and entity to one value, or one an interval."""
-    known = {
+    fulls = {
         SeriesKey(source=source, metric=metric, entity=entity): np.full(len(case.grid), value)
         if isinstance(value, float)
         else value
         for (source, metric, entity), value in columns.items()
     }
-    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **known}))
+    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **fulls}))

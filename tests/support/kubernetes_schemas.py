@@ -17,16 +17,16 @@ VERSIONS = sorted(path.stem for path in FIXTURES.glob("*.json"))
 def snapshot_definition(kind: str) -> dict[str, Any]:
     """The custom resource definition of a kind of the snapshot API, such as `volumesnapshots`."""
     file = FIXTURES / "snapshots" / f"snapshot.storage.k8s.io_{kind}.yaml"
-    found: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text()), default=str))
-    return found
+    document: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text()), default=str))
+    return document
 
 
 def check_snapshot(manifest: dict[str, Any]) -> None:
     """Raises jsonschema.ValidationError for a VolumeSnapshot that its definition does not take; strict, no CEL."""
     (schema,) = [
-        one["schema"]["openAPIV3Schema"]
-        for one in snapshot_definition("volumesnapshots")["spec"]["versions"]
-        if one["name"] == manifest["apiVersion"].rpartition("/")[2]
+        version["schema"]["openAPIV3Schema"]
+        for version in snapshot_definition("volumesnapshots")["spec"]["versions"]
+        if version["name"] == manifest["apiVersion"].rpartition("/")[2]
     ]
     jsonschema.Draft202012Validator(_strict(schema)).validate(manifest)
 
@@ -38,15 +38,15 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     return {
         **schema,
-        "properties": {name: _strict(one) for name, one in properties.items()},
+        "properties": {name: _strict(value) for name, value in properties.items()},
         "additionalProperties": False,
     }
 
 
 @cache
 def _schemas(version: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FIXTURES / f"{version}.json").read_bytes())
-    return found
+    document: dict[str, Any] = json.loads((FIXTURES / f"{version}.json").read_bytes())
+    return document
 
 
 def has_kind(manifest: dict[str, Any], version: str) -> bool:

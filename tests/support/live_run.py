@@ -98,9 +98,11 @@ class Bench:
 
     def start(self, *settings: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """`volbench run` with the small suite."""
-        volumes = [word for name, path in self.volumes.items() for word in ("--volume", f"{name}=path:{path}")]
+        volumes = [
+            argument for name, path in self.volumes.items() for argument in ("--volume", f"{name}=path:{path}")
+        ]
         flavor = ["engine.flavor=mariadb"] if self.target == "local" and shutil.which("mariadbd") else []
-        chosen = [word for one in (*SMALL, *flavor, *settings) for word in ("--set", one)]
+        chosen = [argument for setting in (*SMALL, *flavor, *settings) for argument in ("--set", setting)]
         return self.volbench(
             "run",
             str(SUITE),
@@ -137,10 +139,10 @@ class Bench:
         code = process.wait(bound_s)
         return Ended(code=code, output=(self.root / "output").read_text(errors="replace"))
 
-    def until(self, asked: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+    def until(self, condition: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
         """Wait for a moment of the run. Fails when the command ends before it, or BOUND_S pass."""
         until_s = time.monotonic() + BOUND_S
-        while not asked():
+        while not condition():
             output = (self.root / "output").read_text(errors="replace")
             assert process is None or process.poll() is None, f"it ended before its time: {output}"
             assert time.monotonic() < until_s, f"that moment never came: {output}"
@@ -163,8 +165,8 @@ class Bench:
 
     def failed_causes(self) -> dict[tuple[str, int], str]:
         """(cell, attempt) of the attempts that failed, in order, and the cause that the journal tells."""
-        told = [event for run in find_runs(self.results) for event in run.events()]
-        ends = [event for event in told if event.event in {"cell_failed", "cell_abandoned"}]
+        events = [event for run in find_runs(self.results) for event in run.events()]
+        ends = [event for event in events if event.event in {"cell_failed", "cell_abandoned"}]
         return {(event.cell_id, event.attempt): str(event.details.get("cause")) for event in ends}
 
     def control_dir(self) -> Path:
@@ -177,8 +179,8 @@ class Bench:
 
     def events(self, kind: str) -> list[tuple[str, int]]:
         """(cell, attempt) of the journal's events of a kind."""
-        told = [event for run in find_runs(self.results) for event in run.events()]
-        return [(event.cell_id, event.attempt) for event in told if event.event == kind]
+        events = [event for run in find_runs(self.results) for event in run.events()]
+        return [(event.cell_id, event.attempt) for event in events if event.event == kind]
 
     def run_ids(self) -> list[str]:
         """Runs that this test began."""
@@ -191,7 +193,7 @@ class Bench:
     def processes(self) -> dict[int, list[str]]:
         """Processes that the run's agents started, and the agents: process id and arguments."""
         run_ids = self.run_ids()
-        found = {}
+        result = {}
         for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
             try:
                 environment = Path(f"/proc/{pid}/environ").read_bytes()
@@ -199,13 +201,13 @@ class Bench:
             except OSError:
                 continue
             if arguments and any(f"{LABEL_VARIABLE}={run_id}/".encode() in environment for run_id in run_ids):
-                found[pid] = arguments
-        return found
+                result[pid] = arguments
+        return result
 
     def process(self, *words: str) -> int | None:
         """The process of the run's whose program's name is, or whose arguments hold, one of the words."""
         for pid, arguments in self.processes().items():
-            if Path(arguments[0]).name in words or any(word in arguments for word in words):
+            if Path(arguments[0]).name in words or any(argument in arguments for argument in words):
                 return pid
         return None
 
@@ -226,7 +228,7 @@ class Bench:
             client = docker.from_env()
             for run_id in self.run_ids():
                 filters: dict[str, Any] = {"label": f"{LABEL_RUN}={run_id}"}
-                left += [f"container {one.name}" for one in client.containers.list(all=True, filters=filters)]
+                left += [f"container {item.name}" for item in client.containers.list(all=True, filters=filters)]
             client.close()
         return left
 
@@ -267,7 +269,7 @@ class Bench:
                 process.wait()
         self.kill_agents()
         if self.target == "docker":
-            for name in (word.split()[1] for word in self.leftovers() if word.startswith("container ")):
+            for name in (leftover.split()[1] for leftover in self.leftovers() if leftover.startswith("container ")):
                 subprocess.run(["docker", "rm", "-f", name], check=False, capture_output=True)
         for path in self.scratch():
             shutil.rmtree(path)

@@ -14,13 +14,13 @@ from volbench.machine.volume.emulated.requirements import find_daemon
 
 def emulator() -> capabilities.Means:
     """What emulated volumes need of the machine, and their daemon."""
-    found = capabilities.fuse_and_loop()
-    if found.present and find_daemon() is None:
-        mend = "make test, where cargo is or can be installed"
+    result = capabilities.fuse_and_loop()
+    if result.present and find_daemon() is None:
+        repair = "make test, where cargo is or can be installed"
         return capabilities.Means(
-            name="emulator", present=False, evidence="the emulator's daemon is not built", mend=mend
+            name="emulator", present=False, evidence="the emulator's daemon is not built", mend=repair
         )
-    return found
+    return result
 
 
 #: Marker of a test -> the question to the machine. REQUIRE names the same words.
@@ -49,6 +49,6 @@ def parse_require(text: str) -> frozenset[str]:
     return names
 
 
-def reason(found: capabilities.Means) -> str:
+def reason(result: capabilities.Means) -> str:
     """Why a test cannot run here, with the command that changes it."""
-    return f"needs {found.name}: {found.evidence} (mend: {found.mend})"
+    return f"needs {result.name}: {result.evidence} (mend: {result.mend})"

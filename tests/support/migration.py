@@ -43,11 +43,11 @@ class Migration:
         """The candidate as the dump has it; accounts are not in a dump and are made beside it."""
         gone = (f"DROP USER IF EXISTS '{name}'@'localhost'" for name in ("app", "reader"))
         execute(self.candidate.account, f"DROP DATABASE IF EXISTS {SCHEMA}", *gone, *ACCOUNTS)
-        place = f"--defaults-file={self.candidate.option_file}"
+        location = f"--defaults-file={self.candidate.option_file}"
         # mydumper keeps no sql_mode of bodies: they get the server's. (It writes events' times in UTC too.)
         ((usual,),) = self.candidate.query("SELECT @@GLOBAL.sql_mode")
         execute(self.candidate.account, f"SET GLOBAL sql_mode = '{SQL_MODE}'")
-        _run("myloader", place, f"--directory={self.dump}", "--threads=2")
+        _run("myloader", location, f"--directory={self.dump}", "--threads=2")
         execute(self.candidate.account, f"SET GLOBAL sql_mode = '{usual}'")
 
     def reader_file(self) -> Path:
@@ -77,8 +77,8 @@ def migration(base: Path, spec: str, *, grown: Sequence[str] = GROWN) -> Iterato
         base: a short path on a disk, with a directory `volumes`.
     """
     volumes = [
-        EmulatedVolume(resolve_spec(one, name=name), base / "volumes", name=name)
-        for name, one in (("source", "ebs-gp3?size=10GiB"), ("candidate", spec))
+        EmulatedVolume(resolve_spec(value, name=name), base / "volumes", name=name)
+        for name, value in (("source", "ebs-gp3?size=10GiB"), ("candidate", spec))
     ]
     for volume in volumes:
         volume.start()

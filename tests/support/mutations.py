@@ -183,7 +183,7 @@ JSON_VALUES: tuple[Any, ...] = (
 )
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?|\d\d:\d\d:\d\d")
-_WORD = re.compile(rb"[^\s,;:=]+")
+_TOKEN = re.compile(rb"[^\s,;:=]+")
 
 Mutation = Callable[[random.Random, bytes], bytes]
 
@@ -297,16 +297,16 @@ def _repeated(rng: random.Random, data: bytes) -> bytes:
     return data[:at] + data[at:to] * rng.choice((2, 3, 50)) + data[to:]
 
 
-def _replaced(rng: random.Random, data: bytes, pattern: re.Pattern[bytes], words: Sequence[str]) -> bytes:
-    places = list(pattern.finditer(data))
-    if not places:
+def _replaced(rng: random.Random, data: bytes, pattern: re.Pattern[bytes], arguments: Sequence[str]) -> bytes:
+    locations = list(pattern.finditer(data))
+    if not locations:
         return data
-    for place in rng.choices(places, k=rng.choice((1, 1, 1, 3))):
-        word = rng.choice(words).encode("utf-8", "surrogatepass")
+    for choice in rng.choices(locations, k=rng.choice((1, 1, 1, 3))):
+        term = rng.choice(arguments).encode("utf-8", "surrogatepass")
         if rng.random() < 0.03:
-            data = data.replace(place[0], word, 20)
+            data = data.replace(choice[0], term, 20)
         else:
-            data = data[: place.start()] + word + data[place.end() :]
+            data = data[: choice.start()] + term + data[choice.end() :]
     return data
 
 
@@ -318,8 +318,8 @@ def _time(rng: random.Random, data: bytes) -> bytes:
     return _replaced(rng, data, _TIME, TIMES)
 
 
-def _word(rng: random.Random, data: bytes) -> bytes:
-    return _replaced(rng, data, _WORD, (*WORDS, *NUMBERS, *TIMES))
+def _replace_word(rng: random.Random, data: bytes) -> bytes:
+    return _replaced(rng, data, _TOKEN, (*WORDS, *NUMBERS, *TIMES))
 
 
 def _inserted(rng: random.Random, data: bytes) -> bytes:
@@ -328,28 +328,28 @@ def _inserted(rng: random.Random, data: bytes) -> bytes:
 
 
 def _swapped_words(rng: random.Random, data: bytes) -> bytes:
-    places = list(_WORD.finditer(data))
-    if len(places) < 2:
+    locations = list(_TOKEN.finditer(data))
+    if len(locations) < 2:
         return data
-    first, second = sorted(rng.sample(places, 2), key=lambda one: one.start())
+    first, second = sorted(rng.sample(locations, 2), key=lambda pair: pair.start())
     between = data[first.end() : second.start()]
     return data[: first.start()] + second[0] + between + first[0] + data[second.end() :]
 
 
 def _lines(rng: random.Random, data: bytes) -> bytes:
     lines = data.split(b"\n")
-    at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    at, second = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(6):
         case 0:
             del lines[at]
         case 1:
-            lines.insert(at, lines[other])
+            lines.insert(at, lines[second])
         case 2:
-            lines[at], lines[other] = lines[other], lines[at]
+            lines[at], lines[second] = lines[second], lines[at]
         case 3:
             lines[at:] = reversed(lines[at:])
         case 4:
-            lines[at:at] = lines[at:other] * rng.choice((1, 2, 10))
+            lines[at:at] = lines[at:second] * rng.choice((1, 2, 10))
         case _:
             lines[at] = lines[at] * rng.choice((2, 20))
     return b"\n".join(lines)
@@ -387,9 +387,9 @@ def _bomb(rng: random.Random, data: bytes) -> bytes:
     return b"\n".join([*lines[:at], *levels, *lines[at:]])
 
 
-def _spliced(rng: random.Random, data: bytes, other: bytes) -> bytes:
+def _spliced(rng: random.Random, data: bytes, alternative: bytes) -> bytes:
     """The beginning of one file and the end of another."""
-    return _cut(rng, data) + _cut_front(rng, other)
+    return _cut(rng, data) + _cut_front(rng, alternative)
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -409,9 +409,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     _number,
     _time,
     _time,
-    _word,
-    _word,
-    _word,
+    _replace_word,
+    _replace_word,
+    _replace_word,
     _inserted,
     _inserted,
     _swapped_words,

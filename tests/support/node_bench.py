@@ -107,8 +107,8 @@ class Bench:
 
     def launched(self, cell_id: str) -> dict[str, Any]:
         """Return the Job of a launched cell."""
-        jobs = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
-        (made,) = [one for one in jobs if one["metadata"]["labels"][COMPONENT] == CELL]
+        jobs = [item for path, item in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
+        (made,) = [job for job in jobs if job["metadata"]["labels"][COMPONENT] == CELL]
         return made
 
     def affinity_of(self, cell_id: str, volume: str) -> Followed:
@@ -122,17 +122,19 @@ class Bench:
         assert "nodeAffinity" not in pod["affinity"], "Karpenter refuses names of nodes"
         follows, avoids = (pod["affinity"].get(kind, {}) for kind in ("podAffinity", "podAntiAffinity"))
         required = follows.get(_REQUIRED, [])
-        preferred = [one["podAffinityTerm"] for one in follows.get(_PREFERRED, [])]
-        of_run = [one for one in avoids[_REQUIRED] if LABEL_RUN in one["labelSelector"]["matchLabels"]]
+        preferred = [item["podAffinityTerm"] for item in follows.get(_PREFERRED, [])]
+        of_run = [item for item in avoids[_REQUIRED] if LABEL_RUN in item["labelSelector"]["matchLabels"]]
         return Followed(
             required=self._nodes_of(required),
             preferred=self._nodes_of(preferred),
-            avoided=self._nodes_of([one for one in of_run if not _is_of_cells(one)]),
+            avoided=self._nodes_of([item for item in of_run if not _is_of_cells(item)]),
         )
 
     def _nodes_of(self, terms: list[dict[str, Any]]) -> tuple[str, ...]:
         """Return the nodes of the holders that the terms select."""
-        templates = [one["spec"]["template"] for path, one in self.cluster.objects.items() if "/jobs/" in path]
+        templates = [
+            manifest["spec"]["template"] for path, manifest in self.cluster.objects.items() if "/jobs/" in path
+        ]
         return tuple(
             template["spec"]["nodeName"]
             for term in terms

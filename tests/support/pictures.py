@@ -30,10 +30,10 @@ def picture_of(page_file: Path, *, dark: bool = False) -> bytes:
         )
         page.goto(page_file.resolve().as_uri())
         height = float(page.evaluate(_END)) + 12
-        taken = page.screenshot(full_page=True, clip={"x": 0.0, "y": 0.0, "width": float(WIDTH), "height": height})
+        used = page.screenshot(full_page=True, clip={"x": 0.0, "y": 0.0, "width": float(WIDTH), "height": height})
         browser.close()
     out = io.BytesIO()
-    Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS).save(out, "PNG", optimize=True)
+    Image.open(io.BytesIO(used)).convert("RGB").quantize(COLOURS).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 

@@ -56,34 +56,36 @@ class Printed:
 def in_text(text: str, where: str) -> Iterator[Printed]:
     """Yield the commands of a text; a line break within one is a blank."""
     for match in _BEGIN.finditer(text):
-        rest = text[match.end() :]
+        remainder = text[match.end() :]
         if match["tick"]:
-            yield Printed(text=" ".join(rest.partition("`")[0].split()), where=where, is_quoted=True)
+            yield Printed(text=" ".join(remainder.partition("`")[0].split()), where=where, is_quoted=True)
         else:
-            yield Printed(text=_unquoted(rest.partition("\n")[0].partition("`")[0]), where=where, is_quoted=False)
+            yield Printed(
+                text=_unquoted(remainder.partition("\n")[0].partition("`")[0]), where=where, is_quoted=False
+            )
 
 
-def _unquoted(rest: str) -> str:
+def _unquoted(remainder: str) -> str:
     """Return the arguments at the beginning of the rest of a sentence."""
-    words: list[str] = re.findall(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""", rest)
-    taken = [words[0].rstrip(_ENDS)]
-    if words[0] != taken[0]:
-        return taken[0]
-    group = words[0] in GROUPS
-    for word in words[1:]:
-        bare = word.rstrip(_ENDS)
+    matches: list[str] = re.findall(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""", remainder)
+    used = [matches[0].rstrip(_ENDS)]
+    if matches[0] != used[0]:
+        return used[0]
+    group = matches[0] in GROUPS
+    for match in matches[1:]:
+        bare = match.rstrip(_ENDS)
         is_argument = (
             bare.startswith("-")
-            or taken[-1].startswith("-")
+            or used[-1].startswith("-")
             or re.search(r"[/=:<\d\N{WHITE SQUARE}]|^[A-Z_.]+$|^latest$", bare) is not None
-            or (group and len(taken) == 1)
+            or (group and len(used) == 1)
         )
         if not is_argument:
             break
-        taken.append(bare)
-        if bare != word:
+        used.append(bare)
+        if bare != match:
             break
-    return " ".join(taken)
+    return " ".join(used)
 
 
 def in_source(package: Path = PACKAGE) -> Iterator[Printed]:
@@ -96,17 +98,17 @@ def strings(package: Path = PACKAGE) -> Iterator[tuple[Path, int, str]]:
     """Yield file, line and text of each string that may be printed; FILLED for what an f-string fills in."""
     for path in sorted(package.rglob("*.py")):
         tree = ast.parse(path.read_text())
-        parts: set[int] = set()
+        pieces: set[int] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
-                parts |= {id(part) for part in ast.walk(node) if part is not node}
+                pieces |= {id(piece) for piece in ast.walk(node) if piece is not node}
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                parts.add(id(node.value))  # a docstring
+                pieces.add(id(node.value))  # a docstring
         for node in ast.walk(tree):
-            if id(node) in parts:
+            if id(node) in pieces:
                 continue
             if isinstance(node, ast.JoinedStr):
-                texts = (part.value if isinstance(part, ast.Constant) else FILLED for part in node.values)
+                texts = (value.value if isinstance(value, ast.Constant) else FILLED for value in node.values)
                 yield path, node.lineno, "".join(map(str, texts))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield path, node.lineno, node.value
@@ -129,14 +131,16 @@ def fault_of(printed: Printed, *, suite: Path, run: Path) -> str:
         suite, run: what SUITE and RUN stand for; the suite's first step for `steps.NAME`.
     """
     try:
-        words = shlex.split(printed.text)
+        result = shlex.split(printed.text)
     except ValueError as error:
         return str(error)
-    words = [_value_of(word, suite=suite, run=run) for word in words]
-    command, arguments = _command(words)
-    if words[0] not in _NEVER_BARE and all(word.startswith("-") for word in arguments):
-        known = {name for parameter in command.params for name in parameter.opts}
-        return "".join(f"no option {word}" for word in arguments if word not in known and "=" not in word)
+    result = [_value_of(term, suite=suite, run=run) for term in result]
+    command, arguments = _command(result)
+    if result[0] not in _NEVER_BARE and all(argument.startswith("-") for argument in arguments):
+        names = {name for parameter in command.params for name in parameter.opts}
+        return "".join(
+            f"no option {argument}" for argument in arguments if argument not in names and "=" not in argument
+        )
     try:
         command.make_context("volbench", list(arguments))
     except WrongArguments as error:
@@ -145,8 +149,8 @@ def fault_of(printed: Printed, *, suite: Path, run: Path) -> str:
         pass  # a callback was reached: all arguments are parsed
     except typer.Exit:
         pass
-    if words[0] in _SETTINGS_OF:
-        suite = next((ROOT / word for word in arguments if word.endswith(".yaml")), suite)
+    if result[0] in _SETTINGS_OF:
+        suite = next((ROOT / argument for argument in arguments if argument.endswith(".yaml")), suite)
         if not suite.is_file():
             return "" if "suites" not in suite.parts else f"there is no {suite}"
         settings = [value for name, value in pairwise(arguments) if name == "--set"]
@@ -174,30 +178,30 @@ def _setting(setting: str, suite: Path) -> str:
     return f"{key}={value}"
 
 
-def _value_of(word: str, *, suite: Path, run: Path) -> str:
-    if word in ("SUITE", "suites/FILE"):
+def _value_of(term: str, *, suite: Path, run: Path) -> str:
+    if term in ("SUITE", "suites/FILE"):
         return str(suite)
-    if word in ("RUN", "RUN_ID", "results/RUN", "results/<run>"):
+    if term in ("RUN", "RUN_ID", "results/RUN", "results/<run>"):
         return str(run)
     for placeholder, value in _PLACEHOLDERS.items():
-        if word == placeholder:
+        if term == placeholder:
             return value
-    return word if word.startswith("steps.") else word.replace(FILLED, "2").replace("...", "2")
+    return term if term.startswith("steps.") else term.replace(FILLED, "2").replace("...", "2")
 
 
-def _command(words: Sequence[str]) -> tuple[Any, Sequence[str]]:
+def _command(arguments: Sequence[str]) -> tuple[Any, Sequence[str]]:
     """Return the command that words name, and its arguments."""
     root: Any = typer.main.get_command(app)
-    command, rest = root, list(words)
-    while hasattr(command, "get_command") and (rest or command is root):
+    command, remainder = root, list(arguments)
+    while hasattr(command, "get_command") and (remainder or command is root):
         context = typer.Context(command)
-        child = command.get_command(context, rest[0]) if rest else None
-        if child is None and command.params and rest:
+        child = command.get_command(context, remainder[0]) if remainder else None
+        if child is None and command.params and remainder:
             break  # a group that does something by itself
         if child is None:
-            raise AssertionError(f"no command: volbench {' '.join(words)}")
-        command, rest = child, rest[1:]
-    return command, rest
+            raise AssertionError(f"no command: volbench {' '.join(arguments)}")
+        command, remainder = child, remainder[1:]
+    return command, remainder
 
 
 def _groups() -> frozenset[str]:

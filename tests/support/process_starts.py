@@ -75,7 +75,7 @@ FOREIGN = frozenset(
     }
 )
 """Attributes of any object: of ctypes' libraries, of an event loop, of rich's console."""
-_WORDS = frozenset({"system", "clone", "pager"})
+_TERMS = frozenset({"system", "clone", "pager"})
 """Keys of many dictionaries."""
 _CLASSES = frozenset({"Popen", "ProcessPoolExecutor"})
 KEYWORDS = frozenset({"shell", "preexec_fn"})
@@ -113,7 +113,7 @@ def _start_by_key(node: ast.expr, key: str, imported: dict[str, str]) -> str | N
     module, _, attribute = name.rpartition(".")
     if attribute == "__dict__" and module in MODULES:
         return f"{name}[{key!r}]"
-    return f"*[{key!r}]" if key in FOREIGN - _WORDS else None
+    return f"*[{key!r}]" if key in FOREIGN - _TERMS else None
 
 
 def _used_whole(node: ast.AST) -> list[Any]:

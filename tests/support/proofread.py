@@ -77,20 +77,23 @@ def validations() -> Iterator[tuple[str, Validation]]:
 
 def page() -> str:
     """Return the page as HTML."""
-    parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Proofread</title>", f"<style>{STYLE}</style>"]
-    for place, report in reports():
-        parts.append(f"<h2>{html.escape(place)}</h2><ul>")
+    pieces = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Proofread</title>",
+        f"<style>{STYLE}</style>",
+    ]
+    for location, report in reports():
+        pieces.append(f"<h2>{html.escape(location)}</h2><ul>")
         texts = dict.fromkeys(sentences_of(report))
-        parts += [f"<li><b>{kind}</b> {html.escape(text)}</li>" for kind, text in texts]
-        parts.append(f"<li class=old><b>as committed</b> {html.escape(report.summary.sentence)}</li></ul>")
-    for place, validation in validations():
-        parts.append(f"<h2>{html.escape(place)}: {validation.decision}</h2><ul>")
-        parts += [
+        pieces += [f"<li><b>{kind}</b> {html.escape(text)}</li>" for kind, text in texts]
+        pieces.append(f"<li class=old><b>as committed</b> {html.escape(report.summary.sentence)}</li></ul>")
+    for location, validation in validations():
+        pieces.append(f"<h2>{html.escape(location)}: {validation.decision}</h2><ul>")
+        pieces += [
             f"<li><b>{html.escape(check.decision)}</b> {html.escape(f'{check.check}: {check.text}')}</li>"
             for check in validation.checks
         ]
-        parts.append("</ul>")
-    return "\n".join(parts) + "\n"
+        pieces.append("</ul>")
+    return "\n".join(pieces) + "\n"
 
 
 if __name__ == "__main__":

@@ -48,5 +48,5 @@ class Gp2:
         return next(
             gib
             for gib in range(self.gib, 16_385)
-            if (one := Gp2(gib=gib, io_bytes=self.io_bytes)).earns >= iops and one.cap >= iops
+            if (gp2 := Gp2(gib=gib, io_bytes=self.io_bytes)).earns >= iops and gp2.cap >= iops
         )

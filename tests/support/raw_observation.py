@@ -13,15 +13,15 @@ Counters = dict[tuple[str, str], float]
 def ticks(directory: Path) -> dict[int, Counters]:
     """Number of a tick -> source and name -> counter, summed over entities."""
     keys: dict[int, list[list[str]]] = {}
-    found: dict[int, Counters] = {}
+    result: dict[int, Counters] = {}
     for line in _lines(directory):
         if "keys" in line:
             keys[line["keys"]] = line["names"]
         for source, (_, number, values) in line.get("read", {}).items():
-            counters = found.setdefault(line["tick"], {})
+            counters = result.setdefault(line["tick"], {})
             for (name, _), value in zip(keys[number], values, strict=True):
                 counters[source, name] = counters.get((source, name), 0.0) + value
-    return found
+    return result
 
 
 def _lines(directory: Path) -> Iterator[dict]:  # type: ignore[type-arg]

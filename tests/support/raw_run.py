@@ -68,9 +68,9 @@ def _results(run: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def figure(steps: Sequence[RawStep], volume: str, step: str, metric: str) -> float:
     """The median of the valid cells; where none is, of those with a bound, else of all."""
-    measured = [one for one in steps if (one.volume, one.step) == (volume, step) and metric in one.metrics]
-    valid, bounded = ([one for one in measured if test(one)] for test in (_valid, _bounded))
-    return median(one.metrics[metric] for one in valid or bounded or measured)
+    measured = [item for item in steps if (item.volume, item.step) == (volume, step) and metric in item.metrics]
+    valid, bounded = ([item for item in measured if test(item)] for test in (_valid, _bounded))
+    return median(row.metrics[metric] for row in valid or bounded or measured)
 
 
 def _valid(step: RawStep) -> bool:
@@ -93,24 +93,26 @@ def ratios(steps: Sequence[RawStep], baseline: str, candidate: str, step: str, m
     logs, delayed = (
         {
             volume: {
-                one.block: math.log(one.metrics[metric])
-                for one in steps
-                if (one.volume, one.step) == (volume, step) and test(one) and metric in one.metrics
+                item.block: math.log(item.metrics[metric])
+                for item in steps
+                if (item.volume, item.step) == (volume, step) and test(item) and metric in item.metrics
             }
             for volume in (baseline, candidate)
         }
         for test in (_valid, _valid_or_bounded)
     )
-    found = []
+    results = []
     if delayed != logs:
-        found += [math.exp(median(y - x for x in delayed[baseline].values() for y in delayed[candidate].values()))]
+        results += [
+            math.exp(median(y - x for x in delayed[baseline].values() for y in delayed[candidate].values()))
+        ]
     if logs[baseline] and logs[candidate]:
-        found += [math.exp(fmean(logs[candidate].values()) - fmean(logs[baseline].values()))]
+        results += [math.exp(fmean(logs[candidate].values()) - fmean(logs[baseline].values()))]
     if paired := [
         logs[candidate][at] - logs[baseline][at] for at in logs[baseline].keys() & logs[candidate].keys()
     ]:
-        found += [math.exp(fmean(paired))]
-    return tuple(found)
+        results += [math.exp(fmean(paired))]
+    return tuple(results)
 
 
 def client_figures(step: RawStep) -> dict[str, float]:

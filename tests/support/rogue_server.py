@@ -171,10 +171,10 @@ class _Session:
 
     def _send(self, payload: bytes) -> None:
         while True:
-            part, payload = payload[: (1 << 24) - 1], payload[(1 << 24) - 1 :]
-            self._client.sendall(struct.pack("<I", len(part))[:3] + bytes([self._number % 256]) + part)
+            section, payload = payload[: (1 << 24) - 1], payload[(1 << 24) - 1 :]
+            self._client.sendall(struct.pack("<I", len(section))[:3] + bytes([self._number % 256]) + section)
             self._number += 1
-            if len(part) < (1 << 24) - 1:
+            if len(section) < (1 << 24) - 1:
                 return
 
     def _receive(self) -> bytes:
@@ -185,13 +185,13 @@ class _Session:
         return payload
 
     def _exactly(self, count: int) -> bytes:
-        found = b""
-        while len(found) < count:
-            part = self._client.recv(count - len(found))
-            if not part:
+        result = b""
+        while len(result) < count:
+            piece = self._client.recv(count - len(result))
+            if not piece:
                 raise EOFError
-            found += part
-        return found
+            result += piece
+        return result
 
 
 def _length(number: int) -> bytes:

@@ -131,8 +131,8 @@ def main() -> int:
     parser.add_argument("--for", dest="for_s", type=float, default=7000.0, help="begin none after so many seconds")
     options = parser.parse_args()
     paths = sorted(path.relative_to(ROOT) for path in (ROOT / PACKAGE).rglob("*.py"))
-    chosen = [path for path in paths if not options.only or any(part in str(path) for part in options.only)]
-    listed = [one for path in chosen for one in mutants(path, (ROOT / path).read_text(encoding="utf-8"))]
+    chosen = [path for path in paths if not options.only or any(piece in str(path) for piece in options.only)]
+    listed = [mutant for path in chosen for mutant in mutants(path, (ROOT / path).read_text(encoding="utf-8"))]
     verdicts: dict[str, bool] = {}
     if options.state.exists():
         verdicts = json.loads(options.state.read_text(encoding="utf-8"))

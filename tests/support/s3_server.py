@@ -40,7 +40,7 @@ def s3(s3_address: str) -> Iterator[Any]:
     client = boto3.client("s3", endpoint_url=f"http://{s3_address}", region_name="us-east-1")
     client.create_bucket(Bucket=NAME)
     yield client
-    for one in client.list_objects_v2(Bucket=NAME).get("Contents", []):
-        client.delete_object(Bucket=NAME, Key=one["Key"])
+    for content in client.list_objects_v2(Bucket=NAME).get("Contents", []):
+        client.delete_object(Bucket=NAME, Key=content["Key"])
     client.delete_bucket(Bucket=NAME)
     client.close()

@@ -22,13 +22,13 @@ def value_of(figure: str) -> float:
 
 def ratio_of_change(text: str) -> float:
     """The ratio that `× 19.1`, `÷ 13.9`, `+38 %` or `27 % lower` states, as far as its digits go."""
-    if (word := WORDS.search(text)) is not None:
-        if word[0] == "unchanged":
+    if (token := WORDS.search(text)) is not None:
+        if token[0] == "unchanged":
             return 1.0
-        value = value_of(word[1])
-        if word[2] == " times":
-            return value if word[3] == "higher" else 1 / value
-        return 1 + value / 100 if word[3] == "higher" else 1 - value / 100
+        value = value_of(token[1])
+        if token[2] == " times":
+            return value if token[3] == "higher" else 1 / value
+        return 1 + value / 100 if token[3] == "higher" else 1 - value / 100
     match = CHANGE.search(text)
     if match is None:
         raise ValueError(f"no change: {text}")

@@ -68,8 +68,8 @@ def availability(image: str) -> Availability:
     if image in OURS:
         if image == BOOKWORM and not capabilities.docker_image(image).present:
             _build_bookworm()
-        there = capabilities.docker_image(image).present
-        return Availability(present=there, reason="" if there else "not built: `make images`")
+        present = capabilities.docker_image(image).present
+        return Availability(present=present, reason="" if present else "not built: `make images`")
     pulled = capabilities.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S)
     if pulled.code == 0 or capabilities.docker_image(image).present:
         return Availability(present=True)
@@ -108,7 +108,7 @@ def _build_bookworm() -> None:
     parent = Path(tempfile.mkdtemp(prefix="volbench-base-", dir="/var/tmp"))
     log, target, archive = parent / "log", parent / "root", parent / "root.tar"
     packages = "--include=mariadb-server-core,mariadb-client-core"
-    mirror = [found] if (found := offline.find_mirror()) else []
+    mirror = [mirror_url] if (mirror_url := offline.find_mirror()) else []
     excludes = [f"--exclude={pattern}" for pattern in offline.LEFT_OUT]
     steps = {
         "debootstrap": with_rights(
@@ -120,8 +120,8 @@ def _build_bookworm() -> None:
     try:
         shutil.copytree(Path(__file__).parents[2] / offline.ROOTFS, target)
         target.chmod(0o755)
-        for what, argv in steps.items():
-            run(argv, log=log, label=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
+        for subject, argv in steps.items():
+            run(argv, log=log, label=f"{subject} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
     finally:
         run(
             with_rights(["rm", "-rf", "--one-file-system", str(parent)]),

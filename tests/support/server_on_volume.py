@@ -90,7 +90,7 @@ class Load:
         before = dict(self.acknowledged)
         time.sleep(seconds)  # what is measured
         wait_for(
-            lambda: all(self.acknowledged.get(one, 0) > before.get(one, 0) for one in range(WORKERS)),
+            lambda: all(self.acknowledged.get(item, 0) > before.get(item, 0) for item in range(WORKERS)),
             "a connection commits nothing",
         )
 
@@ -100,9 +100,9 @@ class Load:
 
     def lost(self) -> int:
         """How many acknowledged commits are not in the table."""
-        kept = dict(self.server.query("SELECT worker, COUNT(*) FROM kept.ledger GROUP BY worker"))
+        rows = dict(self.server.query("SELECT worker, COUNT(*) FROM kept.ledger GROUP BY worker"))
         # A commit that was never acknowledged may be there; then the next one of its worker finds it.
-        return sum(max(0, done - int(kept.get(worker, 0))) for worker, done in self.acknowledged.items())
+        return sum(max(0, done - int(rows.get(worker, 0))) for worker, done in self.acknowledged.items())
 
     def _work(self, worker: int) -> None:
         with contextlib.suppress(mysql.connector.Error, VolbenchError), self.server.connect() as connection:
@@ -136,7 +136,7 @@ def server_on(volume: EmulatedVolume, base: Path, flavor: Flavor, *, in_docker: 
     data_dir = volume.data / "server" / "data"
     if not data_dir.parent.exists():
         ownership.claim(data_dir.parent, purpose="test")
-    places = CellPlaces(
+    locations = CellPlaces(
         data_dir=str(data_dir),
         volume_dir=str(data_dir.parent),
         control_dir=str(control),
@@ -149,7 +149,7 @@ def server_on(volume: EmulatedVolume, base: Path, flavor: Flavor, *, in_docker: 
         config = {**CONFIG, "innodb_redo_log_capacity": "4GiB"}  # files too large to begin one in that time
     spec = ServerSpec.model_validate({"flavor": flavor, "config": config, "start_timeout": START_S_MAX})
     with supervised(control, base, flavor if in_docker else None) as (supervisor, _):
-        yield Server(spec=spec, paths=places, supervisor=supervisor)
+        yield Server(spec=spec, paths=locations, supervisor=supervisor)
 
 
 def live_through(

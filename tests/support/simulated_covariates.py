@@ -60,12 +60,12 @@ def drawn_with_work(work: OtherWork, *, runs: int, seed: int) -> tuple[Pair, Pai
 
 def decided_with_work(logs: Pair, shares: Pair, *, margin: float = 0.0) -> NDArray[np.int64]:
     """Cells of each volume at the look that tells the volumes apart, shape (runs,); 0 where none does."""
-    found = np.zeros(len(logs[0]), dtype=np.int64)
+    result = np.zeros(len(logs[0]), dtype=np.int64)
     for n in range(CELLS_MIN, CELLS_MAX + 1):
-        so_far, taken = ((side[0][:, :n], side[1][:, :n]) for side in (logs, shares))
-        named = apart_with_work(so_far, taken, level=look_level(n), margin=margin)
-        found[named & (found == 0)] = n
-    return found
+        so_far, used = ((side[0][:, :n], side[1][:, :n]) for side in (logs, shares))
+        named = apart_with_work(so_far, used, level=look_level(n), margin=margin)
+        result[named & (result == 0)] = n
+    return result
 
 
 def apart_with_work(logs: Pair, shares: Pair, *, level: float, margin: float = 0.0) -> NDArray[np.bool_]:
@@ -91,10 +91,10 @@ def apart_with_work(logs: Pair, shares: Pair, *, level: float, margin: float = 0
     named = np.zeros(len(plain), dtype=np.bool_)
     for factor, rows in ((1, ~unequal), (WELCH_FACTOR, unequal)):
         welch = np.abs(change) / np.sqrt(variance)
-        found = welch > np.interp(freedom, FREEDOM, critical_values(level / factor))
+        result = welch > np.interp(freedom, FREEDOM, critical_values(level / factor))
         if pairs_freedom >= FREEDOM_MIN:
-            found |= paired_t > t_quantile(1 - level / factor / 2, pairs_freedom)
-        named |= rows & found
+            result |= paired_t > t_quantile(1 - level / factor / 2, pairs_freedom)
+        named |= rows & result
     decided: NDArray[np.bool_] = np.where(usable, named & (np.abs(change) > math.log1p(margin)), plain)
     return decided
 

@@ -64,10 +64,10 @@ def decided_at(
     x: NDArray[np.float64], y: NDArray[np.float64], *, margin: float = 0.0, looks: int = CELLS_MAX
 ) -> NDArray[np.int64]:
     """Cells of each volume at the look that tells the volumes apart, shape (runs,); 0 where none does."""
-    found = np.zeros(len(x), dtype=np.int64)
+    result = np.zeros(len(x), dtype=np.int64)
     for n in range(CELLS_MIN, looks + 1):
-        found[told_apart(x[:, :n], y[:, :n], level=look_level(n), margin=margin) & (found == 0)] = n
-    return found
+        result[told_apart(x[:, :n], y[:, :n], level=look_level(n), margin=margin) & (result == 0)] = n
+    return result
 
 
 def first_verdict(
@@ -77,14 +77,14 @@ def first_verdict(
 
     Shape (runs,) each. Equivalence comes first, as in a report.
     """
-    found, named = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.bool_)
+    result, named = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.bool_)
     for n in range(CELLS_MIN, looks + 1):
         change, shortest = two_tests(x[:, :n], y[:, :n], level=look_level(n))
         equivalent = np.abs(change) + shortest <= math.log1p(margin)
         differs = (np.abs(change) > shortest) & (np.abs(change) > math.log1p(margin))
-        named |= differs & ~equivalent & (found == 0)
-        found[(equivalent | differs) & (found == 0)] = n
-    return found, named
+        named |= differs & ~equivalent & (result == 0)
+        result[(equivalent | differs) & (result == 0)] = n
+    return result, named
 
 
 def told_apart(

@@ -34,7 +34,7 @@ PAGES = (
     "tests/README.md",
     "tests/lab/*/README.md",
 )
-SHOWN = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ""}
+DISPLAYED = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ""}
 """Suffixes of files that a browser shows: LICENSE has none."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _LIST = re.compile(r"(?:[-*]|\d+\.) ")
@@ -45,10 +45,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     chosen = [file for file in files if file.src_dir != config.docs_dir]
     pages = {path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)}
     pages = {page for page in pages if "node_modules" not in page and "/target/" not in page}
-    linked = {place for page in pages for place in _links(page) if place not in pages and _is_shown(place)}
+    linked = {link for page in pages for link in _links(page) if link not in pages and _is_shown(link)}
     own = (
-        File(place, str(ROOT), config.site_dir, config.use_directory_urls)
-        for place in sorted(pages | linked | {str(place) for place in config.extra_css})
+        File(page, str(ROOT), config.site_dir, config.use_directory_urls)
+        for page in sorted(pages | linked | {str(location) for location in config.extra_css})
     )
     made = (File.generated(config, f"reference/{name}.md", content=text) for name, text in references().items())
     return Files([*chosen, *own, *made])
@@ -58,11 +58,11 @@ def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str
     """Return a page as mkdocs reads it: an empty line before lists and tables, every link leads somewhere."""
 
     def link(match: re.Match[str]) -> str:
-        picture, text, place, anchor = match[1], match[2], match[3], match[4] or ""
-        target = _target(page.file.src_uri, place)
+        picture, text, location, anchor = match[1], match[2], match[3], match[4] or ""
+        target = _target(page.file.src_uri, location)
         if (ROOT / target).is_dir():
-            place, target = f"{place.rstrip('/')}/README.md", f"{target}/README.md"
-        return f"{picture}[{text}]({place}{anchor})" if files.get_file_from_path(target) else text
+            location, target = f"{location.rstrip('/')}/README.md", f"{target}/README.md"
+        return f"{picture}[{text}]({location}{anchor})" if files.get_file_from_path(target) else text
 
     return "\n".join(
         line if is_code else _LINK.sub(link, line) for line, is_code in _with_empty_lines(markdown.splitlines())
@@ -82,12 +82,19 @@ def _commands() -> str:
     return "\n".join(lines)
 
 
-def _command(words: list[str]) -> Iterator[str]:
-    text = _output([*words, "--help"])
-    yield from (f"{'#' * (1 + len(words))} volbench {' '.join(words)}", "", "```text", text.rstrip(), "```", "")
+def _command(arguments: list[str]) -> Iterator[str]:
+    text = _output([*arguments, "--help"])
+    yield from (
+        f"{'#' * (1 + len(arguments))} volbench {' '.join(arguments)}",
+        "",
+        "```text",
+        text.rstrip(),
+        "```",
+        "",
+    )
     listed = text.partition("\nCommands:\n")[2]
     for name in re.findall(r"^  ([\w-]+) ", listed, re.MULTILINE):
-        yield from _command([*words, name])
+        yield from _command([*arguments, name])
 
 
 def _volumes() -> str:
@@ -105,10 +112,10 @@ def _options(options: Iterable[str] | None) -> str:
     return ", ".join(f"`{option}`" for option in options) or "none"
 
 
-def _output(words: list[str]) -> str:
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+def _output(arguments: list[str]) -> str:
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
     if done.exit_code != 0:
-        raise RuntimeError(f"volbench {' '.join(words)}: exit code {done.exit_code}")
+        raise RuntimeError(f"volbench {' '.join(arguments)}: exit code {done.exit_code}")
     return done.stdout
 
 
@@ -118,13 +125,13 @@ def _links(page: str) -> Iterator[str]:
             yield from (_target(page, match[3]) for match in _LINK.finditer(line))
 
 
-def _target(page: str, place: str) -> str:
-    return normpath(str(PurePosixPath(page).parent / place))
+def _target(page: str, location: str) -> str:
+    return normpath(str(PurePosixPath(page).parent / location))
 
 
-def _is_shown(place: str) -> bool:
-    path = ROOT / place
-    return path.is_file() and path.suffix in SHOWN and not place.startswith((".", "../"))
+def _is_shown(location: str) -> bool:
+    path = ROOT / location
+    return path.is_file() and path.suffix in DISPLAYED and not location.startswith((".", "../"))
 
 
 def _with_empty_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:

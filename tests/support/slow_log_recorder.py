@@ -48,7 +48,7 @@ def record(
     """
     with connect() as root:
         _prepare(root)
-        version = _one(root, "SELECT VERSION()")
+        version = _only_value(root, "SELECT VERSION()")
         mariadb = "MariaDB" in version
         _run(root, "SET GLOBAL long_query_time = 0")
         if mariadb:
@@ -77,8 +77,8 @@ def record(
 
 def until_alone(root: Any) -> None:
     """Wait until the server has ended all other sessions: it logs a statement after its answer to the client."""
-    others = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()"
-    wait_for(lambda: int(_one(root, others)) == 0, "sessions of clients that have gone are still there")
+    remaining = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()"
+    wait_for(lambda: int(_only_value(root, remaining)) == 0, "sessions of clients that have gone are still there")
 
 
 def _prepare(root: Any) -> None:
@@ -109,7 +109,7 @@ def _work(connect: Callable[..., Any], rounds: int, seed: int, *, mariadb: bool)
     failed = [worker.error for worker in workers if worker.error is not None]
     if failed:
         raise failed[0]
-    return [one for worker in workers for one in worker.sent]
+    return [item for worker in workers for item in worker.sent]
 
 
 class _Ledger(MySQLConnection):
@@ -179,8 +179,8 @@ class _Client:
         kind, texts, self._kind, self._texts = self._kind, self._texts, "", [""]
         if kind == "syntax error" and not self._mariadb:
             return
-        for one in texts if texts != [""] else [text]:
-            self._note(kind or "other", one, connection=connection)
+        for item in texts if texts != [""] else [text]:
+            self._note(kind or "other", item, connection=connection)
 
     def _note(self, kind: str, sql: str, *, schema: str | None = None, connection: int | None = None) -> None:
         self.sent.append(
@@ -258,9 +258,9 @@ class _Client:
         self._ask(f"CALL `{schema}`.note('{tag}')", "call")
 
     def _several(self) -> None:
-        one = f"SELECT COUNT(*) AS several FROM {self._table('customers')} WHERE name = '{self._tag()}'"
+        item = f"SELECT COUNT(*) AS several FROM {self._table('customers')} WHERE name = '{self._tag()}'"
         two = f"UPDATE {self._table('customers')} SET name = 'b' WHERE id = 2 AND name = '{self._tag()}'"
-        self._ask(f"{one};\n  {two}", "several", one, two)
+        self._ask(f"{item};\n  {two}", "several", item, two)
 
     def _transaction(self) -> None:
         self._ask("START TRANSACTION", "begin")
@@ -305,20 +305,20 @@ class _Client:
 def _run(opened: Any, sql: str | bytes) -> list[Any]:
     with opened.cursor(raw=True) as cursor:
         cursor.execute(sql)
-        found: list[Any] = []
+        results: list[Any] = []
         while True:
             if cursor.description:
-                found = cursor.fetchall()
+                results = cursor.fetchall()
             if not cursor.nextset():
-                return found
+                return results
 
 
-def _one(opened: Any, sql: str) -> str:
+def _only_value(opened: Any, sql: str) -> str:
     return bytes(_run(opened, sql)[0][-1]).decode()
 
 
 def _slow_queries(root: Any) -> int:
-    return int(_one(root, "SHOW GLOBAL STATUS LIKE 'Slow_queries'"))
+    return int(_only_value(root, "SHOW GLOBAL STATUS LIKE 'Slow_queries'"))
 
 
 @contextmanager
@@ -424,7 +424,7 @@ def main() -> int:
             truth = record(connect, log, name=chosen.server, rounds=chosen.rounds)
         chosen.out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(log, chosen.out / "slow.log")
-    lines = ",\n".join(json.dumps(list(asdict(one).values())) for one in truth.sent)
+    lines = ",\n".join(json.dumps(list(asdict(item).values())) for item in truth.sent)
     head = json.dumps({key: value for key, value in asdict(truth).items() if key != "sent"})
     (chosen.out / "truth.json").write_text(f'{head[:-1]}, "sent": [\n{lines}\n]}}\n')
     return 0

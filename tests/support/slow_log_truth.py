@@ -44,7 +44,7 @@ class Sent:
 def read_truth(path: Path) -> Truth:
     """What `main` wrote."""
     content = json.loads(path.read_text())
-    names = [one.name for one in fields(Sent)]
+    names = [field.name for field in fields(Sent)]
     sent = [Sent(**dict(zip(names, values, strict=True))) for values in content.pop("sent")]
     return Truth(**content, sent=sent)
 
@@ -65,8 +65,8 @@ def paired(truth: Truth, read: Iterable[LoggedStatement]) -> list[tuple[Sent, Lo
     Raises ValueError, or fails, where their numbers differ.
     """
     sent_by, read_by = defaultdict(list), defaultdict(list)
-    for one in truth.sent:
-        sent_by[one.connection].append(one)
+    for item in truth.sent:
+        sent_by[item.connection].append(item)
     for statement in read:
         read_by[statement.connection].append(statement)
     assert sent_by.keys() == read_by.keys()

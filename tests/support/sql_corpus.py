@@ -43,12 +43,12 @@ def mutant(chosen: random.Random, sql: str) -> str:
     for _ in range(chosen.randint(1, 3)):
         at = chosen.randrange(len(pieces))
         before, after = chosen.choice(OBSCURING)
-        way = chosen.random()
-        if way < 0.55:
+        method = chosen.random()
+        if method < 0.55:
             pieces[at] = before + pieces[at] + after
-        elif way < 0.75:
+        elif method < 0.75:
             pieces.insert(at, before + after)
-        elif way < 0.85:
+        elif method < 0.85:
             pieces[at] = pieces[at].swapcase()
         else:
             pieces[at] = pieces[at].replace("(", f"{before}{after}(", 1)

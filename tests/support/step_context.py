@@ -59,7 +59,7 @@ def context_on(directory: Path, *, server: Any = None) -> tuple[StepContext, Kep
     volume, scratch = directory / "volume", directory / "scratch"
     ownership.claim(volume, purpose="test")
     scratch.mkdir(exist_ok=True)
-    kept = Kept()
+    remaining = Kept()
     context = StepContext(
         server=server or _no_server(),
         dataset=DatasetSpec(),
@@ -68,6 +68,6 @@ def context_on(directory: Path, *, server: Any = None) -> tuple[StepContext, Kep
         scratch_dir=scratch,
         seed=7,
         clock=Clock(zero_monotonic_ns=time.monotonic_ns()),
-        record=kept,
+        record=remaining,
     )
-    return context, kept
+    return context, remaining

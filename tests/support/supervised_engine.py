@@ -80,7 +80,7 @@ class Engine:
         control.mkdir()
         data_dir = data_dir or directory / "v" / "data"
         data_dir.parent.mkdir(exist_ok=True)
-        places = CellPlaces(
+        locations = CellPlaces(
             data_dir=str(data_dir),
             volume_dir=str(data_dir.parent),
             control_dir=str(control),
@@ -90,7 +90,7 @@ class Engine:
         with supervised(control, self.base, self.flavor if self.in_docker else None, **options) as running:
             supervisor, container = running
             yield Bench(
-                places=places,
+                places=locations,
                 supervisor=supervisor,
                 flavor=self.flavor,
                 container=container,
@@ -108,7 +108,7 @@ class Engine:
 def prepare(
     bench: Bench, dataset: DatasetSpec, *, cancelled: threading.Event | None = None
 ) -> tuple[Template, list[str]]:
-    said: list[str] = []
+    output: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         if bench.programs is not None:
             patch.setenv("PATH", str(bench.programs), prepend=os.pathsep)
@@ -117,8 +117,8 @@ def prepare(
             dataset=dataset,
             paths=bench.places,
             supervisor=bench.supervisor,
-            progress=lambda text, _: said.append(text),
+            progress=lambda text, _: output.append(text),
             cancelled=cancelled,
             timeout_s=120.0,
         )
-    return template, said
+    return template, output

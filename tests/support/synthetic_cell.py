@@ -50,30 +50,30 @@ def columns(load: Load, storage: Storage, *, counters: bool = False) -> dict[Ser
     """All sources of a cell at 1 s, t_s = 1 .. seconds."""
     random = np.random.default_rng(load.seed)
     t_s = np.arange(1.0, load.seconds + 1)
-    wanted = load.queue * np.exp(random.normal(0, 0.25, load.seconds))
+    expected = load.queue * np.exp(random.normal(0, 0.25, load.seconds))
     latency = _at(storage.latency_ms, t_s) * np.exp(random.normal(0, 0.04, load.seconds))
     cap = np.full(load.seconds, np.inf) if storage.iops is None else _at(storage.iops, t_s)
     if storage.mib_per_s is not None:
         cap = np.minimum(cap, storage.mib_per_s * 1024 / load.size_kib)
-    free = wanted / latency * 1000
+    free = expected / latency * 1000
     iops = np.minimum(free, cap * (1 + random.normal(0, 0.004, load.seconds)))
-    waited = wanted / iops * 1000
-    part = np.clip(load.read_part + random.normal(0, 0.08, load.seconds), 0.05, 0.95)
+    waited = expected / iops * 1000
+    piece = np.clip(load.read_part + random.normal(0, 0.08, load.seconds), 0.05, 0.95)
     values: dict[tuple[str, str, str], Floats] = {
-        ("diskstats", "reads_per_s", "sda"): iops * part,
-        ("diskstats", "writes_per_s", "sda"): iops * (1 - part),
-        ("diskstats", "read_mib_per_s", "sda"): iops * part * load.size_kib / 1024,
-        ("diskstats", "write_mib_per_s", "sda"): iops * (1 - part) * load.size_kib / 1024,
+        ("diskstats", "reads_per_s", "sda"): iops * piece,
+        ("diskstats", "writes_per_s", "sda"): iops * (1 - piece),
+        ("diskstats", "read_mib_per_s", "sda"): iops * piece * load.size_kib / 1024,
+        ("diskstats", "write_mib_per_s", "sda"): iops * (1 - piece) * load.size_kib / 1024,
         ("diskstats", "r_await_ms", "sda"): waited,
         ("diskstats", "w_await_ms", "sda"): waited,
-        ("diskstats", "aqu_sz", "sda"): wanted,
-        ("diskstats", "in_flight", "sda"): np.round(wanted),
-        ("diskstats", "util_ratio", "sda"): np.minimum(1.0, wanted),
+        ("diskstats", "aqu_sz", "sda"): expected,
+        ("diskstats", "in_flight", "sda"): np.round(expected),
+        ("diskstats", "util_ratio", "sda"): np.minimum(1.0, expected),
         ("cpu", "user_ratio", ""): np.full(load.seconds, load.cpu_busy * 0.8),
         ("cpu", "system_ratio", ""): np.full(load.seconds, load.cpu_busy * 0.2),
         ("psi", "cpu_some_ratio", ""): np.full(load.seconds, max(0.0, 2 * load.cpu_busy - 1)),
     }
-    values |= _server(load, iops * part, iops * (1 - part), waited)
+    values |= _server(load, iops * piece, iops * (1 - piece), waited)
     if counters:
         over = np.where(free > cap, 1.0, 0.0)
         kind = "throughput" if storage.mib_per_s is not None else "iops"
@@ -85,9 +85,9 @@ def columns(load: Load, storage: Storage, *, counters: bool = False) -> dict[Ser
         _stall(values, *storage.stall_s)
     values |= dict(storage.extra)
     return {
-        SeriesKey(source=source, metric=metric, entity=entity): Series(t_s=t_s[known], value=value[known])
+        SeriesKey(source=source, metric=metric, entity=entity): Series(t_s=t_s[finite], value=value[finite])
         for (source, metric, entity), value in values.items()
-        for known in (np.isfinite(value),)
+        for finite in (np.isfinite(value),)
     }
 
 
@@ -124,17 +124,17 @@ def _server(load: Load, reads: Floats, writes: Floats, waited: Floats) -> dict[t
 
 def _stall(values: dict[tuple[str, str, str], Floats], first: int, last: int) -> None:
     """Nothing completes in seconds first .. last - 1; what waits is still there, and waiting times are unknown."""
-    part = slice(first, last)
+    piece = slice(first, last)
     for (source, metric, entity), value in values.items():
         if metric.endswith("_ms") or metric.startswith("latency_ms"):
-            value[part] = np.nan
+            value[piece] = np.nan
         elif metric in ("tps", "statement_s_per_s", "wait_s_per_s", "file_read_s_per_s") or (
             source == "diskstats" and metric.endswith("_per_s")
         ):
-            value[part] = 0.0
+            value[piece] = 0.0
         elif entity == "sda" and metric in ("aqu_sz", "in_flight"):
-            value[part] = np.maximum(value[part], 1.0)
+            value[piece] = np.maximum(value[piece], 1.0)
 
 
-def _at(what: float | Callable[[Floats], Floats], t_s: Floats) -> Floats:
-    return what(t_s) if callable(what) else np.full(len(t_s), what)
+def _at(description: float | Callable[[Floats], Floats], t_s: Floats) -> Floats:
+    return description(t_s) if callable(description) else np.full(len(t_s), description)

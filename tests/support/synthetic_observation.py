@@ -17,7 +17,7 @@ Load = Callable[[int], tuple[float, float, float]]
 
 
 def observation(**changes: object) -> Observation:
-    said: dict[str, object] = {
+    output: dict[str, object] = {
         "volbench_version": "0",
         "started_at": "2025-10-09T08:53:20.000+00:00",
         "zero_epoch_s": ZERO_EPOCH_S,
@@ -31,7 +31,7 @@ def observation(**changes: object) -> Observation:
         "host": HostFacts(kernel="6.1", cpus=4, memory_bytes=1 << 33),
         "volume": VolumeFacts(path="/var/lib/mysql", disk=DISK, filesystem="xfs", mount_point="/var/lib/mysql"),
     }
-    return Observation.model_validate({**said, **changes})
+    return Observation.model_validate({**output, **changes})
 
 
 def build(
@@ -111,7 +111,7 @@ def _values(
 
 
 def add_incident(directory: Path, onset_s: float, end_s: float | None, **changes: object) -> Incident:
-    said: dict[str, object] = {
+    output: dict[str, object] = {
         "name": "001",
         "trigger": "stalled > 1s",
         "metric": "stalled",
@@ -122,8 +122,8 @@ def add_incident(directory: Path, onset_s: float, end_s: float | None, **changes
         "end_s": end_s,
         "window_s": (max(0.0, onset_s - 60), (end_s or onset_s) + 10),
     }
-    made = Incident.model_validate({**said, **changes})
-    place = directory / INCIDENTS / made.name
-    place.mkdir(parents=True)
-    (place / INCIDENT_FILE).write_text(made.model_dump_json(by_alias=True))
+    made = Incident.model_validate({**output, **changes})
+    result = directory / INCIDENTS / made.name
+    result.mkdir(parents=True)
+    (result / INCIDENT_FILE).write_text(made.model_dump_json(by_alias=True))
     return made

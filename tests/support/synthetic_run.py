@@ -79,7 +79,7 @@ class SyntheticVolume:
 
     def volume_facts(self) -> VolumeFacts:
         disk = {"b": "nvme2n1", "c": "nvme3n1"}.get(self.name, "nvme1n1")
-        known: dict[str, object] = {
+        facts: dict[str, object] = {
             "path": f"/mnt/{self.name}/volbench",
             "filesystem": "ext4",
             "mount_point": f"/mnt/{self.name}",
@@ -93,7 +93,7 @@ class SyntheticVolume:
             "size_bytes": 100 << 30,
             "free_bytes": 80 << 30,
         }
-        return VolumeFacts.model_validate({**known, **self.facts})
+        return VolumeFacts.model_validate({**facts, **self.facts})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,24 +117,24 @@ class Synthetic:
 
 
 def build_run(
-    results: Path, wanted: Synthetic, *, run_id: str = "20260302T093000Z-synthetic-0a1b2c"
+    results: Path, expected: Synthetic, *, run_id: str = "20260302T093000Z-synthetic-0a1b2c"
 ) -> RunDirectory:
     """Write the run below `results`."""
-    run = _run_record(wanted, run_id)
+    run = _run_record(expected, run_id)
     directory = RunDirectory.create(results, run)
     directory.journal.append("run_started")
-    by_name = {volume.name: volume for volume in wanted.volumes}
+    by_name = {volume.name: volume for volume in expected.volumes}
     start = STARTED
     for planned in run.cells:
         key = (planned.volume, planned.repeat)
-        if key in wanted.not_run:
+        if key in expected.not_run:
             continue
         start += timedelta(
-            seconds=_Cell(directory, run, wanted, planned, by_name[planned.volume]).write(start) + 15
+            seconds=_Cell(directory, run, expected, planned, by_name[planned.volume]).write(start) + 15
         )
-        event = "cell_failed" if key in wanted.failed else "cell_finished"
+        event = "cell_failed" if key in expected.failed else "cell_finished"
         directory.journal.append(event, cell_id=planned.cell_id, attempt=1)
-    if not wanted.not_run:
+    if not expected.not_run:
         directory.journal.append("run_finished")
     _date_journal(directory, start)
     return directory
@@ -152,12 +152,12 @@ def _date_journal(directory: RunDirectory, finished: datetime) -> None:
     path.write_text("\n".join(dated) + "\n")
 
 
-def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
-    random = np.random.default_rng(wanted.seed)
+def _run_record(expected: Synthetic, run_id: str) -> RunRecord:
+    random = np.random.default_rng(expected.seed)
     cells: list[Any] = []
-    for repeat in range(1, wanted.repeats + 1):
-        for index in random.permutation(len(wanted.volumes)):
-            volume = wanted.volumes[index]
+    for repeat in range(1, expected.repeats + 1):
+        for index in random.permutation(len(expected.volumes)):
+            volume = expected.volumes[index]
             cells.append(
                 PlannedCell(
                     cell_id=f"{len(cells) + 1:03d}-{volume.name}-r{repeat}",
@@ -168,31 +168,31 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
                 )
             )
     suite = ResolvedSuite(
-        name=wanted.suite,
-        description=wanted.description,
-        underpowered=wanted.underpowered,
+        name=expected.suite,
+        description=expected.description,
+        underpowered=expected.underpowered,
         server=ServerSpec(version="8.4"),
         dataset=DatasetSpec(tables=4, rows=100_000),
-        steps=wanted.steps,
-        repeats=wanted.repeats,
-        seed=wanted.seed,
-        sampling=SamplingSpec(interval_s=wanted.interval_s),
+        steps=expected.steps,
+        repeats=expected.repeats,
+        seed=expected.seed,
+        sampling=SamplingSpec(interval_s=expected.interval_s),
         limits=ValidityLimits(),
         comparison=ComparisonSpec(),
     )
     specs = tuple(
         VolumeSpec(name=v.name, kind=v.kind, location=f"/mnt/{v.name}", text=f"{v.name}={v.kind}:/mnt/{v.name}")
-        for v in wanted.volumes
+        for v in expected.volumes
     )
-    flags = [part for spec in specs for part in ("--volume", spec.text)]
+    flags = [piece for spec in specs for piece in ("--volume", spec.text)]
     return RunRecord(
         run_id=run_id,
         started_at=_iso(STARTED),
         volbench_version="0.2.0",
-        command=("volbench", "run", f"suites/{wanted.suite}.yaml", *flags, "--target", "docker"),
+        command=("volbench", "run", f"suites/{expected.suite}.yaml", *flags, "--target", "docker"),
         target="docker",
         suite=suite,
-        suite_source=f"name: {wanted.suite}\n",
+        suite_source=f"name: {expected.suite}\n",
         volumes=specs,
         cells=tuple(cells),
         host=HOST,
@@ -206,14 +206,14 @@ class _Cell:
         self,
         directory: RunDirectory,
         run: RunRecord,
-        wanted: Synthetic,
+        expected: Synthetic,
         planned: PlannedCell,
         volume: SyntheticVolume,
     ) -> None:
-        self.run, self.wanted, self.planned, self.volume = run, wanted, planned, volume
+        self.run, self.wanted, self.planned, self.volume = run, expected, planned, volume
         self.key = (planned.volume, planned.repeat)
         self.random = np.random.default_rng(planned.seed)
-        self.speed = volume.speed * math.exp(self.random.normal(0, wanted.noise))
+        self.speed = volume.speed * math.exp(self.random.normal(0, expected.noise))
         self.place = directory.write_cell(
             CellSpec(
                 run_id=run.run_id,
@@ -350,7 +350,7 @@ class _Cell:
         series: SeriesWriter,
         histograms: HistogramWriter,
     ) -> dict[str, MetricValue]:
-        whole = np.zeros(1024)
+        total = np.zeros(1024)
         stalled = seconds = 0
         for t_s in self._ticks(t0_s, window[1]):
             measured = t_s > window[0]
@@ -386,10 +386,10 @@ class _Cell:
                 p95_ms = math.exp(int(numbers[p95]) / EDGE_MULT + EDGE_DEDUCT)
                 series.append([SeriesRow(t_s=t_s, source="client", metric="latency_ms_p95", value=p95_ms)])
             if measured:
-                whole[numbers] += counts
+                total[numbers] += counts
                 stalled += events == 0
                 seconds += 1
-        running = np.cumsum(whole)
+        running = np.cumsum(total)
         quantile = {
             name: math.exp(np.searchsorted(running, level * running[-1]) / EDGE_MULT + EDGE_DEDUCT)
             for name, level in {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}.items()

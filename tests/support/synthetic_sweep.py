@@ -28,8 +28,8 @@ def sweep_of(results: Path, repeats: int) -> RunDirectory:
         SyntheticVolume(name=name, speed=8.0 if name.endswith("async") else 1.0, kind="emulated")
         for name in VARIANTS
     )
-    wanted = Synthetic(volumes=volumes, repeats=repeats, steps=(OLTP,), noise=0.01)
-    directory = build_run(results, wanted)
+    expected = Synthetic(volumes=volumes, repeats=repeats, steps=(OLTP,), noise=0.01)
+    directory = build_run(results, expected)
     run = directory.run
     parameters = dict(zip(VARIANTS, combinations_of(SWEEP), strict=True))
     write_record(

@@ -51,7 +51,7 @@ class Twin:
         path = self.path()
         modes = os.O_RDWR | self.source.choice((0, os.O_CREAT, os.O_CREAT | os.O_EXCL, os.O_TRUNC, os.O_APPEND))
         opened = self.both(lambda side: os.open(f"{self.sides[side]}/{path}", modes, 0o644))
-        if all(isinstance(one, int) for one in opened):
+        if all(isinstance(item, int) for item in opened):
             self.open.append((opened[0], opened[1]))
             return ["opened", "opened"]
         return opened
@@ -150,8 +150,12 @@ class Twin:
         "rmdir": lambda self: self.on_paths(lambda path, _: os.rmdir(path)),
         "unlink": lambda self: self.on_paths(lambda path, _: os.unlink(path)),
         "rename": lambda self: self.on_paths(os.rename),
-        "link": lambda self: self.on_paths(lambda path, other: os.link(path, other, follow_symlinks=False)),
-        "symlink": lambda self: self.on_paths(lambda path, other: os.symlink(os.path.basename(other), path)),
+        "link": lambda self: self.on_paths(
+            lambda path, alternative: os.link(path, alternative, follow_symlinks=False)
+        ),
+        "symlink": lambda self: self.on_paths(
+            lambda path, alternative: os.symlink(os.path.basename(alternative), path)
+        ),
         "readlink": lambda self: self.on_paths(lambda path, _: os.readlink(path)),
     }
 
@@ -166,7 +170,7 @@ class Twin:
 
     @staticmethod
     def tree(side: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for path in sorted(side.rglob("*")):
             status = path.lstat()
             content: Any = None
@@ -174,5 +178,5 @@ class Twin:
                 content = os.readlink(path)
             elif path.is_file():
                 content = path.read_bytes()
-            found[str(path.relative_to(side))] = (status.st_mode, status.st_nlink, content)
-        return found
+            result[str(path.relative_to(side))] = (status.st_mode, status.st_nlink, content)
+        return result

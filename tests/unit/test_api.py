@@ -19,8 +19,8 @@ from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    wanted = two_volumes(repeats=3, invalid={("a", 1): "client CPU-bound"})
-    return build_run(tmp_path_factory.mktemp("api"), wanted)
+    expected = two_volumes(repeats=3, invalid={("a", 1): "client CPU-bound"})
+    return build_run(tmp_path_factory.mktemp("api"), expected)
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +78,10 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "results.ipynb"
 def test_the_notebook_runs_from_its_first_cell_to_its_last(run: Run, directory: RunDirectory) -> None:
     """As a kernel does it, in one namespace; only the run is another, as papermill's `parameters` are."""
     cells = [cell for cell in json.loads(NOTEBOOK.read_bytes())["cells"] if cell["cell_type"] == "code"]
-    parameters, *others = cells
+    parameters, *remaining = cells
     assert parameters["metadata"]["tags"] == ["parameters"]
     names: dict[str, Any] = {"run_directory": str(directory.path)}
-    for cell in others:
+    for cell in remaining:
         exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}: {cell['id']}", "exec"), names)  # noqa: S102
     assert names["run"].run_id == run.run_id
     assert [row.verdict for row in names["rows"]] == [row.verdict for row in run.compare("tps")]

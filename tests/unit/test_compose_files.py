@@ -121,9 +121,9 @@ def test_the_observer_takes_options_that_there_are() -> None:
     """And never a password on its command line."""
     command = OBSERVE["observe"]["command"]
     assert command[:2] == ["volbench", "observe"]
-    named = {word for word in command if word.startswith("--")}
-    known = {name for option in get_command(observe).params for name in option.opts}
-    assert named <= known
+    named = {argument for argument in command if argument.startswith("--")}
+    names = {name for option in get_command(observe).params for name in option.opts}
+    assert named <= names
 
 
 def test_the_images_command_can_be_imported_by_processes_of_a_replay() -> None:

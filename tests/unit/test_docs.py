@@ -90,8 +90,8 @@ def test_a_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", _without_code(page.read_text())):
         if re.match(r"https?://", target):
             continue
-        place, _, anchor = target.partition("#")
-        file = (page.parent / place).resolve() if place else page
+        location, _, anchor = target.partition("#")
+        file = (page.parent / location).resolve() if location else page
         assert file.exists(), target
         if anchor:
             assert anchor in _anchors(file.read_text()), target
@@ -124,13 +124,15 @@ def _commands() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), sorted(set(_commands())))
 def test_a_command_of_the_documentation_exists_with_its_options(page: str, line: str) -> None:
     command: Any = typer.main.get_command(app)
-    words = [word for word in shlex.split(line, comments=True) if word != "--verbose"]
-    while hasattr(command, "get_command") and not (words and words[0].startswith("-")):
-        name = words.pop(0)
+    arguments = [field for field in shlex.split(line, comments=True) if field != "--verbose"]
+    while hasattr(command, "get_command") and not (arguments and arguments[0].startswith("-")):
+        name = arguments.pop(0)
         command = command.get_command(None, name)
         assert command is not None, f"{page}: {name}"
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {argument.partition("=")[0] for argument in arguments if argument.startswith("--")} <= options | {
+        "--help"
+    }
 
 
 _NO_SERVER = (ROOT / "docs/compare.md").read_text().partition("## Without a server")[2]
@@ -183,7 +185,7 @@ def test_every_cause_is_explained() -> None:
     sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
     assert set(sections) == set(CAUSES)
     for cause, text in sections.items():
-        assert all(part in text for part in ("**Meaning.**", "**What you see.**", "**What to do.**")), cause
+        assert all(piece in text for piece in ("**Meaning.**", "**What you see.**", "**What to do.**")), cause
         assert f"`{cause}`](#{_anchor(cause)})" in page, cause
 
 

@@ -42,7 +42,7 @@ def test_a_failure_is_found_with_its_input(
     monkeypatch.setitem(BY_NAME, reader.name, reader)
     outcome = fuzzing.campaign(150, [reader], processes=1)
     assert outcome.executions == {"deadly": 150}
-    assert {place.exception for place in outcome.failures} == {exception}
+    assert {failure.exception for failure in outcome.failures} == {exception}
     assert set(outcome.inputs.values()) == {DEADLY}
     assert 2 <= sum(outcome.failures.values()) <= 15
     assert list(tmp_path.iterdir()) == []

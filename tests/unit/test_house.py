@@ -75,8 +75,8 @@ def test_every_file_names_the_version_of_the_package() -> None:
         for path in files
         if path.suffix in {".md", ".yaml", ".toml", ""} and path.is_file()
     }
-    others = {name: versions - {version} for name, versions in named.items() if versions - {version}}
-    assert others == {}
+    remaining = {name: versions - {version} for name, versions in named.items() if versions - {version}}
+    assert remaining == {}
     assert {"k8s/chart/Chart.yaml", "docker/compose.yaml", "runner/emulator/Cargo.toml", "Makefile"} <= {
         name for name, versions in named.items() if versions
     }
@@ -101,7 +101,7 @@ def test_hooks_are_local_and_their_programs_are_installed_with_the_project() -> 
 
 def test_the_bug_report_asks_for_version_machine_and_log() -> None:
     text = (ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text()
-    assert all(word in text for word in ("volbench --version", "volbench doctor", "VOLBENCH_LOG"))
+    assert all(phrase in text for phrase in ("volbench --version", "volbench doctor", "VOLBENCH_LOG"))
     assert YAML(typ="safe").load(text)["body"]
 
 
@@ -147,12 +147,12 @@ def test_a_text_with_a_call_in_braces_is_formatted() -> None:
 
 def _texts(module: ast.Module) -> Iterator[tuple[int, str, bool]]:
     """Texts of a module with their lines, and whether each is a part of one that is formatted."""
-    parts = {
-        id(part) for joined in ast.walk(module) if isinstance(joined, ast.JoinedStr) for part in ast.walk(joined)
+    ids = {
+        id(piece) for joined in ast.walk(module) if isinstance(joined, ast.JoinedStr) for piece in ast.walk(joined)
     }
     for node in ast.walk(module):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.lineno, node.value, id(node) in parts
+            yield node.lineno, node.value, id(node) in ids
 
 
 def test_no_docstring_has_the_marks_of_a_wrapped_text() -> None:

@@ -17,15 +17,15 @@ BELOW_CLI = sorted(path for path in PACKAGE.rglob("*.py") if "cli" not in path.r
 
 def test_imports_point_downwards() -> None:
     """The contract of pyproject.toml, as `make lint` runs it."""
-    found = subprocess.run(
+    result = subprocess.run(
         [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "5 kept, 0 broken" in found.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "5 kept, 0 broken" in result.stdout
 
 
 def test_the_measuring_half_is_not_needed_to_read_results() -> None:
@@ -34,7 +34,7 @@ def test_the_measuring_half_is_not_needed_to_read_results() -> None:
         "import sys, volbench.results.report.render;"
         "print(*sorted(m for m in sys.modules if m.startswith('volbench.')))"
     )
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
@@ -42,7 +42,7 @@ def test_the_measuring_half_is_not_needed_to_read_results() -> None:
         timeout=60,
         env={"PYTHONPATH": "runner"},
     )
-    loaded = {name.split(".")[1] for name in found.stdout.split()}
+    loaded = {name.split(".")[1] for name in result.stdout.split()}
     assert loaded == {"core", "errors", "results"}
 
 
@@ -53,7 +53,7 @@ def _faults(path: Path) -> list[str]:
             name = ast.unparse(node.func)
             if name in {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}:
                 faults.append(f"{path}:{node.lineno}: {name}")
-            if any(word.arg == "shell" for word in node.keywords):
+            if any(keyword.arg == "shell" for keyword in node.keywords):
                 faults.append(f"{path}:{node.lineno}: shell=")
         if isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in ast.unparse(node.exc):
             faults.append(f"{path}:{node.lineno}: SystemExit")
@@ -100,21 +100,21 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "--", str(PACKAGE)], capture_output=True, text=True, check=True, timeout=120
     )
-    known = {str(Path(name).relative_to(PACKAGE)) for name in tracked.stdout.split("\0") if name}
-    there = {name for name in known if (PACKAGE / name).is_file()}
-    assert there - packed == set()
-    assert {Path(name).suffix for name in there} >= {".py", ".sh", ".lua", ".css", ".js"}
+    known_values = {str(Path(name).relative_to(PACKAGE)) for name in tracked.stdout.split("\0") if name}
+    names = {name for name in known_values if (PACKAGE / name).is_file()}
+    assert names - packed == set()
+    assert {Path(name).suffix for name in names} >= {".py", ".sh", ".lua", ".css", ".js"}
 
 
 def test_an_installed_wheel_has_its_suites_profiles_and_prices(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """Unpacked far from any checkout, and run in a directory without suites."""
     wheel.extractall(tmp_path / "site")
-    asked = {
+    requests = {
         ("suite", "check", "suites/quick.yaml"): "quick",
         ("volume", "show", "ebs-gp2"): "ebs-gp2",
         ("credits", "--profile", "ebs-gp2", "--size", "50GiB", "--iops", "1000"): "a month",
     }
-    for arguments, told in asked.items():
+    for arguments, message in requests.items():
         done = subprocess.run(
             [sys.executable, "-m", "volbench", *arguments],
             cwd=tmp_path,
@@ -125,7 +125,7 @@ def test_an_installed_wheel_has_its_suites_profiles_and_prices(wheel: zipfile.Zi
             timeout=60,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        assert told in done.stdout + done.stderr
+        assert message in done.stdout + done.stderr
 
 
 def test_a_wheel_has_its_types_and_its_licence(wheel: zipfile.ZipFile) -> None:

@@ -30,7 +30,7 @@ NEVER_ONE = frozenset(
 )
 """Where the line before has asked whether there are several, and a key of a file."""
 NO_NOUNS = frozenset({"is", "this", "as", "was", "has", "ms", "s", "times", "less", "across", "plus", "us", "does"})
-_WORD = re.compile(r" (?P<word>[a-z]+)\b(?! or one)")
+_TOKEN = re.compile(r" (?P<word>[a-z]+)\b(?! or one)")
 
 
 def counts_without_singular(source: str) -> Iterator[tuple[int, str]]:
@@ -41,7 +41,7 @@ def counts_without_singular(source: str) -> Iterator[tuple[int, str]]:
         for value, after in zip(node.values, node.values[1:], strict=False):
             if not (isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant)):
                 continue
-            match = _WORD.match(str(after.value))
+            match = _TOKEN.match(str(after.value))
             if match and _is_count(value.value) and _is_plural(match["word"]):
                 yield node.lineno, f"{ast.unparse(value.value)} {str(after.value).strip()[:40]}"
 
@@ -53,19 +53,19 @@ def _is_count(node: ast.expr) -> bool:
     return name in COUNTS
 
 
-def _is_plural(word: str) -> bool:
-    verb = word in {"are", "were", "have", "differ", "fail", "hold"}
-    return verb or (word.endswith("s") and not word.endswith("ss") and word not in NO_NOUNS)
+def _is_plural(term: str) -> bool:
+    verb = term in {"are", "were", "have", "differ", "fail", "hold"}
+    return verb or (term.endswith("s") and not term.endswith("ss") and term not in NO_NOUNS)
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in PACKAGE.iterdir() if path.is_dir()))
 def test_a_count_has_its_singular(folder: str) -> None:
-    found = [
-        f"{path.relative_to(PACKAGE)}: {words}"
+    paths = [
+        f"{path.relative_to(PACKAGE)}: {arguments}"
         for path in sorted((PACKAGE / folder).rglob("*.py"))
-        for _, words in counts_without_singular(path.read_text())
+        for _, arguments in counts_without_singular(path.read_text())
     ]
-    assert [text for text in found if text not in NEVER_ONE] == []
+    assert [text for text in paths if text not in NEVER_ONE] == []
 
 
 def test_the_check_finds_a_plural() -> None:

@@ -31,7 +31,7 @@ def _numbered(printed: Iterator[Printed]) -> list[Printed]:
     return list(dict.fromkeys(printed))
 
 
-@pytest.mark.parametrize("printed", _numbered(in_source()), ids=lambda one: f"{one.where}: {one.text}")
+@pytest.mark.parametrize("printed", _numbered(in_source()), ids=lambda item: f"{item.where}: {item.text}")
 def test_a_command_in_the_source_is_parsed_to_its_end(printed: Printed) -> None:
     assert fault_of(printed, suite=SUITE, run=RUN) == ""
 
@@ -58,7 +58,9 @@ def test_a_command_in_a_committed_report_is_parsed_to_its_end(path: Path) -> Non
     text = path.read_text()
     if path.suffix == ".json":
         text = "\n".join(map(str, _texts(json.loads(text))))
-    faults = {one.text: fault for one in in_text(text, path.name) if (fault := fault_of(one, suite=SUITE, run=RUN))}
+    faults = {
+        item.text: fault for item in in_text(text, path.name) if (fault := fault_of(item, suite=SUITE, run=RUN))
+    }
     assert faults == {}
 
 
@@ -77,7 +79,7 @@ def test_a_command_that_is_refused_is_told() -> None:
         "then `volbench resume`",
         "volbench run --volume a=path:/mnt/a; more",
     ):
-        assert [fault_of(one, suite=SUITE, run=RUN) for one in in_text(text, "")] != [""], text
+        assert [fault_of(item, suite=SUITE, run=RUN) for item in in_text(text, "")] != [""], text
     assert {"volume", "suite", "k8s"} <= printed_commands.GROUPS
 
 
@@ -97,5 +99,5 @@ def test_a_command_in_what_is_found_is_one_for_the_suite_of_its_run(archive: Pat
     suite.write_text(run.run.suite_source)
     findings = explain_run(load_run(run)).findings
     texts = [row.advice for row in findings] + [entry.text for row in findings for entry in row.evidence]
-    printed = [one for text in texts for one in in_text(text, archive.name)]
-    assert {one.text: fault for one in printed if (fault := fault_of(one, suite=suite, run=run.path))} == {}
+    printed = [item for text in texts for item in in_text(text, archive.name)]
+    assert {item.text: fault for item in printed if (fault := fault_of(item, suite=suite, run=run.path))} == {}

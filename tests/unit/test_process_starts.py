@@ -33,7 +33,7 @@ ALLOWED = {
 def test_every_process_is_started_by_the_launcher() -> None:
     starts = {str(path.relative_to(RUNNER)): process_starts(path.read_text()) for path in RUNNER.rglob("*.py")}
     assert len(starts) > 500
-    past_the_launcher = [f"{name}: {found}" for name, found in starts.items() if found and name not in ALLOWED]
+    past_the_launcher = [f"{name}: {result}" for name, result in starts.items() if result and name not in ALLOWED]
     assert past_the_launcher == []
     assert [name for name in ALLOWED if not starts[name]] == [], "such an exception needs no reason any more"
 

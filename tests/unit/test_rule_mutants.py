@@ -16,11 +16,11 @@ MODULE = Path("module.py")
 
 
 def test_each_number_of_a_constant_is_changed_both_ways_and_nothing_else() -> None:
-    found = [(one.name, one.text) for one in rule_mutants.mutants(MODULE, SOURCE)]
-    assert found == [("SLOW_MS", "2.6"), ("SLOW_MS", repr(2.0 / 1.3))]
-    both = [one.text for one in rule_mutants.mutants(MODULE, "COUNT = 3\nONE = 1\n")]
+    mutants = [(mutant.name, mutant.text) for mutant in rule_mutants.mutants(MODULE, SOURCE)]
+    assert mutants == [("SLOW_MS", "2.6"), ("SLOW_MS", repr(2.0 / 1.3))]
+    both = [mutant.text for mutant in rule_mutants.mutants(MODULE, "COUNT = 3\nONE = 1\n")]
     assert both == ["4", "2", "2", "0"], "a whole number moves by one at least"
-    assert [one.text for one in rule_mutants.mutants(MODULE, "RANGE = (0.5, 2)\n")] == [
+    assert [mutant.text for mutant in rule_mutants.mutants(MODULE, "RANGE = (0.5, 2)\n")] == [
         repr(0.65), repr(0.5 / 1.3), "3", "1",
     ]  # fmt: skip
 
@@ -47,7 +47,7 @@ def test_what_has_a_verdict_is_not_tried_again(
     path = rule_mutants.PACKAGE / "check" / "quantile.py"
     listed = [*rule_mutants.mutants(path, (rule_mutants.ROOT / path).read_text())]
     state = tmp_path / "state.json"
-    state.write_text(json.dumps({one.key: index > 0 for index, one in enumerate(listed)}))
+    state.write_text(json.dumps({item.key: index > 0 for index, item in enumerate(listed)}))
     monkeypatch.setattr(rule_mutants, "_copy", lambda _: None)
     monkeypatch.setattr(rule_mutants, "pass_all", lambda *_: True)
     monkeypatch.setattr(sys, "argv", ["rule_mutants", "--state", str(state), "--only", "check/quantile"])

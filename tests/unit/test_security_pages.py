@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SECURITY, MODEL, TRIALS = ROOT / "SECURITY.md", ROOT / "docs/threat-model.md", ROOT / "docs/security-trials.md"
 WORDS_MAX = 1300
 """Five minutes of a page that is half a table."""
-PLACES = (ROOT, ROOT / "runner" / "volbench")
+LOCATIONS = (ROOT, ROOT / "runner" / "volbench")
 
 
 def rows(page: Path, heading: str) -> list[list[str]]:
@@ -39,7 +39,7 @@ def test_each_file_and_test_that_a_page_names_exists(page: Path) -> None:
     missing = []
     for name in names:
         file, _, test = name.partition("::")
-        path = next((place / file for place in PLACES if (place / file).is_file()), None)
+        path = next((location / file for location in LOCATIONS if (location / file).is_file()), None)
         if path is None or (test and not re.search(rf"^\s*def {test}\(", path.read_text(), re.MULTILINE)):
             missing.append(name)
     assert missing == []

@@ -18,18 +18,18 @@ SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 @pytest.mark.parametrize(("later", "lives"), [(0, True), (1, False)])
 def test_the_daemon_is_known_by_its_start_time(later: int, lives: bool) -> None:
     """Of a process whose name holds a parenthesis and a blank, by the function as it stands in the script."""
-    found = re.search(r"^lives\(\) \{\n.*?^\}\n", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
+    match = re.search(r"^lives\(\) \{\n.*?^\}\n", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None
     process = subprocess.Popen(["sh", "-c", "printf 'a) b' >/proc/self/comm; read -r _"], stdin=subprocess.PIPE)
     try:
         started = process_start_ticks(process.pid)
         assert started is not None
-        script = f"daemon={process.pid}\nstarted={started + later}\n{found[0]}\nlives"
+        script = f"daemon={process.pid}\nstarted={started + later}\n{match[0]}\nlives"
         assert (subprocess.run(["sh", "-euc", script], check=False).returncode == 0) is lives
     finally:
         process.kill()
         process.communicate(timeout=60)
-    script = f"daemon={process.pid}\nstarted={started}\n{found[0]}\nlives"
+    script = f"daemon={process.pid}\nstarted={started}\n{match[0]}\nlives"
     assert subprocess.run(["sh", "-uc", script], check=False).returncode != 0
 
 

@@ -61,17 +61,17 @@ def reasons() -> list[tuple[str, list[str]]]:
                 values += node.args[:1]
             elif not name.endswith("skipif"):
                 continue
-            stated += [(path.name, [literal_text(value, word) for word in WORDS]) for value in values]
+            stated += [(path.name, [literal_text(value, term) for term in WORDS]) for value in values]
     return stated
 
 
-def literal_text(value: ast.expr, word: str) -> str:
+def literal_text(value: ast.expr, term: str) -> str:
     """A literal's text, with `word` for each computed part; nothing for an expression that is no literal."""
     if isinstance(value, ast.Constant):
         return str(value.value)
     if isinstance(value, ast.JoinedStr):
-        parts = [str(part.value) if isinstance(part, ast.Constant) else word for part in value.values]
-        return "".join(parts)
+        pieces = [str(value.value) if isinstance(value, ast.Constant) else term for value in value.values]
+        return "".join(pieces)
     return ""
 
 

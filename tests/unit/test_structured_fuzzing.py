@@ -61,8 +61,8 @@ def test_a_judge_passes_what_is_right(kind: str, output: str) -> None:
 
 
 def kinds(tree: Any) -> set[type]:
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    return {type(tree)}.union(*map(kinds, parts))
+    sections = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return {type(tree)}.union(*map(kinds, sections))
 
 
 def test_changes_keep_types() -> None:

@@ -11,7 +11,7 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip them anywhere else."""
     if os.environ.get("VOLBENCH_LAB_VM") != "1":
-        here = Path(__file__).parent
+        parent = Path(__file__).parent
         for item in items:
-            if here in item.path.parents:
+            if parent in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason="needs vm: runs in the machine of make test-vm"))

@@ -70,14 +70,14 @@ def test_a_limit_of_operations(limited: Path) -> None:
     disk_second = writes_of(device.disk)
     ended(writer)
     sampler.close()
-    found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
-    assert found["write_iops_max", "server"] == WRITE_IOPS
+    values = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
+    assert values["write_iops_max", "server"] == WRITE_IOPS
     at_disk = (disk_second - disk_first) / (second.t_s - first.t_s)
     assert at_disk == pytest.approx(WRITE_IOPS, rel=0.25)
     if limited.name == "mysql.service":
-        assert found["write_ops_per_s", "server"] == pytest.approx(at_disk, rel=0.1)
+        assert values["write_ops_per_s", "server"] == pytest.approx(at_disk, rel=0.1)
     else:
-        assert ("write_ops_per_s", "server") not in found
+        assert ("write_ops_per_s", "server") not in values
 
 
 def writes_of(disk: str) -> int:
@@ -96,6 +96,6 @@ def test_a_quota_of_processor_time(limited: Path) -> None:
     second = Reading(t_s=time.monotonic(), values=sampler.read())
     ended(loop)
     sampler.close()
-    found = {(row.metric, row.entity): row.value for row in CgroupCpuAccount.rates(first, second)}
-    assert found["cpus_used", "server"] == pytest.approx(QUOTA, rel=0.25)
-    assert found["throttled_ratio", "server"] > 0.8
+    values = {(row.metric, row.entity): row.value for row in CgroupCpuAccount.rates(first, second)}
+    assert values["cpus_used", "server"] == pytest.approx(QUOTA, rel=0.25)
+    assert values["throttled_ratio", "server"] > 0.8

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.vm
 
 
 def test_virtualization_is_what_systemd_says() -> None:
-    said = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False).stdout.strip()
-    assert host_facts().virtualization == said
+    stdout = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False).stdout.strip()
+    assert host_facts().virtualization == stdout
 
 
 def test_control_groups_are_of_version_2() -> None:

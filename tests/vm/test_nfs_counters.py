@@ -66,12 +66,12 @@ def test_a_cold_read_is_counted_as_reads_of_all_its_bytes(version: str) -> None:
     second = Reading(t_s=time.monotonic(), values=sampler.read())
     sampler.close()
     served, delivered = server_reads(version) - served_before, device_read_bytes(facts)
-    found = {row.metric: row.value for row in MountStats.rates(first, second)}
-    reads = found["reads_per_s"] * (second.t_s - first.t_s)
+    values = {row.metric: row.value for row in MountStats.rates(first, second)}
+    reads = values["reads_per_s"] * (second.t_s - first.t_s)
     assert reads == pytest.approx(served)
     assert reads >= FILES
-    assert "unknown_ops_per_s" not in found
-    assert found["r_await_ms"] >= found["r_rtt_ms"] > 0
+    assert "unknown_ops_per_s" not in values
+    assert values["r_await_ms"] >= values["r_rtt_ms"] > 0
     assert delivered is not None
     assert delivered_before is not None
     assert delivered - delivered_before >= FILES * FILE_BYTES

@@ -146,7 +146,7 @@ def report(
         console.show_json(as_json(observation_report))
         return
     console.show_text(markdown(observation_report))
-    console.say(f"written: {directory / 'report.html'}, report.md and report.json beside it")
+    console.say(f"written: {directory / 'report.html'}, with report.md and report.json")
 
 
 def _parsed(parse: Callable[[str], float], text: str, where: str) -> float:

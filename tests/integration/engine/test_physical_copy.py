@@ -59,13 +59,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
 
 
 def backup(server: ScratchServer, directory: Path) -> Path:
-    words = [f"--socket={server.socket}", "--user=root", f"--datadir={server.directory / 'data'}"]
-    mariadb_backup("--backup", f"--target-dir={directory}", *words)
+    arguments = [f"--socket={server.socket}", "--user=root", f"--datadir={server.directory / 'data'}"]
+    mariadb_backup("--backup", f"--target-dir={directory}", *arguments)
     return directory
 
 
-def mariadb_backup(*words: str) -> None:
-    subprocess.run([BACKUP, "--no-defaults", *words], check=True, capture_output=True, timeout=120)
+def mariadb_backup(*arguments: str) -> None:
+    subprocess.run([BACKUP, "--no-defaults", *arguments], check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ class TestMariadbBackup:
         with engine.seeded(template) as bench:
             server = bench.server(config={"innodb_buffer_pool_size": "32M", "event_scheduler": "ON"})
             server.start()
-            sums = [one.query("CHECKSUM TABLE shop.orders")[0][1] for one in (source, server)]
+            sums = [item.query("CHECKSUM TABLE shop.orders")[0][1] for item in (source, server)]
             assert sums[0] == sums[1]
             assert server.query("SELECT status FROM information_schema.events") == [("DISABLED",)]
             assert server.query("SHOW ALL SLAVES STATUS") == []
@@ -133,19 +133,19 @@ class TestMariadbBackup:
 
     def test_a_copy_of_another_server_is_refused(self, prepared: Path, base: Path, tmp_path: Path) -> None:
         """Of MySQL's XtraBackup here by its words alone; packed files likewise."""
-        other = tmp_path / "other"
-        shutil.copytree(prepared, other)
+        second = tmp_path / "other"
+        shutil.copytree(prepared, second)
         for name in ("xtrabackup_info", "mariadb_backup_info"):
-            (other / name).unlink(missing_ok=True)
-        (other / "xtrabackup_info").write_text("server_version = 8.0.36-28\n")
+            (second / name).unlink(missing_ok=True)
+        (second / "xtrabackup_info").write_text("server_version = 8.0.36-28\n")
         with on_mariadb(base) as bench:
             with pytest.raises(EnvironmentLacks, match="another or a newer server") as refused:
-                prepare(bench, dump_of(other, "shop"))
+                prepare(bench, dump_of(second, "shop"))
             assert "engine.flavor=mysql" in refused.value.next_step
-            (other / "xtrabackup_info").unlink()
-            (other / "shop" / "orders.ibd.zst").touch()
+            (second / "xtrabackup_info").unlink()
+            (second / "shop" / "orders.ibd.zst").touch()
             with pytest.raises(UsageError, match="compressed"):
-                prepare(bench, dump_of(other, "shop"))
+                prepare(bench, dump_of(second, "shop"))
 
 
 @pytest.mark.docker
@@ -162,8 +162,8 @@ def test_a_clone_of_mysql(base: Path) -> None:
             clone = Path(bench.places.data_dir).with_name("clone")
             server.query(f"CLONE LOCAL DATA DIRECTORY = '{clone}'")
             expected = server.query("CHECKSUM TABLE sbtest.sbtest1")
-            with engine.bench() as other:
-                copied, progress = prepare(other, dump_of(clone, "sbtest"))
+            with engine.bench() as second:
+                copied, progress = prepare(second, dump_of(clone, "sbtest"))
             server.stop()
     assert "the physical copy was a replica, and is none any more" in progress
     with engine.seeded(copied) as bench:

@@ -108,7 +108,7 @@ class TestServer:
             (outside / "secret").chmod(0o644)
             server.start()
             closed = server.query("SELECT @@GLOBAL.secure_file_priv")[0][0]
-            places = [str(outside), str(server.control_dir), str(closed or "/dev/null")]
+            locations = [str(outside), str(server.control_dir), str(closed or "/dev/null")]
             for statement in (
                 "SELECT 1 INTO OUTFILE '{}/made'",
                 "SELECT 1 INTO DUMPFILE '{}/made'",
@@ -118,11 +118,11 @@ class TestServer:
                 "SELECT 1 INTO DUMPFILE '{}'",
                 "SELECT 1 INTO DUMPFILE '{}/'",
             ):
-                for place in places:
+                for location in locations:
                     with pytest.raises(StepFailed):
-                        server.query(statement.format(place))
-            for place in places:
-                assert server.query(f"SELECT LOAD_FILE('{place}/secret')") == [(None,)]
+                        server.query(statement.format(location))
+            for location in locations:
+                assert server.query(f"SELECT LOAD_FILE('{location}/secret')") == [(None,)]
             with contextlib.suppress(StepFailed):  # MariaDB warns, and makes the table where all are
                 server.query(f"CREATE TABLE sbtest.apart (id INT) DATA DIRECTORY='{outside}'")
             with contextlib.suppress(StepFailed):
@@ -174,8 +174,8 @@ class TestServer:
             assert server.facts().variables["max_connections"] != "33"
 
     def test_two_servers_run_at_once_as_two_servers(self, engine: Engine, template: Template) -> None:
-        with engine.seeded(template) as one, engine.seeded(template) as other:
-            first, second = one.server(), other.server()
+        with engine.seeded(template) as item, engine.seeded(template) as result:
+            first, second = item.server(), result.server()
             first.start()
             second.start()
             first.query("DROP TABLE sbtest.sbtest2")
@@ -298,7 +298,7 @@ class TestServer:
 
 
 def test_a_socket_path_that_no_kernel_takes_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    places = CellPlaces(
+    locations = CellPlaces(
         data_dir="/v/data",
         volume_dir="/v",
         control_dir=str(tmp_path / ("x" * 100)),
@@ -306,4 +306,4 @@ def test_a_socket_path_that_no_kernel_takes_is_refused_before_anything_starts(tm
         scratch_dir="/s",
     )
     with pytest.raises(EnvironmentLacks, match="the kernel's limit is 107"):
-        Server(spec=ServerSpec(), paths=places, supervisor=Supervisor(tmp_path))
+        Server(spec=ServerSpec(), paths=locations, supervisor=Supervisor(tmp_path))

@@ -24,11 +24,11 @@ class TestTemplate:
     def test_is_made_once(self, engine: Engine, template: Template) -> None:
         """A second run with the same dataset and options finds it without starting anything."""
         with engine.bench() as bench:
-            found, said = prepare(bench, DATASET)
-            assert (found.path, said) == (template.path, [])
+            result, output = prepare(bench, DATASET)
+            assert (result.path, output) == (template.path, [])
             assert template_path(template.path.parent, DATASET, bench.server()) == template.path
-            other = bench.server(config={**CONFIG, "innodb_redo_log_capacity": "32MiB"})
-            assert template_path(template.path.parent, DATASET, other) != template.path
+            second = bench.server(config={**CONFIG, "innodb_redo_log_capacity": "32MiB"})
+            assert template_path(template.path.parent, DATASET, second) != template.path
             same = bench.server(config={**CONFIG, "innodb_redo_log_capacity": "16M", "max_connections": 7})
             assert template_path(template.path.parent, DATASET, same) == template.path
         assert {table.rows for table in template.record.tables.values()} == {DATASET.rows}
@@ -77,10 +77,10 @@ class TestTemplate:
     def test_two_that_prepare_the_same_wait_for_each_other(self, engine: Engine) -> None:
         dataset = DatasetSpec(tables=1, rows=13)
         results: list[tuple[Template, list[str]]] = []
-        with engine.bench() as one, engine.bench() as other:
+        with engine.bench() as item, engine.bench() as result:
             threads = [
                 threading.Thread(target=lambda bench=bench: results.append(prepare(bench, dataset)))
-                for bench in (one, other)
+                for bench in (item, result)
             ]
             for thread in threads:
                 thread.start()
@@ -88,7 +88,7 @@ class TestTemplate:
                 thread.join(120)
         (first, first_said), (second, second_said) = results
         assert first == second
-        assert sum("initialising a data directory" in said for said in (first_said, second_said)) == 1
+        assert sum("initialising a data directory" in output for output in (first_said, second_said)) == 1
 
     @ON_LOCAL
     def test_a_cancelled_one_leaves_no_server_and_no_template(self, engine: Engine) -> None:

@@ -49,13 +49,13 @@ def make_context(server: PlainServer, tmp_path: Path) -> Callable[..., StepConte
 
 def child_processes() -> dict[str, str]:
     """Process id -> name of this process's children, the server left out."""
-    found = {}
+    result = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            name, _, rest = entry.read_text().partition("(")[2].rpartition(")")
-            if int(rest.split()[1]) == os.getpid() and name not in {"mariadbd", "mysqld"}:
-                found[entry.parent.name] = name
-    return found
+            name, _, remainder = entry.read_text().partition("(")[2].rpartition(")")
+            if int(remainder.split()[1]) == os.getpid() and name not in {"mariadbd", "mysqld"}:
+                result[entry.parent.name] = name
+    return result
 
 
 @pytest.fixture

@@ -171,12 +171,12 @@ def test_under_load_it_says_what_the_load_lost(
     change = AlterStep(method=method, start_after_s=2)
     step = OltpStep(name="night", threads=(4,), warmup_s=1, duration_s=8, concurrent=(change,))
     outcome = run(step, make_context())
-    parts = {part.suffix: values(part.outcome) for part in outcome.sub_results}
-    assert set(parts) == {f"beside-alter-{method}", "during", "alone"}
-    assert parts[f"beside-alter-{method}"]["alter_s"] > 0
-    assert parts["during"]["transactions_lost"] >= 0
-    assert parts["during"]["stall_s_max"] >= 0
-    assert "transactions_lost" not in parts["alone"]
+    pieces = {piece.suffix: values(piece.outcome) for piece in outcome.sub_results}
+    assert set(pieces) == {f"beside-alter-{method}", "during", "alone"}
+    assert pieces[f"beside-alter-{method}"]["alter_s"] > 0
+    assert pieces["during"]["transactions_lost"] >= 0
+    assert pieces["during"]["stall_s_max"] >= 0
+    assert "transactions_lost" not in pieces["alone"]
 
 
 SUITE = """

@@ -41,7 +41,7 @@ class TestColdRead:
         assert files["size_bytes"] == tree_bytes(server.data_dir / "sbtest")
         assert files["size_bytes"] >= files["read_bytes"] > DATASET.rows * DATASET.tables * 180
         assert files["device_bytes"] >= 0.95 * files["read_bytes"]
-        assert {one["file"] for one in files["by_file"]} >= {"sbtest/sbtest1.ibd", "sbtest/sbtest2.ibd"}
+        assert {item["file"] for item in files["by_file"]} >= {"sbtest/sbtest1.ibd", "sbtest/sbtest2.ibd"}
         assert scan["device_bytes"] > 0.9 * scan["read_bytes"] > 5_000_000
         metrics = values(outcome)
         assert metrics["cold_read_mib_per_s"] == pytest.approx(files["read_bytes"] / 2**20 / metrics["cold_read_s"])

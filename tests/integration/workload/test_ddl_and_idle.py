@@ -24,7 +24,7 @@ class TestDdl:
     ) -> None:
         """Tables are opened on a server with small caches that has just started, and its caches are as before."""
         caches = "SELECT @@table_open_cache, @@innodb_open_files"
-        before, kept = server.query(caches), Kept()
+        before, remaining = server.query(caches), Kept()
         step = DdlStep(
             name="d",
             tables=12,
@@ -34,14 +34,14 @@ class TestDdl:
             table_open_cache=20,
             phases=("create", "open", "alter_inplace", "alter_copy", "temporary", "drop"),
         )
-        outcome = run(step, make_context(record=kept))
+        outcome = run(step, make_context(record=remaining))
         done = {"create": 12, "open": 12, "alter_inplace": 3, "alter_copy": 3, "temporary": 4, "drop": 12}
-        assert [part.suffix for part in outcome.sub_results] == list(done)
-        for part in outcome.sub_results:
-            metrics = values(part.outcome)
-            count = done[part.suffix]
+        assert [piece.suffix for piece in outcome.sub_results] == list(done)
+        for section in outcome.sub_results:
+            metrics = values(section.outcome)
+            count = done[section.suffix]
             assert metrics["ddl_per_s"] == pytest.approx(count / metrics["ddl_s"])
-            assert sum(row.events for row in kept.histograms if row.step == f"d/{part.suffix}") == count
+            assert sum(row.events for row in remaining.histograms if row.step == f"d/{section.suffix}") == count
         assert outcome.sub_results[1].outcome.metrics["server_start_s"].value > 0
         assert server.query(caches) == before
         assert server.query("SHOW DATABASES LIKE 'volbench_ddl'") == []

@@ -33,9 +33,9 @@ class TestDumpAndRestore:
             pytest.skip(f"needs {dump_tool}")
         ctx = make_context()
         dumped = run(DumpStep(name="d", tool=dump_tool, to=to), ctx)
-        kept = ctx.state[LAST_DUMP]
-        assert kept.directory.parent == {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir}[to]
-        assert values(dumped)["dump_bytes"] == sum(path.stat().st_size for path in kept.directory.iterdir())
+        remaining = ctx.state[LAST_DUMP]
+        assert remaining.directory.parent == {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir}[to]
+        assert values(dumped)["dump_bytes"] == sum(path.stat().st_size for path in remaining.directory.iterdir())
         assert values(dumped)["dump_bytes"] > DATASET.rows * DATASET.tables * 180
         restored = run(RestoreStep(name="r", tool=load_tool), ctx)
         assert restored.details["equality"] == "proven"
@@ -50,13 +50,13 @@ class TestDumpAndRestore:
         ctx = make_context()
         run(DumpStep(name="d", tool="mysqldump"), ctx)
         sql = ctx.state[LAST_DUMP].directory / "dump.sql"
-        head, separator, rest = sql.read_text().rpartition("-")
+        head, separator, remainder = sql.read_text().rpartition("-")
         for digit in "0123456789":
-            place = head.rfind(f"-{digit}")
-            if place > 0:
+            location = head.rfind(f"-{digit}")
+            if location > 0:
                 break
-        changed = "1" if head[place + 1] == "0" else "0"
-        sql.write_text(head[: place + 1] + changed + head[place + 2 :] + separator + rest)
+        changed = "1" if head[location + 1] == "0" else "0"
+        sql.write_text(head[: location + 1] + changed + head[location + 2 :] + separator + remainder)
         with pytest.raises(StepFailed, match="differs from the dumped data") as caught:
             run(RestoreStep(name="r"), ctx)
         assert "sbtest2 has checksum" in caught.value.evidence
@@ -65,9 +65,9 @@ class TestDumpAndRestore:
     def test_a_dump_to_nowhere_counts_its_bytes(self, make_context: Callable[..., StepContext]) -> None:
         """As many as a kept dump has, to the byte but for its time stamp's length."""
         ctx = make_context()
-        kept = values(run(DumpStep(name="d", tool="mysqldump"), ctx))["dump_bytes"]
+        dump_bytes = values(run(DumpStep(name="d", tool="mysqldump"), ctx))["dump_bytes"]
         dropped = values(run(DumpStep(name="n", tool="mysqldump", to="nowhere"), ctx))["dump_bytes"]
-        assert dropped == pytest.approx(kept, abs=10)
+        assert dropped == pytest.approx(dump_bytes, abs=10)
 
     def test_a_restore_without_a_dump_says_what_to_do(self, make_context: Callable[..., StepContext]) -> None:
         """Nothing is loaded, and the message names the step that is missing."""

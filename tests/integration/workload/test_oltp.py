@@ -35,12 +35,12 @@ class TestOltp:
         self, make_context: Callable[..., StepContext], test: Any
     ) -> None:
         """Warm-up and measured seconds come from one run; only measured ones are in the metrics."""
-        kept = Kept()
-        ctx = make_context(record=kept)
+        remaining = Kept()
+        ctx = make_context(record=remaining)
         outcome = run(OltpStep(name="o", test=test, threads=(4,), warmup_s=1, duration_s=2), ctx)
-        measured = [row for row in kept.histograms if row.measured]
+        measured = [row for row in remaining.histograms if row.measured]
         assert len(measured) == 2
-        assert not kept.histograms[0].measured
+        assert not remaining.histograms[0].measured
         assert outcome.window_s == pytest.approx((measured[0].t_s - measured[0].interval_s, measured[-1].t_s))
         assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.9)  # reports may come late
         assert outcome.warmup_s == pytest.approx(1, abs=0.9)
@@ -52,9 +52,13 @@ class TestOltp:
         assert quantiles == sorted(quantiles)
         assert metrics["stalled_s"] == 0
         assert outcome.invalid_reasons == ()
-        for row in kept.histograms:
+        for row in remaining.histograms:
             assert sum(row.count) + row.below + row.above == row.events > 0
-        assert set(kept.of("tps")) == set(kept.of("latency_ms_p99")) == {row.t_s for row in kept.histograms}
+        assert (
+            set(remaining.of("tps"))
+            == set(remaining.of("latency_ms_p99"))
+            == {row.t_s for row in remaining.histograms}
+        )
 
     def test_transactions_agree_with_the_server(
         self, server: PlainServer, make_context: Callable[..., StepContext]
@@ -64,11 +68,11 @@ class TestOltp:
         def commits() -> int:
             return int(server.query("SHOW GLOBAL STATUS LIKE 'Com_commit'")[0][1])
 
-        kept, before = Kept(), commits()
+        remaining, before = Kept(), commits()
         step = OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup_s=1, duration_s=1)
-        outcome = run(step, make_context(record=kept))
+        outcome = run(step, make_context(record=remaining))
         assert commits() - before == outcome.details["transactions_whole_run"]
-        in_rows = sum(row.events for row in kept.histograms)
+        in_rows = sum(row.events for row in remaining.histograms)
         assert in_rows == outcome.details["events_in_bins"] <= outcome.details["transactions_whole_run"]
 
     def test_the_last_load_of_a_cell_ends_with_its_window(
@@ -76,9 +80,9 @@ class TestOltp:
     ) -> None:
         """Its window is that of any other load; the second after it, which is thrown away, is not waited for."""
         step = OltpStep(name="o", test="oltp_read_write", threads=(4,), warmup_s=1, duration_s=2)
-        kept = Kept()
-        outcome = run(step, make_context(record=kept, is_last=True))
-        assert [row.measured for row in kept.histograms] == [False, True, True]
+        remaining = Kept()
+        outcome = run(step, make_context(record=remaining, is_last=True))
+        assert [row.measured for row in remaining.histograms] == [False, True, True]
         assert outcome.details["transactions_whole_run"] is None
         assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.9)
         assert outcome.invalid_reasons == ()
@@ -88,12 +92,12 @@ class TestOltp:
         self, make_context: Callable[..., StepContext]
     ) -> None:
         """sysbench ends with an error when 100,000 transactions wait. What it measured before counts."""
-        kept = Kept()
+        remaining = Kept()
         step = OltpStep(name="o", test="oltp_read_write", threads=(1,), rate=40_000, warmup_s=0, duration_s=30)
-        outcome = run(step, make_context(record=kept))
+        outcome = run(step, make_context(record=remaining))
         window_s = outcome.window_s[1] - outcome.window_s[0]
         assert 1 <= window_s < 20
-        assert values(outcome)["tps"] == pytest.approx(sum(row.events for row in kept.histograms) / window_s)
+        assert values(outcome)["tps"] == pytest.approx(sum(row.events for row in remaining.histograms) / window_s)
         assert 0 < values(outcome)["tps"] < 20_000
         assert [note for note in outcome.notes if ENDED_BY_QUEUE in note and "100,000" in note]
         assert [reason for reason in outcome.invalid_reasons if ENDED_BY_QUEUE in reason]
@@ -111,17 +115,17 @@ class TestOltp:
 
     def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
         """Neither in sysbench's argv while it runs nor in what is kept of it."""
-        seen: list[bytes] = []
+        observed: list[bytes] = []
 
         def look(text: str, fraction: float | None) -> None:
             for entry in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):
-                    seen.append(entry.read_bytes())
+                    observed.append(entry.read_bytes())
 
         ctx = make_context(progress=look)
         outcome = run(OltpStep(name="o", test="oltp_point_select", threads=(1,), warmup_s=0, duration_s=1), ctx)
-        assert any(b"volbench_hooks.lua" in line for line in seen)
-        assert not any(PASSWORD.encode() in line for line in seen)
+        assert any(b"volbench_hooks.lua" in line for line in observed)
+        assert not any(PASSWORD.encode() in line for line in observed)
         assert PASSWORD not in repr(outcome)
         assert list(ctx.scratch_dir.iterdir()) == []
 
@@ -163,8 +167,8 @@ class TestOltp:
             release = after(0, release_late)
             outcome = run(step, make_context())
             release.join()
-        parts = {part.suffix: part.outcome for part in outcome.sub_results}
-        begun_s, ended_s = parts["beside-alter-copy"].window_s
+        outcomes = {piece.suffix: piece.outcome for piece in outcome.sub_results}
+        begun_s, ended_s = outcomes["beside-alter-copy"].window_s
         assert ended_s - begun_s > blocked_s - 0.5
         assert values(outcome)["tps"] == 0
 
@@ -172,7 +176,7 @@ class TestOltp:
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
         """Closed loop: seconds without a finished transaction have no latency rows, and count as stalled."""
-        kept = Kept()
+        remaining = Kept()
         moments: list[float] = []  # of the two signals, which may come late
 
         def signalled(send: Callable[[PlainServer], None]) -> None:
@@ -182,20 +186,20 @@ class TestOltp:
         freeze, thaw = after(2.5, lambda: signalled(freeze_)), after(5.5, lambda: signalled(thaw_))
         outcome = run(
             OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup_s=0, duration_s=8),
-            make_context(record=kept),
+            make_context(record=remaining),
         )
         freeze.join()
         thaw.join()
         frozen_s = moments[1] - moments[0]
-        stalled = [row for row in kept.histograms if row.events == 0]
+        stalled = [row for row in remaining.histograms if row.events == 0]
         stalled_s = sum(row.interval_s for row in stalled)
         assert frozen_s - 2.2 <= stalled_s <= frozen_s + 0.2, "whole intervals within it"
         assert values(outcome)["stalled_s"] == pytest.approx(stalled_s, abs=0.2)
         assert not any("did not end" in note for note in outcome.notes), "all ended after it thawed"
         for row in stalled:
-            assert row.t_s not in kept.of("latency_ms_p99")
-            assert kept.of("tps")[row.t_s] == 0
-        assert min(kept.of("latency_ms_p50").values()) > 0
+            assert row.t_s not in remaining.of("latency_ms_p99")
+            assert remaining.of("tps")[row.t_s] == 0
+        assert min(remaining.of("latency_ms_p50").values()) > 0
         assert values(outcome)["latency_ms_max"] > 2000
         assert values(outcome)["latency_ms_p99"] < 1000  # the closed loop hides it: two transactions were slow
 
@@ -296,10 +300,10 @@ class TestOltp:
         )
         slow = make_context()
         outcome = run(step, slow)
-        parts = {part.suffix: part.outcome for part in outcome.sub_results}
-        dump = parts["beside-mysqldump"]
+        outcomes = {piece.suffix: piece.outcome for piece in outcome.sub_results}
+        dump = outcomes["beside-mysqldump"]
         assert dump.metrics["dump_bytes"].value > 1_000_000
         assert outcome.window_s[0] + 1.4 <= dump.window_s[0] < outcome.window_s[1]
         window_s, dump_s = (ended - begun for begun, ended in (outcome.window_s, dump.window_s))
-        assert window_s - dump_s - 2.2 <= parts["alone"].details["seconds"] <= window_s - dump_s + 0.2
-        assert "latency_ms_p95" in parts["alone"].metrics
+        assert window_s - dump_s - 2.2 <= outcomes["alone"].details["seconds"] <= window_s - dump_s + 0.2
+        assert "latency_ms_p95" in outcomes["alone"].metrics

@@ -124,7 +124,7 @@ def test_under_load_it_says_what_the_load_lost(
     purge = PurgeStep(start_after_s=1, chunk=50)
     step = OltpStep(name="night", threads=(2,), warmup_s=1, duration_s=6, concurrent=(purge,))
     outcome = run(step, make_context())
-    parts = {part.suffix: values(part.outcome) for part in outcome.sub_results}
-    assert set(parts) == {"beside-pt-archiver", "during", "alone"}
-    assert parts["beside-pt-archiver"]["purge_rows_per_s"] > 0
-    assert parts["during"]["transactions_lost"] >= 0
+    pieces = {piece.suffix: values(piece.outcome) for piece in outcome.sub_results}
+    assert set(pieces) == {"beside-pt-archiver", "during", "alone"}
+    assert pieces["beside-pt-archiver"]["purge_rows_per_s"] > 0
+    assert pieces["during"]["transactions_lost"] >= 0

@@ -46,9 +46,9 @@ def test_a_run_whose_replica_stops_ends_with_one_message(bench: Run) -> None:
     """Each attempt meets the row; exit code 5, the server's words once a cell, and nothing is left anywhere."""
     process = start(bench, SUITE)
     for attempt in (1, 2):
-        bench.until(lambda seen=attempt: len(bench.events("cell_started")) == seen and under_load(bench), process)  # type: ignore[misc]
+        bench.until(lambda count=attempt: len(bench.events("cell_started")) == count and under_load(bench), process)  # type: ignore[misc]
         put_in_the_way_of(bench)
-        bench.until(lambda seen=attempt: len(bench.failed_causes()) == seen or process.poll() is not None)  # type: ignore[misc]
+        bench.until(lambda count=attempt: len(bench.failed_causes()) == count or process.poll() is not None)  # type: ignore[misc]
     ended = bench.end(process)
     assert ended.code == 5, ended.output
     assert set(bench.failed_causes().values()) == {"replica_stopped"}

@@ -53,13 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("commands", nargs="+")
     options = parser.parse_args(arguments)
     console = open_console()
-    places = find_directories()
+    directories = find_directories()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stopped job is cleaned up like an interrupted one
     try:
         if os.geteuid() != 0:
             raise EnvironmentLacks(what="a bare machine needs root", where="test-bare", next_step="run it as root")
-        install(NEEDS, places, console)
-        return _run_commands(options, places, console)
+        install(NEEDS, directories, console)
+        return _run_commands(options, directories, console)
     except VolbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -68,20 +68,20 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _run_commands(options: argparse.Namespace, places: Directories, console: Console) -> int:
+def _run_commands(options: argparse.Namespace, locations: Directories, console: Console) -> int:
     with ExitStack() as cleanup:
         directory = Path(tempfile.mkdtemp(prefix="volbench-bare-", dir="/var/tmp"))
         if not options.keep:
-            cleanup.callback(_remove, directory, places)
+            cleanup.callback(_remove, directory, locations)
         root = directory / "root"
         console.say(f"unpacking Debian {options.suite} into {root}")
-        unpack(options.suite, root, places, console)
+        unpack(options.suite, root, locations, console)
         configure(root)
-        clone_work_tree(places.root, root, console)
+        clone_work_tree(locations.root, root, console)
         cleanup.callback(detach_loop_devices, directory)
         network = cleanup.enter_context(Network(name=directory.name))
         cgroups = cleanup.enter_context(CgroupTree(name=directory.name))
-        shared = [] if options.no_cache else share_caches(root, options.suite, places, cleanup)
+        shared = [] if options.no_cache else share_caches(root, options.suite, locations, cleanup)
         argv = [
             "nsenter",
             f"--net={network.namespace}",
@@ -128,16 +128,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _remove(directory: Path, places: Directories) -> None:
+def _remove(directory: Path, locations: Directories) -> None:
     """Remove the root file system, of which nothing is mounted any more."""
     mounted = [
         line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {directory}" in line
     ]
-    for place in reversed(mounted):
-        subprocess.run(["umount", "--lazy", place], check=False)
+    for location in reversed(mounted):
+        subprocess.run(["umount", "--lazy", location], check=False)
     run(
         ["rm", "-rf", "--one-file-system", str(directory)],
-        log=places.log("bare"),
+        log=locations.log("bare"),
         label=f"removing {directory}",
         timeout_s=REMOVAL_LIMIT_S,
     )

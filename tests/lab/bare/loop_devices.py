@@ -35,8 +35,8 @@ def detach_loop_devices(directory: Path) -> None:
 
 def _attached() -> Iterator[tuple[str, tuple[int, int]]]:
     """Each loop device with a file, and that file's device and inode."""
-    for place in Path("/sys/block").glob("loop*/loop/backing_file"):
-        device = f"/dev/{place.parts[3]}"
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        device = f"/dev/{path.parts[3]}"
         try:
             descriptor = os.open(device, os.O_RDONLY)
         except OSError:

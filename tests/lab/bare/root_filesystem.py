@@ -26,29 +26,29 @@ CLONE = "/root/volbench"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
-def unpack(suite: str, root: Path, places: Directories, console: Console) -> None:
+def unpack(suite: str, root: Path, locations: Directories, console: Console) -> None:
     """Fill `root` from the suite's archive, which debootstrap makes when it is absent or older than a week.
 
     Raises EnvironmentLacks with the log's last lines when that fails.
     """
     digest = hashlib.sha256(" ".join(INCLUDED).encode()).hexdigest()[:12]
-    archive = places.cache / "bare" / f"{suite}-{digest}.tar"
+    archive = locations.cache / "bare" / f"{suite}-{digest}.tar"
     if not archive.exists() or time.time() - archive.stat().st_mtime > ARCHIVE_DAYS * 86400:
-        _make_archive(suite, archive, places, console)
+        _make_archive(suite, archive, locations, console)
     root.mkdir()
     run(
         ["tar", "-C", str(root), "--numeric-owner", "-xpf", str(archive)],
-        log=places.log("bare"),
+        log=locations.log("bare"),
         label="unpacking",
         timeout_s=300,
     )
 
 
-def _make_archive(suite: str, archive: Path, places: Directories, console: Console) -> None:
-    install(offline.DEBOOTSTRAP_NEEDS, places, console)
+def _make_archive(suite: str, archive: Path, locations: Directories, console: Console) -> None:
+    install(offline.DEBOOTSTRAP_NEEDS, locations, console)
     console.say(f"making the root file system of Debian {suite} by debootstrap")
     archive.parent.mkdir(parents=True, exist_ok=True)
-    log = places.log("bare")
+    log = locations.log("bare")
     with tempfile.TemporaryDirectory(prefix="volbench-bare-", dir="/var/tmp") as parent:
         tree = Path(parent) / "root"
         mirror = offline.find_mirror()
@@ -95,20 +95,20 @@ def clone_work_tree(work_tree: Path, root: Path, console: Console) -> None:
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(work_tree), str(destination)], check=True)
 
 
-def share_caches(root: Path, suite: str, places: Directories, cleanup: ExitStack) -> list[tuple[Path, Path]]:
+def share_caches(root: Path, suite: str, locations: Directories, cleanup: ExitStack) -> list[tuple[Path, Path]]:
     """Directories of this machine and where they are mounted in the bare one: downloads, compiled programs.
 
     Returns pairs of existing directories; the mount points inside `root` are made.
     Only one machine at a time can use apt's archives: a second one downloads its own.
     """
-    archives = places.cache / "bare" / f"apt-{suite}"
+    archives = locations.cache / "bare" / f"apt-{suite}"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
     home = Path.home()
     # Programs that this machine compiled may need a newer C library than the suite has.
-    compiled = places.cache / "bare" / f"cache-{suite}"
+    compiled = locations.cache / "bare" / f"cache-{suite}"
     pairs = [
         (compiled, root / "root/.cache/volbench"),
-        (places.cache / "kubernetes", root / "root/.cache/volbench/kubernetes"),
+        (locations.cache / "kubernetes", root / "root/.cache/volbench/kubernetes"),
         (home / ".cache" / "uv", root / "root/.cache/uv"),
         (home / ".cargo" / "registry", root / "root/.cargo/registry"),
     ]

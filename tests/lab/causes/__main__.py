@@ -68,11 +68,15 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
     parser.add_argument("--load", default="not noted", help="load averages while the fresh runs were made")
     options = parser.parse_args()
-    known = load_conditions()
+    conditions = load_conditions()
     names = [name for name in options.conditions.split(",") if name]
-    chosen = {name: one for name, one in known.items() if not names or name in names or one.family in names}
+    chosen = {
+        name: outcome
+        for name, outcome in conditions.items()
+        if not names or name in names or outcome.family in names
+    }
     if not chosen:
-        sys.stderr.write(f"{FILE} has none of {', '.join(names)}; it has {', '.join(known)}\n")
+        sys.stderr.write(f"{FILE} has none of {', '.join(names)}; it has {', '.join(conditions)}\n")
         return 2
     if options.what == "list":
         for name, condition in chosen.items():
@@ -83,7 +87,7 @@ def main() -> int:
         remove_rules()
         Machine(options.out.absolute()).clean_up()
     elif options.what == "score":
-        _score(known, options)
+        _score(conditions, options)
     elif options.what == "families":
         circumstances = f"Load averages while the runs were made: {options.load}."
         written = options.to / families.FILE
@@ -110,14 +114,14 @@ def _run(conditions: dict[str, Condition], options: argparse.Namespace) -> None:
     for number in range(1, options.runs + 1):
         for condition in conditions.values():
             setup = setup_of(condition, number=number, lab_seed=options.seed)
-            place = root / f"seed-{options.seed}" / setup.name
-            if (place / DONE_FILE).exists():
+            directory = root / f"seed-{options.seed}" / setup.name
+            if (directory / DONE_FILE).exists():
                 continue
             if time.monotonic() > until_s:
                 left += 1
                 continue
-            done = run_setup(setup, place, machine)
-            say(f"{done['wall_s']:4.0f} s  {_in_a_line(observe(place))}")
+            done = run_setup(setup, directory, machine)
+            say(f"{done['wall_s']:4.0f} s  {_in_a_line(observe(directory))}")
     say(f"{left} runs are left" if left else "all runs are done")
 
 
@@ -137,12 +141,12 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
         for bar in figures(runs, left_out(runs, counted_on[label])):
             verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar.passed]
             value = "-" if bar.value is None else f"{bar.value:.3g}"
-            asked = f"{'>=' if bar.at_least else '<='} {bar.limit}"
-            say(f"  {verdict:12} {bar.name}: {value} ({asked}); {bar.meaning}")
+            requests = f"{'>=' if bar.at_least else '<='} {bar.limit}"
+            say(f"  {verdict:12} {bar.name}: {value} ({requests}); {bar.meaning}")
     scored = {**scored_on(), "load": options.load, "known_seeds": sorted(KNOWN_SEEDS)}
     data = data_of(readings, conditions, counted_on=counted_on, machine=scored)
-    known, fresh = (_proven(readings, age) for age in (KNOWN, FRESH))
-    data["calibration"] = calibrated(CALIBRATION_SOURCE, known, fresh).model_dump(mode="json")
+    known_values, fresh = (_proven(readings, age) for age in (KNOWN, FRESH))
+    data["calibration"] = calibrated(CALIBRATION_SOURCE, known_values, fresh).model_dump(mode="json")
     for path in write(data, html(data), options.to):
         say(str(path))
 
@@ -179,7 +183,7 @@ def _in_a_line(run: Run) -> str:
         return f"{run.name}: not injected: {'; '.join(run.missing)} (named {first(run)})"
     verdict = "right" if is_right(run) else "WRONG"
     verdict = verdict if is_named(run) else f"abstained ({ONE_OF_TWO if run.findings else 'nothing named'})"
-    named = ", ".join(f"{one.cause} {one.confidence or 0:.2f}" for one in run.findings[:4])
+    named = ", ".join(f"{finding.cause} {finding.confidence or 0:.2f}" for finding in run.findings[:4])
     cap = f" cap {run.measured['cap']:.4g}" if "cap" in run.measured else ""
     return f"{run.name}: {verdict}; made {', '.join(run.truth)}{cap}; named {named or '-'}"
 

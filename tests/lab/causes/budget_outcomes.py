@@ -119,16 +119,16 @@ def runs(labs: Iterable[Path]) -> Iterator[LabRun]:
     for lab in labs:
         for file in sorted(lab.glob(f"seed-*/*/*/{TRUTH_FILE}")):
             truth = {**json.loads(file.read_text(encoding="utf-8")), "seed": int(file.parts[-4].split("-")[1])}
-            place = next(iter(sorted(file.parent.glob("results/*/run.json"))), None)
-            if place is None or not truth.get("injected", True) or truth.get("failure"):
+            paths = next(iter(sorted(file.parent.glob("results/*/run.json"))), None)
+            if paths is None or not truth.get("injected", True) or truth.get("failure"):
                 continue
             try:
-                yield from _runs(lab.name, truth, file.parent, RunDirectory.open(place.parent))
+                yield from _runs(lab.name, truth, file.parent, RunDirectory.open(paths.parent))
             except RunUnreadable:
                 continue
 
 
-def _runs(lab: str, truth: Mapping[str, Any], place: Path, directory: RunDirectory) -> Iterator[LabRun]:
+def _runs(lab: str, truth: Mapping[str, Any], entry: Path, directory: RunDirectory) -> Iterator[LabRun]:
     loaded = load_run(directory)
     for result in directory.results():
         for case in cases_of(loaded, result):
@@ -144,15 +144,15 @@ def _runs(lab: str, truth: Mapping[str, Any], place: Path, directory: RunDirecto
                 case=case,
                 budget=budget,
                 latency_ms=None if latency is None else latency.value,
-                phases=_phases(truth, place, result),
+                phases=_phases(truth, entry, result),
             )
 
 
-def _phases(truth: Mapping[str, Any], place: Path, result: CellResult) -> list[tuple[float, float]]:
+def _phases(truth: Mapping[str, Any], directory: Path, result: CellResult) -> list[tuple[float, float]]:
     """When the cause was on, on the cell's clock; empty: all the time, or not known."""
     if truth.get("shape", "steady") == "steady":
         return []
-    done = json.loads((place / "done.json").read_text(encoding="utf-8"))
+    done = json.loads((directory / "done.json").read_text(encoding="utf-8"))
     actions = done.get("actions", [])
     phases: list[tuple[float, float]] = []
     for action in actions:
@@ -164,9 +164,9 @@ def _phases(truth: Mapping[str, Any], place: Path, result: CellResult) -> list[t
     return phases
 
 
-def outcomes(found: Iterable[LabRun], twins: Mapping[Key, LabRun]) -> Iterator[Outcome]:
+def outcomes(result: Iterable[LabRun], twins: Mapping[Key, LabRun]) -> Iterator[Outcome]:
     """What each run's budget came to."""
-    every = list(found)
+    every = list(result)
     clean = [run for run in every if run.is_clean]
     for run in every:
         outside = run.budget.pieces.get("unaccounted", 0.0)
@@ -227,19 +227,21 @@ def _with_difference(
 def _expected(truths: Sequence[str]) -> frozenset[str]:
     """The pieces of all causes that were made; none where "no cause" is right as well."""
     causes = [cause for truth in truths for cause in str(truth).split("|")]
-    return frozenset() if NONE in causes else frozenset().union(*(PIECES.get(one, frozenset()) for one in causes))
+    return (
+        frozenset() if NONE in causes else frozenset().union(*(PIECES.get(cause, frozenset()) for cause in causes))
+    )
 
 
 def _within(run: LabRun) -> _Pair | None:
     """Pieces without and with the cause, from one run; buckets beside a change belong to neither."""
     t_s, width_s = run.case.grid.t_s, run.case.grid.width_s
-    inside, beside = np.zeros(len(t_s), dtype=np.bool_), np.zeros(len(t_s), dtype=np.bool_)
+    inside, neighbour = np.zeros(len(t_s), dtype=np.bool_), np.zeros(len(t_s), dtype=np.bool_)
     for on_s, off_s in run.phases:
         inside |= (t_s - width_s >= on_s) & (t_s <= off_s)
         for edge_s in (on_s, off_s):
-            beside |= np.abs(t_s - width_s / 2 - edge_s) <= width_s
+            neighbour |= np.abs(t_s - width_s / 2 - edge_s) <= width_s
     budgets = []
-    for mask in (~inside & ~beside, inside & ~beside):
+    for mask in (~inside & ~neighbour, inside & ~neighbour):
         budget = (
             time_budget(replace(run.case, grid=run.case.grid.where(mask))) if mask.sum() >= SAMPLES_MIN else None
         )
@@ -251,10 +253,10 @@ def _within(run: LabRun) -> _Pair | None:
 
 def _against(run: LabRun, clean: Sequence[LabRun]) -> _Pair | None:
     """Pieces of the nearest clean run of the same lab and mix, and of this run, with what the client adds."""
-    alike = [one for one in clean if one.lab == run.lab and one.mix == run.mix]
+    alike = [outcome for outcome in clean if outcome.lab == run.lab and outcome.mix == run.mix]
     if not alike:
         return None
-    nearest = min(alike, key=lambda one: abs((one.case.threads or 0) - (run.case.threads or 0)))
+    nearest = min(alike, key=lambda pair: abs((pair.case.threads or 0) - (run.case.threads or 0)))
     return _with_outside(nearest), _with_outside(run)
 
 

@@ -47,7 +47,7 @@ def main() -> int:
     return 0
 
 
-def table(found: Sequence[Outcome], unseen: Set[int] = frozenset()) -> str:
+def table(result: Sequence[Outcome], unseen: Set[int] = frozenset()) -> str:
     """The result as a page.
 
     Args:
@@ -67,11 +67,14 @@ def table(found: Sequence[Outcome], unseen: Set[int] = frozenset()) -> str:
         " Twins of seed 10 were run after that; a small redo log's extra time was not accounted for in the first of"
         " them, which led to the piece `checkpoint`.",
         "",
-        *_unseen_lines([one for one in found if one.seed in unseen]),
-        *(_sum_line(lab, [one for one in found if one.lab == lab]) for lab in sorted({one.lab for one in found})),
-        *_by_cpu(found),
-        f"- not accounted for, of statement time: {_percent(median(one.unaccounted for one in found))} (median).",
-        _largest_line(found),
+        *_unseen_lines([outcome for outcome in result if outcome.seed in unseen]),
+        *(
+            _sum_line(lab, [outcome for outcome in result if outcome.lab == lab])
+            for lab in sorted({outcome.lab for outcome in result})
+        ),
+        *_by_cpu(result),
+        f"- not accounted for, of statement time: {_percent(median(run.unaccounted for run in result))} (median).",
+        _largest_line(result),
         "- A condition without a difference has no clean run that is like it, or its latency did not rise: it"
         " proves nothing.",
         "",
@@ -79,38 +82,40 @@ def table(found: Sequence[Outcome], unseen: Set[int] = frozenset()) -> str:
         "|---|---|--:|--:|--:|---|",
     ]
     by_condition: dict[tuple[str, str], list[Outcome]] = {}
-    for one in found:
-        if one.compared:
-            by_condition.setdefault((one.condition, one.compared), []).append(one)
+    for entry in result:
+        if entry.compared:
+            by_condition.setdefault((entry.condition, entry.compared), []).append(entry)
     for (condition, compared), of in sorted(by_condition.items()):
-        with_difference = [one for one in of if one.largest]
-        pieces = sorted({one.largest for one in with_difference})
-        listed = ", ".join(f"{piece} {sum(one.largest == piece for one in with_difference)}" for piece in pieces)
-        score = sum(one.is_right for one in with_difference) if of[0].expected else "no piece"
+        with_difference = [outcome for outcome in of if outcome.largest]
+        pieces = sorted({outcome.largest for outcome in with_difference})
+        listed = ", ".join(
+            f"{piece} {sum(outcome.largest == piece for outcome in with_difference)}" for piece in pieces
+        )
+        score = sum(outcome.is_right for outcome in with_difference) if of[0].expected else "no piece"
         lines.append(f"| {condition} | {compared} | {len(of)} | {len(with_difference)} | {score} | {listed} |")
     return "\n".join(lines) + "\n"
 
 
-def _unseen_lines(found: Sequence[Outcome]) -> Iterator[str]:
+def _unseen_lines(result: Sequence[Outcome]) -> Iterator[str]:
     """The result over runs that the rules were not made with."""
-    if not found:
+    if not result:
         return
-    seeds = ", ".join(map(str, sorted({one.seed for one in found})))
-    sums = [one.accounted_ratio for one in found if one.cut_ratio <= CUT_MAX]
+    seeds = ", ".join(map(str, sorted({outcome.seed for outcome in result})))
+    sums = [item.accounted_ratio for item in result if item.cut_ratio <= CUT_MAX]
     yield f"**Runs on which no rule was changed** (seed {seeds}):"
     yield ""
-    yield _largest_line(found)
+    yield _largest_line(result)
     yield f"- accounted pieces against the latency: {_off(sums)} off (median), {_off(sums, 0.9)} (worst tenth)."
     yield ""
     yield "All runs:"
     yield ""
 
 
-def _largest_line(found: Sequence[Outcome]) -> str:
+def _largest_line(result: Sequence[Outcome]) -> str:
     """In how many differences the piece of the cause that was made is the largest."""
-    divided = [one for one in found if one.largest]
-    named = [one for one in divided if one.expected]
-    right = sum(one.is_right for one in named)
+    divided = [outcome for outcome in result if outcome.largest]
+    named = [item for item in divided if item.expected]
+    right = sum(outcome.is_right for outcome in named)
     if not named:
         return f"- {len(divided)} runs have a difference (latency up by a fifth), none of a cause with a piece."
     low, high = exact_interval(right, len(named))
@@ -121,45 +126,47 @@ def _largest_line(found: Sequence[Outcome]) -> str:
     )
 
 
-def _sum_line(lab: str, found: Sequence[Outcome]) -> str:
+def _sum_line(lab: str, result: Sequence[Outcome]) -> str:
     """How far the accounted pieces are from the client's latency, in one lab."""
-    known = [one for one in found if one.sum_ratio is not None]
-    whole = [one for one in known if one.cut_ratio <= CUT_MAX]
-    statements, all_pieces = ([getattr(one, name) for one in known] for name in ("sum_ratio", "accounted_ratio"))
+    counted = [item for item in result if item.sum_ratio is not None]
+    total = [outcome for outcome in counted if outcome.cut_ratio <= CUT_MAX]
+    statements, all_pieces = (
+        [getattr(outcome, name) for outcome in counted] for name in ("sum_ratio", "accounted_ratio")
+    )
     return (
-        f"- {lab}: {len(known)} runs; the statements that the server counts differ from the client's mean latency"
+        f"- {lab}: {len(counted)} runs; the statements that the server counts differ from the client's mean latency"
         f" by {_off(statements)} (median). With CPU time and waiting for a CPU between statements, and waiting for"
         f" a client thread, the accounted pieces differ by **{_off(all_pieces)}** (median; worst tenth:"
-        f" {_off(all_pieces, 0.9)}). Wanted: {_percent(SUM_WITHIN)}. Of {len(whole)} runs whose window cuts at most"
-        f" {_percent(CUT_MAX)} of the transactions: {_off([one.accounted_ratio for one in whole])}. What is left is"
+        f" {_off(all_pieces, 0.9)}). Wanted: {_percent(SUM_WITHIN)}. Of {len(total)} runs whose window cuts at most"
+        f" {_percent(CUT_MAX)} of the transactions: {_off([run.accounted_ratio for run in total])}. What is left is"
         " `client and network`. The pieces beyond the statements are bounds: that nothing is left does not say that"
         " they are tight."
     )
 
 
-def _by_cpu(found: Sequence[Outcome]) -> Iterator[str]:
+def _by_cpu(result: Sequence[Outcome]) -> Iterator[str]:
     """What the client measures beyond the statements, by how long the cell's tasks ran and waited for CPUs.
 
     A bound that is large enough explains everything. What it rests on is tested here: without time on and before
     CPUs, a closed loop has nothing beyond its statements, and the more there is the more it has.
     """
-    known = [one for one in found if one.cpu_ratio is not None and one.sum_ratio is not None]
-    parts = []
+    counted = [item for item in result if item.cpu_ratio is not None and item.sum_ratio is not None]
+    pieces = []
     for low, high in pairwise(CPU_BINS):
-        gaps = [1 - (one.sum_ratio or 0.0) for one in known if low <= (one.cpu_ratio or 0.0) < high]
+        gaps = [1 - (outcome.sum_ratio or 0.0) for outcome in counted if low <= (outcome.cpu_ratio or 0.0) < high]
         if gaps:
             until = f"{_percent(low)} and more" if high == float("inf") else f"{_percent(low)} to {_percent(high)}"
-            parts.append(f"{until}: {_percent(median(gaps))} ({len(gaps)} runs)")
+            pieces.append(f"{until}: {_percent(median(gaps))} ({len(gaps)} runs)")
     yield (
         "- closed loops, by time on and before CPUs over the latency, what the client measures beyond the"
-        f" statements (median): {'; '.join(parts)}."
+        f" statements (median): {'; '.join(pieces)}."
     )
 
 
 def _off(ratios: Sequence[float | None], quantile: float = 0.5) -> str:
     """By how much ratios differ from 1."""
-    known = [abs(1 - ratio) for ratio in ratios if ratio is not None]
-    return _percent(float(np.quantile(known, quantile))) if known else "-"
+    counted = [abs(1 - ratio) for ratio in ratios if ratio is not None]
+    return _percent(float(np.quantile(counted, quantile))) if counted else "-"
 
 
 def _percent(share: float) -> str:

@@ -81,17 +81,19 @@ class Setup:
 def load_conditions(path: Path = FILE) -> dict[str, Condition]:
     """All conditions by name, in the file's order. Raises ValueError for a key or a name that is unknown."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    given = dict(content["conditions"])
+    conditions = dict(content["conditions"])
     if path == FILE:
-        given |= yaml.safe_load(SHAPES_FILE.read_text(encoding="utf-8"))["conditions"]
-    return {name: _condition(name, values, content) for name, values in given.items()}
+        conditions |= yaml.safe_load(SHAPES_FILE.read_text(encoding="utf-8"))["conditions"]
+    return {name: _condition(name, values, content) for name, values in conditions.items()}
 
 
 def setup_of(condition: Condition, *, number: int, lab_seed: int) -> Setup:
     """Run `number` of a condition: the same seed draws the same values."""
     generator = np.random.default_rng([lab_seed, number, zlib.crc32(condition.name.encode())])
     drawn = {name: _drawn(ranges, generator) for name, ranges in condition.draw.items()}
-    filled = {part: with_values(getattr(condition, part), drawn) for part in ("volume", "load", "inject", "proof")}
+    filled = {
+        piece: with_values(getattr(condition, piece), drawn) for piece in ("volume", "load", "inject", "proof")
+    }
     return Setup(
         condition=condition.name,
         family=condition.family,
@@ -123,27 +125,27 @@ def phases_of(shape: str, measured_s: float, generator: np.random.Generator) -> 
     return tuple((round(float(begin), 2), round(float(begin + on_s), 2)) for begin in begins)
 
 
-def _condition(name: str, given: Mapping[str, Any], content: Mapping[str, Any]) -> Condition:
-    unknown = sorted(set(given) - _KEYS)
+def _condition(name: str, value: Mapping[str, Any], content: Mapping[str, Any]) -> Condition:
+    unknown = sorted(set(value) - _KEYS)
     if unknown:
         raise ValueError(f"condition {name}: unknown {', '.join(unknown)}; known: {', '.join(sorted(_KEYS))}")
-    shape = str(given.get("shape", "steady"))
+    shape = str(value.get("shape", "steady"))
     if shape not in SHAPES:
         raise ValueError(f"condition {name}: shape {shape} is none of {', '.join(SHAPES)}")
-    load, volume = _with_base(given.get("load", {}), content["loads"]), given.get("volume", {"kind": "loop"})
+    load, volume = _with_base(value.get("load", {}), content["loads"]), value.get("volume", {"kind": "loop"})
     condition = Condition(
         name=name,
-        family=given["family"],
-        text=given["text"],
+        family=value["family"],
+        text=value["text"],
         shape=shape,
-        truth=tuple(given["truth"]),
-        accepted=tuple(given.get("accepted", ())),
-        measured_s=float(given.get("measured_s", content["measured_s"][shape])),
-        draw={**load.pop("draw", {}), **given.get("draw", {})},
+        truth=tuple(value["truth"]),
+        accepted=tuple(value.get("accepted", ())),
+        measured_s=float(value.get("measured_s", content["measured_s"][shape])),
+        draw={**load.pop("draw", {}), **value.get("draw", {})},
         volume=volume,
         load=load,
-        inject=tuple(given.get("inject", ())),
-        proof=tuple(given.get("proof", ())),
+        inject=tuple(value.get("inject", ())),
+        proof=tuple(value.get("proof", ())),
     )
     names = set(_NAME.findall(str([volume, load, condition.inject, condition.proof])))
     if names - condition.draw.keys():
@@ -154,10 +156,13 @@ def _condition(name: str, given: Mapping[str, Any], content: Mapping[str, Any]) 
 
 def _with_base(load: Mapping[str, Any] | str, bases: Mapping[str, Any]) -> dict[str, Any]:
     """A load is the name of one, or `base:` and what differs."""
-    given: dict[str, Any] = {"base": load} if isinstance(load, str) else dict(load)
-    base = dict(bases[given.pop("base")])
-    merged = {part: {**base.get(part, {}), **given.get(part, {})} for part in ("step", "config", "dataset", "draw")}
-    return {**base, **given, **merged}
+    input_value: dict[str, Any] = {"base": load} if isinstance(load, str) else dict(load)
+    base = dict(bases[input_value.pop("base")])
+    merged = {
+        piece: {**base.get(piece, {}), **input_value.get(piece, {})}
+        for piece in ("step", "config", "dataset", "draw")
+    }
+    return {**base, **input_value, **merged}
 
 
 def _drawn(ranges: Any, generator: np.random.Generator) -> Any:

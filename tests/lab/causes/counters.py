@@ -95,7 +95,7 @@ class Recorder:
                 self._over.wait(max(0.01, INTERVAL_S - (time.monotonic() - begun_s)))
 
     def _values(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         readers: tuple[Callable[[], Mapping[str, float]], ...] = (
             self._blkio,
             self._disk,
@@ -108,18 +108,18 @@ class Recorder:
         )
         for read in readers:
             with suppress(OSError, ValueError, IndexError):
-                found |= read()
-        return found
+                result |= read()
+        return result
 
     def _blkio(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         names = {self._volume.number: "loop", self._volume.below: "below"}
         for file, unit in (("io_serviced", "ops"), ("io_service_bytes", "bytes")):
             for line in (group_of("blkio") / f"blkio.throttle.{file}").read_text().splitlines():
                 fields = line.split()
                 if len(fields) == 3 and fields[0] in names and fields[1] in _DIRECTIONS:
-                    found[f"blkio.{names[fields[0]]}.{fields[1]}.{unit}"] = int(fields[2])
-        return found
+                    result[f"blkio.{names[fields[0]]}.{fields[1]}.{unit}"] = int(fields[2])
+        return result
 
     def _disk(self) -> dict[str, float]:
         text = Path(f"/sys/class/block/{self._volume.device}/stat").read_text()
@@ -145,7 +145,7 @@ class Recorder:
                     lines = (line.split(": ") for line in (entry / "io").read_text().splitlines())
                     self._foreign[int(entry.name)] = {name: int(value) for name, value in lines}
         listed = self._foreign.values()
-        return {f"foreign.{name}": sum(one.get(name, 0) for one in listed) for name in _IO_FIELDS}
+        return {f"foreign.{name}": sum(item.get(name, 0) for item in listed) for name in _IO_FIELDS}
 
 
 def find_server(ignored: set[int]) -> int | None:
@@ -167,11 +167,11 @@ def find_server(ignored: set[int]) -> int | None:
 
 def _with_parents(pid: int) -> list[int]:
     """A process and those above it."""
-    found = [pid]
-    while found[-1] > 1:
-        text = Path(f"/proc/{found[-1]}/stat").read_text()
-        found.append(int(text.rpartition(")")[2].split()[1]))
-    return found
+    results = [pid]
+    while results[-1] > 1:
+        text = Path(f"/proc/{results[-1]}/stat").read_text()
+        results.append(int(text.rpartition(")")[2].split()[1]))
+    return results
 
 
 def process_group_of(entry: Path) -> int:
@@ -181,12 +181,12 @@ def process_group_of(entry: Path) -> int:
 
 def read_counters(file: Path) -> list[tuple[float, dict[str, float]]]:
     """(seconds of CLOCK_MONOTONIC, counters) of each line; a last line that was cut off is left out."""
-    found = []
+    results = []
     for line in file.read_text(encoding="utf-8").splitlines():
         with suppress(ValueError):
             raw = json.loads(line)
-            found.append((raw["ns"] / 1e9, raw["values"]))
-    return found
+            results.append((raw["ns"] / 1e9, raw["values"]))
+    return results
 
 
 def _cpu_group() -> dict[str, float]:

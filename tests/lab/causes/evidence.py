@@ -63,7 +63,7 @@ def effects(evidence: Evidence) -> dict[str, float]:
     """By how much tps fell and p95 rose while the cause acted, against the rest of the window."""
     if evidence.is_steady:
         return {}
-    found = {}
+    result = {}
     for metric, name in (("tps", "effect_tps"), ("latency_ms_p95", "effect_p95")):
         t_s, value = evidence.series.get(("client", metric), (np.array([]), np.array([])))
         inside = (t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])
@@ -75,8 +75,8 @@ def effects(evidence: Evidence) -> dict[str, float]:
         with_it, without = value[inside & on], value[inside & off]
         if len(with_it) >= 2 and len(without) >= 2 and np.median(without) > 0:
             ratio = float(np.median(with_it) / np.median(without))
-            found[name] = 1 - ratio if metric == "tps" else ratio - 1
-    return found
+            result[name] = 1 - ratio if metric == "tps" else ratio - 1
+    return result
 
 
 def disturbance(evidence: Evidence) -> dict[str, float]:
@@ -94,18 +94,18 @@ def company(evidence: Evidence) -> dict[str, float]:
     U and waited for D seconds a second, CPUs that were not idle ran others for B - U; min(D, C - U, B - U) of
     min(U + D, C). The load generator is among the others here.
     """
-    found = {}
+    result = {}
     for name, phases in (("others_cpu_ratio", evidence.phases), ("window_others_cpu_ratio", [evidence.window_s])):
         run, wait, idle = (
             rate(evidence, key, phases) for key in ("server.run_s", "server.wait_s", "machine.idle_s")
         )
         if run is None or wait is None or idle is None or not run + wait:
             continue
-        wanted = min(run + wait, evidence.cpus)
-        found[name] = max(0.0, min(wait, evidence.cpus - run, evidence.cpus - idle - run)) / wanted
+        expected = min(run + wait, evidence.cpus)
+        result[name] = max(0.0, min(wait, evidence.cpus - run, evidence.cpus - idle - run)) / expected
         if phases is not evidence.phases:
-            found["window_cpu_wait_ratio"] = wait / (run + wait)
-    return found
+            result["window_cpu_wait_ratio"] = wait / (run + wait)
+    return result
 
 
 def foreign_onset(evidence: Evidence) -> float | None:

@@ -52,17 +52,17 @@ def _row(name: str, fitted: str, runs: Sequence[Run]) -> str:
         "sure": (sum(map(is_wrong_and_sure, count)), len(count)),
         "acquitted": (sum(map(is_acquittal, storage)), len(storage)),
     }
-    shares = " | ".join(f"{part} of {whole}" for part, whole in figures.values())
+    shares = " | ".join(f"{piece} of {total}" for piece, total in figures.values())
     return f"| {name} | {fitted} | {len(runs)} | {len(count)} | {shares} |"
 
 
 def _listed(runs: Sequence[Run]) -> str:
-    others = [run for run in runs if run.injected and not (is_named(run) and is_right(run))]
+    remaining = [run for run in runs if run.injected and not (is_named(run) and is_right(run))]
     uncounted = [run for run in runs if not run.injected]
     lines = ["## Not right", "", "| run | made | named first |", "|---|---|---|"]
     lines += [
         f"| {run.name} (seed {run.lab_seed}) | {', '.join(run.truth).replace('|', ' or ')} | {_first(run)} |"
-        for run in others
+        for run in remaining
     ]
     lines += ["", "## Not counted", "", "| run | why |", "|---|---|"]
     lines += [

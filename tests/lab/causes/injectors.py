@@ -111,13 +111,13 @@ class Program(Injector):
 
     def prepare(self) -> None:
         """Lay out what it reads, past the page cache."""
-        place = self.volume.mount / FOREIGN
-        place.mkdir(exist_ok=True)
-        run("dd", "if=/dev/zero", f"of={place}/big", "bs=1M", f"count={FILE_MIB}", "oflag=direct", "status=none")
+        mount = self.volume.mount / FOREIGN
+        mount.mkdir(exist_ok=True)
+        run("dd", "if=/dev/zero", f"of={mount}/big", "bs=1M", f"count={FILE_MIB}", "oflag=direct", "status=none")
         if self.spec["program"] == "rsync":
-            run("split", "-b", "4M", f"{place}/big", f"{place}/part.")
-            for part in place.glob("part.*"):
-                run("dd", f"if={part}", "iflag=nocache", "count=0", "status=none")
+            run("split", "-b", "4M", f"{mount}/big", f"{mount}/part.")
+            for path in mount.glob("part.*"):
+                run("dd", f"if={path}", "iflag=nocache", "count=0", "status=none")
 
     def on(self) -> None:
         """Start it; its process group is followed."""
@@ -133,20 +133,20 @@ class Program(Injector):
             self._process = None
 
     def _command(self) -> list[str]:
-        place, program = self.volume.mount / FOREIGN, str(self.spec["program"])
-        big = place / "big"
+        mount, program = self.volume.mount / FOREIGN, str(self.spec["program"])
+        big = mount / "big"
         if program in _PROGRAMS:
             common = [f"--filename={big}", f"--size={FILE_MIB}m", "--direct=1", "--ioengine=libaio", "--time_based"]
             return ["fio", "--name=foreign", "--thread", *common, "--runtime=600", *_PROGRAMS[program]]
         drop = f"dd if={big} iflag=nocache count=0 status=none"
         loops = {
-            "cp": f"cp {big} {place}/copy; sync {place}/copy; rm {place}/copy; {drop}",
-            "tar": f"tar -cf - -C {place} big | cat > /dev/null; {drop}",
-            "rsync": f"rsync -a --whole-file --fsync {place}/big {place}/copy/; rm -r {place}/copy; {drop}",
-            "small-files": f"mkdir -p {place}/small; for i in $(seq 1 400); do dd if=/dev/zero of={place}/small/$i"
-            f" bs=16k count=1 conv=fsync status=none; done; rm -r {place}/small",
-            "fstrim": f"fstrim {self.volume.mount}; dd if=/dev/zero of={place}/hole bs=1M count=64 oflag=direct"
-            f" status=none; rm {place}/hole",
+            "cp": f"cp {big} {mount}/copy; sync {mount}/copy; rm {mount}/copy; {drop}",
+            "tar": f"tar -cf - -C {mount} big | cat > /dev/null; {drop}",
+            "rsync": f"rsync -a --whole-file --fsync {mount}/big {mount}/copy/; rm -r {mount}/copy; {drop}",
+            "small-files": f"mkdir -p {mount}/small; for i in $(seq 1 400); do dd if=/dev/zero of={mount}/small/$i"
+            f" bs=16k count=1 conv=fsync status=none; done; rm -r {mount}/small",
+            "fstrim": f"fstrim {self.volume.mount}; dd if=/dev/zero of={mount}/hole bs=1M count=64 oflag=direct"
+            f" status=none; rm {mount}/hole",
         }
         return ["sh", "-c", f"while :; do {loops[program]}; done"]
 
@@ -272,9 +272,9 @@ class MemoryLimit(Injector):
     def on(self) -> None:
         """Lower the limit in steps: the kernel refuses one that it cannot reclaim at once."""
         group = group_of("memory")
-        used, kept = (_memory_of(group, name) for name in ("cache", "rss"))
-        aim = kept + max(MEMORY_SPARE_MIB << 20, round(float(self.spec["cache_share"]) * used))
-        limit = kept + used
+        used, remaining = (_memory_of(group, name) for name in ("cache", "rss"))
+        aim = remaining + max(MEMORY_SPARE_MIB << 20, round(float(self.spec["cache_share"]) * used))
+        limit = remaining + used
         while limit > aim:
             limit = max(aim, limit - (8 << 20))
             with suppress(OSError):

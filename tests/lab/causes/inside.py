@@ -209,8 +209,8 @@ def account_of(recorder: Recorder) -> Account:
     pid = recorder.server_pid
     if pid is None:
         raise RuntimeError("the measured server was not seen")
-    words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    file = next(word.partition("=")[2] for word in words if word.startswith("--defaults-file="))
+    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    file = next(argument.partition("=")[2] for argument in arguments if argument.startswith("--defaults-file="))
     options = ConfigParser(allow_no_value=True, strict=False, interpolation=None)
     options.read(file)
     server = options["mysqld"]

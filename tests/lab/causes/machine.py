@@ -78,8 +78,8 @@ class Machine:
             return self._open_path(Path(spec["place"]) if "place" in spec else self.root)
         if spec["kind"] == "fuse":
             return self._open_fuse(spec)
-        for place in (self.mount, self.root / "nbd"):
-            place.mkdir(parents=True, exist_ok=True)
+        for directory in (self.mount, self.root / "nbd"):
+            directory.mkdir(parents=True, exist_ok=True)
         self._prefill()
         served = self._serve(spec) if spec["kind"] == "nbdkit" else None
         file = self._image if served is None else served[0][0]
@@ -102,12 +102,12 @@ class Machine:
 
     def _open_path(self, below: Path) -> Volume:
         """An empty directory of a file system, for conditions that the volume has nothing to do with."""
-        place = below / f"{GROUP}-path"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        number = f"{os.major(place.stat().st_dev)}:{os.minor(place.stat().st_dev)}"
+        directory = below / f"{GROUP}-path"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        number = f"{os.major(directory.stat().st_dev)}:{os.minor(directory.stat().st_dev)}"
         device = Path(f"/sys/dev/block/{number}").resolve().name
-        return Volume(mount=place, device=device, number=number, below=number)
+        return Volume(mount=directory, device=device, number=number, below=number)
 
     def _open_fuse(self, spec: Mapping[str, Any]) -> Volume:
         """An empty directory of the disk through bindfs, whose reads and syncs are delayed or metered."""
@@ -145,8 +145,8 @@ class Machine:
                 run("losetup", "--detach", device)
         while _is_mounted(self.root / "nbd" / "disk"):
             run("umount", "--lazy", str(self.root / "nbd" / "disk"))
-        for place in (self.root, Path("/dev/shm")):
-            shutil.rmtree(place / f"{GROUP}-path", ignore_errors=True)
+        for directory in (self.root, Path("/dev/shm")):
+            shutil.rmtree(directory / f"{GROUP}-path", ignore_errors=True)
         for controller in CONTROLLERS:
             remove_group(group_of(controller))
 
@@ -161,8 +161,8 @@ class Machine:
 
     def _serve(self, spec: Mapping[str, Any]) -> tuple[tuple[Path, int], Path]:
         """The image by nbdkit with its filters, as a file of nbdfuse."""
-        place, rate_file = self.root / "nbd", self.root / "nbd" / "rate"
-        socket, file = place / "socket", place / "disk"
+        root, rate_file = self.root / "nbd", self.root / "nbd" / "rate"
+        socket, file = root / "socket", root / "disk"
         socket.unlink(missing_ok=True)
         file.touch()
         write_rate(rate_file, 0)  # the data directory is copied without one
@@ -263,13 +263,13 @@ def kill_labelled() -> None:
 def labelled_processes() -> list[int]:
     """Process ids that carry the label, zombies left out."""
     mine = f"{LABEL}={LANE}".encode()
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
                 if mine in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
+                    results.append(int(entry.name))
+    return results
 
 
 def _kill(pid: int) -> int:
@@ -281,18 +281,18 @@ def _kill(pid: int) -> int:
     return pid
 
 
-def wait_for(condition: Any, timeout_s: float, what: str) -> None:
+def wait_for(condition: Any, timeout_s: float, description: str) -> None:
     """Poll until a condition holds. Raises RuntimeError at the time-out."""
     until_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > until_s:
-            raise RuntimeError(f"waited {timeout_s:g} s for {what}")
+            raise RuntimeError(f"waited {timeout_s:g} s for {description}")
         time.sleep(POLL_S)
 
 
-def _is_mounted(place: Path) -> bool:
+def _is_mounted(directory: Path) -> bool:
     fields = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return any(parts[1] == str(place) for parts in fields)
+    return any(field[1] == str(directory) for field in fields)
 
 
 PROGRAMS = {

@@ -123,11 +123,11 @@ class Probes:
         self._tcp = tcp
         self._over = threading.Event()
         self._counts: dict[str, float] = {}
-        ways = {
+        methods = {
             "path": Account(user=USER, host=HOST, port=tcp.port),
             "socket": Account(user="root", socket=str(tcp.socket)),
         }
-        self._threads = [threading.Thread(target=self._follow, args=pair, daemon=True) for pair in ways.items()]
+        self._threads = [threading.Thread(target=self._follow, args=pair, daemon=True) for pair in methods.items()]
 
     def start(self) -> None:
         """Begin."""
@@ -256,9 +256,9 @@ def remove_rules() -> None:
         ["iptables", "-w", "10", "-S", "INPUT"], capture_output=True, text=True, check=False, timeout=20
     )
     for line in saved.stdout.splitlines():
-        words = line.split()
-        if str(SERVER_PORT) in words and words[:1] == ["-A"]:
-            run("iptables", "-w", "10", "-D", *words[1:])
+        arguments = line.split()
+        if str(SERVER_PORT) in arguments and arguments[:1] == ["-A"]:
+            run("iptables", "-w", "10", "-D", *arguments[1:])
 
 
 def toxiproxy(cache: Path) -> Path:

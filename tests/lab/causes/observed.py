@@ -91,12 +91,12 @@ def read_runs(root: Path, *, without: str = "") -> list[Run]:
     return [observe(done.parent, without=without) for done in sorted(root.glob(f"seed-*/*/*/{DONE_FILE}"))]
 
 
-def observe(place: Path, *, without: str = "") -> Run:
+def observe(entry: Path, *, without: str = "") -> Run:
     """One run; writes its truth.json."""
-    setup = json.loads((place / SETUP_FILE).read_text(encoding="utf-8"))
-    done = json.loads((place / DONE_FILE).read_text(encoding="utf-8"))
+    setup = json.loads((entry / SETUP_FILE).read_text(encoding="utf-8"))
+    done = json.loads((entry / DONE_FILE).read_text(encoding="utf-8"))
     failure, proof, report, cells = done["failure"], Proof(), None, list[Any]()
-    directory = _directory(place)
+    directory = _directory(entry)
     if directory is None:
         failure = failure or "there is no run directory"
     elif not failure:
@@ -105,7 +105,7 @@ def observe(place: Path, *, without: str = "") -> Run:
             if not result.steps:
                 failure = f"no step was measured: {result.failure.message if result.failure else 'no reason given'}"
             else:
-                proof = prove(setup["proof"], evidence_of(setup, done, directory, result, place))
+                proof = prove(setup["proof"], evidence_of(setup, done, directory, result, entry))
                 report = report_of(directory, without)
                 cells = [
                     cell for cell in report["cells"] if cell["step"] == STEP or cell["step"].startswith(f"{STEP}/")
@@ -121,7 +121,7 @@ def observe(place: Path, *, without: str = "") -> Run:
         proof = undisturbed(proof, setup)
     truth = {**setup, "accepted": accepted, "injected": not failure and proof.injected, "failure": failure}
     truth |= {"missing": proof.missing, "onset_s": proof.onset_s, "measured": proof.measured}
-    (place / TRUTH_FILE).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    (entry / TRUTH_FILE).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
     return Run(
         condition=setup["condition"],
         family=setup["family"],
@@ -131,7 +131,7 @@ def observe(place: Path, *, without: str = "") -> Run:
         truth=tuple(_knowable(truth) for truth in setup["truth"]) if without else tuple(setup["truth"]),
         accepted=accepted,
         drawn=setup["drawn"],
-        place=str(place),
+        place=str(entry),
         wall_s=done["wall_s"],
         failure=failure,
         missing=proof.missing,
@@ -140,7 +140,7 @@ def observe(place: Path, *, without: str = "") -> Run:
         measured=proof.measured,
         findings=() if report is None else tuple(finding_of(row) for row in report["findings"]),
         invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
-        metrics={name: one["value"] for cell in cells for name, one in cell["metrics"].items()},
+        metrics={name: value["value"] for cell in cells for name, value in cell["metrics"].items()},
     )
 
 
@@ -156,8 +156,8 @@ def by_account(truth: str, measured: Mapping[str, float], *, pinned: bool = Fals
     if truth == _BURNERS:
         return OTHERS if by_others and not pinned else f"{OTHERS}|cpu.server_saturated"
     names = truth.split("|")
-    beside = len(names) > 1 and "cpu.server_saturated" in names and OTHERS not in names
-    return f"{truth}|{OTHERS}" if beside and by_others else truth
+    neighbour = len(names) > 1 and "cpu.server_saturated" in names and OTHERS not in names
+    return f"{truth}|{OTHERS}" if neighbour and by_others else truth
 
 
 def accepted_others(measured: Mapping[str, float]) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def undisturbed(proof: Proof, setup: Mapping[str, Any]) -> Proof:
 
 
 def evidence_of(
-    setup: Mapping[str, Any], done: Mapping[str, Any], directory: RunDirectory, result: CellResult, place: Path
+    setup: Mapping[str, Any], done: Mapping[str, Any], directory: RunDirectory, result: CellResult, entry: Path
 ) -> Evidence:
     """Counters, phases and series on the cell's clock."""
     zero_s = result.zero_monotonic_ns / 1e9
@@ -188,11 +188,11 @@ def evidence_of(
     series = read_series(directory.cell_dir(result.cell_id) / SERIES_FILE)
     is_steady = setup["shape"] == "steady"
     return Evidence(
-        counters=[(t_s - zero_s, values) for t_s, values in read_counters(place / COUNTERS_FILE)],
+        counters=[(t_s - zero_s, values) for t_s, values in read_counters(entry / COUNTERS_FILE)],
         phases=[(begin_s, end_s)] if is_steady else _acted(done, zero_s, begin_s, end_s),
         window_s=(begin_s, end_s),
         series={
-            (key.source, key.metric): (np.asarray(one.t_s), np.asarray(one.value)) for key, one in series.items()
+            (key.source, key.metric): (np.asarray(item.t_s), np.asarray(item.value)) for key, item in series.items()
         },
         is_steady=is_steady,
         cpus=result.host.cpus or 1,
@@ -223,15 +223,15 @@ def cap_of(proof: Sequence[Mapping[str, Any]]) -> str:
         if row["kind"] == "rate":
             return "read mib"
         if row["kind"] == "limit":
-            way = "read" if ".Read." in row["of"] else "write"
-            return f"{way} {'mib' if 'limit_mib' in row else 'iops'}"
+            method = "read" if ".Read." in row["of"] else "write"
+            return f"{method} {'mib' if 'limit_mib' in row else 'iops'}"
     return ""
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
     """A row of report.json's findings."""
     window = row.get("window_s")
-    evidence = {one["metric"]: one["value"] for one in row["evidence"]}
+    evidence = {item["metric"]: item["value"] for item in row["evidence"]}
     return Finding(
         cause=row["cause"],
         confidence=row.get("confidence"),
@@ -249,22 +249,22 @@ def emulated_runs(root: Path) -> list[Run]:
     """
     return [
         Run(
-            condition=one.condition,
+            condition=item.condition,
             family="emulator",
             shape="",
-            number=one.number,
-            lab_seed=one.lab_seed,
-            truth=(f"{OTHERS}|cpu.server_saturated",) if one.condition == _NEIGHBOURS else one.truth,
-            accepted=one.accepted,
-            drawn=one.drawn,
-            place=one.run_id,
-            wall_s=one.wall_s,
-            failure=one.failure,
+            number=item.number,
+            lab_seed=item.lab_seed,
+            truth=(f"{OTHERS}|cpu.server_saturated",) if item.condition == _NEIGHBOURS else item.truth,
+            accepted=item.accepted,
+            drawn=item.drawn,
+            place=item.run_id,
+            wall_s=item.wall_s,
+            failure=item.failure,
             missing=(),
             onset_s=None,
-            cap_of=_EMULATED_CAPS.get(next(iter(one.truths), ""), ""),
-            measured={"cap": next(iter(one.truths.values()))}
-            if next(iter(one.truths), "") in _EMULATED_CAPS
+            cap_of=_EMULATED_CAPS.get(next(iter(item.truths), ""), ""),
+            measured={"cap": next(iter(item.truths.values()))}
+            if next(iter(item.truths), "") in _EMULATED_CAPS
             else {},
             findings=tuple(
                 Finding(
@@ -275,12 +275,12 @@ def emulated_runs(root: Path) -> list[Run]:
                     checks=str(named.evidence.get("checks", "")),
                     evidence=named.evidence,
                 )
-                for named in one.named
+                for named in item.named
             ),
-            invalid_reasons=one.invalid_reasons,
-            metrics=one.metrics,
+            invalid_reasons=item.invalid_reasons,
+            metrics=item.metrics,
         )
-        for one in read_places(root, without="emulator")
+        for item in read_places(root, without="emulator")
     ]
 
 
@@ -296,12 +296,12 @@ def run_from(data: Mapping[str, Any]) -> Run:
     """The run of lab.json."""
     lists = {name: tuple(data[name]) for name in ("truth", "accepted", "missing", "invalid_reasons")}
     findings = tuple(
-        Finding(**{**one, "window_s": None if one["window_s"] is None else tuple(one["window_s"])})
-        for one in data["findings"]
+        Finding(**{**finding, "window_s": None if finding["window_s"] is None else tuple(finding["window_s"])})
+        for finding in data["findings"]
     )
     return Run(**{**data, **lists, "findings": findings})
 
 
-def _directory(place: Path) -> RunDirectory | None:
-    found = sorted((place / RESULTS).glob("*-lab-*")) if (place / RESULTS).is_dir() else []
-    return RunDirectory.open(found[-1]) if found else None
+def _directory(directory: Path) -> RunDirectory | None:
+    paths = sorted((directory / RESULTS).glob("*-lab-*")) if (directory / RESULTS).is_dir() else []
+    return RunDirectory.open(paths[-1]) if paths else None

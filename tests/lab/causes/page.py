@@ -36,7 +36,7 @@ def data_of(
     return {
         "schema": SCHEMA,
         **machine,
-        "conditions": {name: dataclasses.asdict(one) for name, one in conditions.items()},
+        "conditions": {name: dataclasses.asdict(value) for name, value in conditions.items()},
         "readings": {
             label: scores(runs, (counted_on or {}).get(label, ())) for label, runs in readings.items() if runs
         },
@@ -54,10 +54,10 @@ def scores(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> dict[str, Any
         "runs": len(runs),
         "figures": [_bar(bar) for bar in scoring.figures(runs, confidence)],
         "figures_stated": [_bar(bar) for bar in scoring.figures(runs)],
-        "families": {family: scoring.family_row(found, confidence) for family, found in by_family.items()},
+        "families": {family: scoring.family_row(result, confidence) for family, result in by_family.items()},
         "confusion": {
-            family: {row: dict(named) for row, named in scoring.confusion(_injected(found), _condition).items()}
-            for family, found in by_family.items()
+            family: {row: dict(named) for row, named in scoring.confusion(_injected(result), _condition).items()}
+            for family, result in by_family.items()
         },
         "right_names": {run.condition: sorted(scoring.true_causes(run)) for run in runs},
         "accepted_names": {run.condition: sorted(run.accepted) for run in runs},
@@ -83,7 +83,7 @@ def scores(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> dict[str, Any
 
 def html(data: Mapping[str, Any]) -> str:
     """The page."""
-    columns = {label: columns_of(one["confusion"]) for label, one in data["readings"].items()}
+    columns = {label: columns_of(item["confusion"]) for label, item in data["readings"].items()}
     return template(HERE).render(data=data, columns=columns)
 
 
@@ -94,7 +94,7 @@ def columns_of(confusion: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list
         for named in rows.values():
             counted.update(named)
     named_first = [cause for cause, _ in counted.most_common() if cause not in (scoring.NONE, scoring.NOTHING)]
-    return [*named_first, *(one for one in (scoring.NONE, scoring.NOTHING) if one in counted)]
+    return [*named_first, *(item for item in (scoring.NONE, scoring.NOTHING) if item in counted)]
 
 
 def _injected(runs: Sequence[Run]) -> list[Run]:

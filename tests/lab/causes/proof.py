@@ -58,11 +58,11 @@ class Proof:
         return not self.missing
 
 
-def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
+def prove(expected: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
     """All rows of a condition's `proof` together, and the effect where it can be seen."""
     missing: list[str] = []
     measured: dict[str, float] = {}
-    for row in wanted:
+    for row in expected:
         values, lacks = _CHECKS[str(row["kind"])](row, evidence)
         measured |= values
         missing += lacks
@@ -70,7 +70,7 @@ def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
     measured |= effect
     measured |= disturbance(evidence)
     measured |= company(evidence)
-    acting = not evidence.is_steady and any(row["kind"] != "quiet" for row in wanted)
+    acting = not evidence.is_steady and any(row["kind"] != "quiet" for row in expected)
     if acting and effect:
         lost, slower = effect.get("effect_tps", 0.0), effect.get("effect_p95", 0.0)
         if lost < EFFECT_MIN and slower < LATENCY_EFFECT_MIN:
@@ -78,7 +78,7 @@ def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
     if not evidence.is_steady and evidence.phases and evidence.phases[0][0] <= evidence.window_s[0]:
         missing.append("it acted from before the window on")
     onset = None if evidence.is_steady or not evidence.phases else evidence.phases[0][0]
-    if onset is not None and any(row["kind"] == "foreign" for row in wanted):
+    if onset is not None and any(row["kind"] == "foreign" for row in expected):
         onset = foreign_onset(evidence) or onset
     return Proof(missing=tuple(missing), measured=measured, onset_s=onset)
 
@@ -87,22 +87,22 @@ def _limit(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float]
     limit = float(row["limit"]) if "limit" in row else float(row["limit_mib"]) * MIB
     after_s = float(row.get("after_s", 0.0))  # of a ramp: when it has its value
     phases = [(begin_s + after_s, end_s) for begin_s, end_s in evidence.phases]
-    seen = rate(evidence, str(row["of"]), phases)
-    if seen is None:
+    observed = rate(evidence, str(row["of"]), phases)
+    if observed is None:
         return {}, [f"{row['of']} was not counted"]
     unit = 1 if "limit" in row else MIB
-    measured = {"cap": seen / unit, "cap_set": limit / unit}
-    met = REACHED_MIN <= seen / limit <= (REACHED_MAX if evidence.is_steady else BURST_MAX)
-    return measured, [] if met else [f"{row['of']} came at {seen / limit:.2f} of its limit"]
+    measured = {"cap": observed / unit, "cap_set": limit / unit}
+    met = REACHED_MIN <= observed / limit <= (REACHED_MAX if evidence.is_steady else BURST_MAX)
+    return measured, [] if met else [f"{row['of']} came at {observed / limit:.2f} of its limit"]
 
 
 def _rate(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """Of the loop device, reads and writes apart: nbdkit's filter meters each direction by itself."""
-    seen = rate(evidence, "disk.sectors_read")
+    observed = rate(evidence, "disk.sectors_read")
     limit = float(row["limit_mib"])
-    if seen is None:
+    if observed is None:
         return {}, ["the device was not counted"]
-    mib = seen * 512 / MIB
+    mib = observed * 512 / MIB
     met = REACHED_MIN <= mib / limit <= REACHED_MAX + 0.1
     return {"cap": mib, "cap_set": limit}, [] if met else [f"reads came at {mib / limit:.2f} of the rate"]
 
@@ -111,16 +111,16 @@ def _foreign(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     rates = [rate(evidence, f"foreign.{name}") or 0.0 for name in ("read_bytes", "write_bytes")]
     mib = sum(rates) / MIB
     measured = {"foreign_mib_per_s": mib}
-    own = [rate(evidence, f"blkio.loop.{way}.bytes") for way in ("Read", "Write")]
-    if all(one is not None for one in own):
-        measured["own_mib_per_s"] = sum(one or 0.0 for one in own) / MIB
+    own = [rate(evidence, f"blkio.loop.{method}.bytes") for method in ("Read", "Write")]
+    if all(item is not None for item in own):
+        measured["own_mib_per_s"] = sum(item or 0.0 for item in own) / MIB
     enough = mib >= float(row["mib_per_s_min"])
     return measured, [] if enough else [f"other programs moved {mib:.1f} MiB/s"]
 
 
 def _crowded(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """The volume gave nearly all that it can: what one program takes, the other lacks."""
-    rates = [rate(evidence, f"disk.sectors_{way}") or 0.0 for way in ("read", "written")]
+    rates = [rate(evidence, f"disk.sectors_{method}") or 0.0 for method in ("read", "written")]
     share = max(rates) * 512 / MIB / float(row["limit_mib"])
     return {"used_ratio": share}, [] if share >= CROWDED_MIN else [
         f"only {share:.0%} of the volume's rate was used"
@@ -128,8 +128,8 @@ def _crowded(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
 
 
 def _throttled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
-    periods, held = (grown(evidence, f"cpu.{name}")[0] for name in ("nr_periods", "nr_throttled"))
-    share = held / periods if periods else 0.0
+    periods, retained = (grown(evidence, f"cpu.{name}")[0] for name in ("nr_periods", "nr_throttled"))
+    share = retained / periods if periods else 0.0
     enough = share >= float(row["ratio_min"])
     return {"throttled_ratio": share}, [] if enough else [
         f"the quota held the server back in {share:.0%} of periods"
@@ -143,7 +143,7 @@ def _cpu_wait(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, flo
     return {"injected_cpu_wait_ratio": share}, [] if enough else [f"the server waited for CPUs in {share:.0%}"]
 
 
-def _others(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+def remaining(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """Others had most of the CPUs that the server wanted."""
     share = company(evidence).get("others_cpu_ratio", 0.0)
     enough = share >= float(row["ratio_min"])
@@ -151,20 +151,20 @@ def _others(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float
 
 
 def _latency(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
-    way = str(row["of"])
-    taken, done = (grown(evidence, f"disk.{name}")[0] for name in (f"{way}_ms", f"{way}s"))
+    method = str(row["of"])
+    used, done = (grown(evidence, f"disk.{name}")[0] for name in (f"{method}_ms", f"{method}s"))
     if not done:
-        return {}, [f"no {way} was counted"]
-    ms = taken / done
+        return {}, [f"no {method} was counted"]
+    ms = used / done
     high, low = row.get("ms_max"), row.get("ms_min")
     fits = (low is None or ms >= 0.95 * float(low)) and (high is None or ms <= float(high))
-    return {f"{way}_ms": ms}, [] if fits else [f"a {way} took {ms:.2f} ms at the device"]
+    return {f"{method}_ms": ms}, [] if fits else [f"a {method} took {ms:.2f} ms at the device"]
 
 
 def _stalled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     done = sum(grown(evidence, f"disk.{name}")[0] for name in ("reads", "writes"))
     busy = [values.get("disk.in_flight", 0.0) for t_s, values in evidence.counters if during(t_s, evidence.phases)]
-    waiting = float(np.mean([one > 0 for one in busy])) if busy else 0.0
+    waiting = float(np.mean([item > 0 for item in busy])) if busy else 0.0
     fits = done <= 2 and waiting >= 0.7
     return {"waiting_ratio": waiting}, [] if fits else [
         f"{done:.0f} operations ended, {waiting:.0%} of time in flight"
@@ -199,9 +199,9 @@ def _quiet(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float]
     achieved = float(np.mean(inside)) / float(row["rate"]) if len(inside) else 0.0
     if achieved < QUIET_ACHIEVED_MIN:
         lacks.append(f"{achieved:.0%} of its rate were achieved")
-    taken, done = (grown(evidence, f"disk.{name}", [evidence.window_s])[0] for name in ("read_ms", "reads"))
-    if done and taken / done > QUIET_READ_MS_MAX:
-        lacks.append(f"a read took {taken / done:.1f} ms at the device")
+    used, done = (grown(evidence, f"disk.{name}", [evidence.window_s])[0] for name in ("read_ms", "reads"))
+    if done and used / done > QUIET_READ_MS_MAX:
+        lacks.append(f"a read took {used / done:.1f} ms at the device")
     return {"achieved_ratio": achieved}, lacks
 
 
@@ -217,7 +217,7 @@ def _reclaimed(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, fl
     return measured, [] if fits else [f"the limit was met {met:.0f} times, {reads:.0f} reads/s after {usual:.0f}"]
 
 
-def _way(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+def _path_kind(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """The way to the server, as the lab's own SELECT 1 measures it, and what of the clients' time it takes.
 
     A statement on the clients' way less one on the server's socket is the way: of each, the mean of the shortest of
@@ -227,10 +227,12 @@ def _way(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], 
     shortest = {}
     for name in ("path", "socket"):
         key = f"{name}.least_s"
-        seen = [values[key] for t_s, values in evidence.counters if key in values and during(t_s, evidence.phases)]
-        if not seen:
+        observed = [
+            values[key] for t_s, values in evidence.counters if key in values and during(t_s, evidence.phases)
+        ]
+        if not observed:
             return {}, [f"no round trip by the {name} was counted"]
-        shortest[name] = float(np.mean(seen))
+        shortest[name] = float(np.mean(observed))
     way_s = max(0.0, shortest["path"] - shortest["socket"])
     statements = rate(evidence, "server.statements") or 0.0
     share = min(1.0, statements * way_s / float(row["threads"]))
@@ -257,11 +259,11 @@ def _outside(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     for name in ("netfilter.dropped", "tcp.timeouts", "tcp.probed_losses"):
         measured[f"{name}_per_s"] = rate(evidence, name) or 0.0
     lost = measured["tcp.timeouts_per_s"] + measured["tcp.probed_losses_per_s"]
-    held = max(measured["stopped_ratio"], RETRANSMISSION_S * lost / float(row["threads"]))
+    retained = max(measured["stopped_ratio"], RETRANSMISSION_S * lost / float(row["threads"]))
     acted = measured["stopped_ratio"] > 0 or measured["netfilter.dropped_per_s"] > 0
-    fits = acted and min(held, share) >= float(row["share_min"])
-    return {**measured, "held_ratio": held}, [] if fits else [
-        f"the way stood still for {held:.0%} of the clients' time, {share:.0%} of it outside of statements"
+    fits = acted and min(retained, share) >= float(row["share_min"])
+    return {**measured, "held_ratio": retained}, [] if fits else [
+        f"the way stood still for {retained:.0%} of the clients' time, {share:.0%} of it outside of statements"
     ]
 
 
@@ -273,10 +275,12 @@ def _sessions(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, flo
 def _mean(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """The mean of a gauge while the cause acted."""
     name = str(row["of"])
-    seen = [values[name] for t_s, values in evidence.counters if name in values and during(t_s, evidence.phases)]
-    if not seen:
+    observed = [
+        values[name] for t_s, values in evidence.counters if name in values and during(t_s, evidence.phases)
+    ]
+    if not observed:
         return {}, [f"{name} was not counted"]
-    level = float(np.mean(seen))
+    level = float(np.mean(observed))
     fits = float(row.get("min", 0.0)) <= level <= float(row.get("max", np.inf))
     return {name: level}, [] if fits else [f"{name} was {level:.3g}"]
 
@@ -284,10 +288,12 @@ def _mean(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float],
 def _counter(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     """The growth of a counter, or of a length, a second."""
     name = str(row["of"])
-    seen = rate(evidence, name)
-    if seen is None:
+    observed = rate(evidence, name)
+    if observed is None:
         return {}, [f"{name} was not counted"]
-    return {f"{name}_per_s": seen}, [] if seen >= float(row["min"]) else [f"{name} grew by {seen:.3g} a second"]
+    return {f"{name}_per_s": observed}, [] if observed >= float(row["min"]) else [
+        f"{name} grew by {observed:.3g} a second"
+    ]
 
 
 _CHECKS = {
@@ -297,14 +303,14 @@ _CHECKS = {
     "crowded": _crowded,
     "throttled": _throttled,
     "cpu-wait": _cpu_wait,
-    "others-cpu": _others,
+    "others-cpu": remaining,
     "latency": _latency,
     "stalled": _stalled,
     "slept": _slept,
     "series": _series,
     "quiet": _quiet,
     "reclaimed": _reclaimed,
-    "way": _way,
+    "way": _path_kind,
     "outside": _outside,
     "sessions": _sessions,
     "mean": _mean,

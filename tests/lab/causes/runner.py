@@ -109,21 +109,21 @@ class Schedule:
         return None
 
 
-def run_setup(setup: Setup, place: Path, machine: Machine) -> dict[str, Any]:
+def run_setup(setup: Setup, directory: Path, machine: Machine) -> dict[str, Any]:
     """Run a setup in the directory `place`; what an interrupted run has left there goes first.
 
     Returns done.json. A failure of the run is a result, not an error.
     """
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    _write(place / SETUP_FILE, dataclasses.asdict(setup))
-    (place / SUITE_FILE).write_text(yaml.safe_dump(suite_of(setup), sort_keys=False), encoding="utf-8")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    _write(directory / SETUP_FILE, dataclasses.asdict(setup))
+    (directory / SUITE_FILE).write_text(yaml.safe_dump(suite_of(setup), sort_keys=False), encoding="utf-8")
     begun_s, failure, actions, volume = time.monotonic(), "", list[Action](), None
     machine.clean_up()
     try:
         machine.make_groups()
         volume = machine.open_volume(setup.volume)
-        failure, actions = _execute(setup, place, machine, volume)
+        failure, actions = _execute(setup, directory, machine, volume)
     except Exception as error:  # noqa: BLE001 - one run that fails must not end a batch
         failure = f"{type(error).__name__}: {error}"[:600]
     finally:
@@ -132,26 +132,26 @@ def run_setup(setup: Setup, place: Path, machine: Machine) -> dict[str, Any]:
     done = {
         "wall_s": time.monotonic() - begun_s,
         "failure": failure,
-        "actions": [dataclasses.asdict(one) for one in actions],
+        "actions": [dataclasses.asdict(action) for action in actions],
         "volume": None if volume is None else {"device": volume.device, "number": volume.number},
     }
-    _write(place / DONE_FILE, done)
+    _write(directory / DONE_FILE, done)
     return done
 
 
-def _execute(setup: Setup, place: Path, machine: Machine, volume: Volume) -> tuple[str, list[Action]]:
-    results, over = place / RESULTS, threading.Event()
+def _execute(setup: Setup, directory: Path, machine: Machine, volume: Volume) -> tuple[str, list[Action]]:
+    results, over = directory / RESULTS, threading.Event()
     results.mkdir()
     if "via" in setup.volume:
         volume = dataclasses.replace(volume, tcp=Tcp(machine, volume, setup.volume, setup.load["config"]))
-    with Recorder(place / COUNTERS_FILE, volume) as recorder, _server(volume, recorder):
+    with Recorder(directory / COUNTERS_FILE, volume) as recorder, _server(volume, recorder):
         injectors = [INJECTORS[str(spec["kind"])](spec, machine, volume, recorder) for spec in setup.inject]
         for injector in injectors:
             injector.prepare()
         schedule = Schedule(setup, injectors, volume, results, over)
         schedule.start()
         try:
-            code = _run_volbench(place, volume, controllers_of(setup))
+            code = _run_volbench(directory, volume, controllers_of(setup))
         finally:
             over.set()
             schedule.join()
@@ -176,7 +176,7 @@ def controllers_of(setup: Setup) -> tuple[str, ...]:
     return ("blkio", "memory") if in_memory else ("blkio",)
 
 
-def _run_volbench(place: Path, volume: Volume, controllers: Sequence[str]) -> int:
+def _run_volbench(directory: Path, volume: Volume, controllers: Sequence[str]) -> int:
     """The run in the lab's groups, where limits and counters of the server are."""
     where = ["--target", "local", "--volume", f"{VOLUME}=path:{volume.mount}"]
     if volume.tcp is not None:
@@ -186,15 +186,15 @@ def _run_volbench(place: Path, volume: Volume, controllers: Sequence[str]) -> in
         "-m",
         "volbench",
         "run",
-        str(place / SUITE_FILE),
+        str(directory / SUITE_FILE),
         *where,
         "--yes",
         "--out",
-        str(place / RESULTS),
+        str(directory / RESULTS),
     ]
     procs = [str(group_of(controller) / "cgroup.procs") for controller in controllers]
     join = 'while [ "$1" != -- ]; do echo $$ > "$1" && shift || exit 1; done; shift; exec "$@"'
-    with (place / LOG_FILE).open("wb") as log:
+    with (directory / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(
             ["sh", "-c", join, "sh", *procs, "--", *command],
             stdin=subprocess.DEVNULL,

@@ -86,19 +86,21 @@ class Outcome:
         return self.first == NONE and any(cause.startswith(VOLUMES) for cause in self.truth)
 
 
-def pack(place: Path, to: Path) -> bool:
+def pack(directory: Path, to: Path) -> bool:
     """Add one run of the lab to the sample; False for one whose cause is not proven, or that has no cell.
 
     Args:
         place: the run's directory, scored once (it has truth.json).
         to: the sample's directory.
     """
-    truth = json.loads((place / TRUTH_FILE).read_text(encoding="utf-8"))
-    runs = [*place.glob("results/*/run.json")]
+    truth = json.loads((directory / TRUTH_FILE).read_text(encoding="utf-8"))
+    runs = [*directory.glob("results/*/run.json")]
     if not truth["injected"] or len(runs) != 1:
         return False
-    kept = {key: truth[key] for key in ("condition", "family", "shape", "number", "lab_seed", "truth", "accepted")}
-    files = {TRUTH_FILE: json.dumps(kept, indent=1).encode()}
+    remaining = {
+        key: truth[key] for key in ("condition", "family", "shape", "number", "lab_seed", "truth", "accepted")
+    }
+    files = {TRUTH_FILE: json.dumps(remaining, indent=1).encode()}
     for file in [runs[0].with_name(name) for name in _RECORDS] + [
         cell / name for cell in sorted(runs[0].parent.glob("cells/[0-9]*")) for name in _OF_CELL
     ]:
@@ -150,43 +152,43 @@ def counts(scored: Sequence[Outcome], *, without: str = "") -> LeftCounts:
         scored: runs.
         without: a family that is left out.
     """
-    used = [one for one in scored if one.family != without]
+    used = [outcome for outcome in scored if outcome.family != without]
     by_left: dict[Left, Counted] = {}
     for left in _LEFT:
-        such = [one for one in used if one.first and _value(one.findings[0], "check") == left]
-        by_left[left] = Counted(true=sum(one.is_right for one in such), findings=len(such))
+        such = [outcome for outcome in used if outcome.first and _value(outcome.findings[0], "check") == left]
+        by_left[left] = Counted(true=sum(outcome.is_right for outcome in such), findings=len(such))
     source = "tests/fixtures/lab-runs: runs whose verdicts were not known while rules were made"
     return LeftCounts(source=source, runs=len(used), left=by_left)
 
 
 def figures(scored: Sequence[Outcome]) -> Mapping[str, float]:
     """The figures of a sample: shares of its runs, by name."""
-    named = [one for one in scored if one.first]
-    innocent = [one for one in scored if one.truth == {NONE}]
-    guilty = [one for one in scored if any(cause.startswith(VOLUMES) for cause in one.truth)]
-    sure = [one for one in named if (one.findings[0].confidence or 0.0) >= SURE]
-    right = [one for one in named if one.is_right]
+    named = [item for item in scored if item.first]
+    innocent = [outcome for outcome in scored if outcome.truth == {NONE}]
+    guilty = [outcome for outcome in scored if any(cause.startswith(VOLUMES) for cause in outcome.truth)]
+    sure = [outcome for outcome in named if (outcome.findings[0].confidence or 0.0) >= SURE]
+    right = [outcome for outcome in named if outcome.is_right]
     return {
         "runs": len(scored),
         "named": len(named) / len(scored),
         "right_of_named": len(right) / len(named),
-        "wrong_and_sure": sum(one.is_wrong_and_sure for one in scored) / len(scored),
-        "acquitted_wrongly": sum(one.is_acquitted_wrongly for one in guilty) / len(guilty),
-        "clean_accused": sum(one.first not in ("", NONE) for one in innocent) / len(innocent),
-        "clean_acquitted": sum(one.first == NONE for one in innocent) / len(innocent),
-        "right_and_sure": sum(one in sure for one in right) / len(right),
+        "wrong_and_sure": sum(item.is_wrong_and_sure for item in scored) / len(scored),
+        "acquitted_wrongly": sum(item.is_acquitted_wrongly for item in guilty) / len(guilty),
+        "clean_accused": sum(item.first not in ("", NONE) for item in innocent) / len(innocent),
+        "clean_acquitted": sum(item.first == NONE for item in innocent) / len(innocent),
+        "right_and_sure": sum(item in sure for item in right) / len(right),
     }
 
 
 def _value(row: FindingRow, metric: str) -> str:
-    return next((str(one.value) for one in row.evidence if one.metric == metric), "")
+    return next((str(item.value) for item in row.evidence if item.metric == metric), "")
 
 
-def _line(one: Outcome) -> str:
-    named = ", ".join(f"{row.cause} {row.confidence or 0:.2f}" for row in one.findings) or "-"
-    refuted = "".join(f"; not {row.cause}" for row in one.refuted)
-    verdict = "right" if one.is_right else "abstained" if not one.first else "WRONG"
-    return f"{verdict:9} {one.name}: made {'|'.join(sorted(one.truth))}; named {named}{refuted}"
+def _line(item: Outcome) -> str:
+    named = ", ".join(f"{row.cause} {row.confidence or 0:.2f}" for row in item.findings) or "-"
+    refuted = "".join(f"; not {row.cause}" for row in item.refuted)
+    verdict = "right" if item.is_right else "abstained" if not item.first else "WRONG"
+    return f"{verdict:9} {item.name}: made {'|'.join(sorted(item.truth))}; named {named}{refuted}"
 
 
 def main() -> int:
@@ -201,8 +203,8 @@ def main() -> int:
                 say(f"{'packed' if pack(truth.parent, SAMPLE) else 'left out'} {truth.parent}")
         return 0
     scored = [*outcomes()]
-    for one in scored:
-        say(_line(one))
+    for item in scored:
+        say(_line(item))
     for name, figure in figures(scored).items():
         say(f"{name}: {figure:.3g}")
     if options.what == "calibrate":

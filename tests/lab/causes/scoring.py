@@ -63,7 +63,7 @@ def is_right(run: Run) -> bool:
 
 def is_one_of_two_right(run: Run) -> bool:
     """An abstention that has the cause among the two it leaves open."""
-    pair = [one.cause for one in run.findings if one.checks == ONE_OF_TWO]
+    pair = [finding.cause for finding in run.findings if finding.checks == ONE_OF_TWO]
     return bool(run.findings) and not is_named(run) and any(cause in true_causes(run) for cause in pair)
 
 
@@ -84,7 +84,7 @@ def is_storage(run: Run) -> bool:
 
 def is_acquittal(run: Run) -> bool:
     """Storage was the cause, and what is named has nothing to do with it."""
-    named = [one.cause for one in run.findings]
+    named = [finding.cause for finding in run.findings]
     return is_storage(run) and bool(named) and not any(names_storage(cause) for cause in named)
 
 
@@ -95,12 +95,18 @@ def is_clean(run: Run) -> bool:
 
 def is_accusation(run: Run) -> bool:
     """A cause named for a run in which nothing was made, save what counters say was there too."""
-    return is_clean(run) and any(one.cause != NONE and one.cause not in run.accepted for one in run.findings)
+    return is_clean(run) and any(
+        finding.cause != NONE and finding.cause not in run.accepted for finding in run.findings
+    )
 
 
 def onset_error(run: Run) -> float | None:
     """Seconds from the foreign programs' first I/O to the begin that is named; None: not named."""
-    begins = [one.window_s[0] for one in run.findings if one.cause.startswith(FOREIGN) and one.window_s is not None]
+    begins = [
+        finding.window_s[0]
+        for finding in run.findings
+        if finding.cause.startswith(FOREIGN) and finding.window_s is not None
+    ]
     return min((begin - (run.onset_s or 0.0) for begin in begins), key=abs, default=None)
 
 
@@ -111,9 +117,9 @@ def has_onset(run: Run) -> bool:
 
 def cap_error(run: Run) -> float | None:
     """Relative error of the limit that a true finding states, against what was counted; None: not stated."""
-    for one in run.findings:
-        if one.cause in true_causes(run):
-            stated = [one.evidence[row] for row in _CAP_ROWS.get(run.cap_of, ()) if row in one.evidence]
+    for finding in run.findings:
+        if finding.cause in true_causes(run):
+            stated = [finding.evidence[row] for row in _CAP_ROWS.get(run.cap_of, ()) if row in finding.evidence]
             if stated and isinstance(stated[0], int | float):
                 return float(stated[0]) / run.measured["cap"] - 1
     return None
@@ -137,28 +143,28 @@ def confusion(runs: Iterable[Run], row: Callable[[Run], str]) -> dict[str, Count
 
 def recall(runs: Iterable[Run], at: int = TOP) -> tuple[int, int]:
     """Of the causes of compounds, how many are among the first `at` named."""
-    found = [
-        any(one.cause in alternatives(truth) for one in run.findings[:at])
+    anies = [
+        any(finding.cause in alternatives(truth) for finding in run.findings[:at])
         for run in runs
         if len(run.truth) > 1
         for truth in run.truth
     ]
-    return sum(found), len(found)
+    return sum(anies), len(anies)
 
 
 def in_top(run: Run, at: int = TOP) -> bool:
     """Whether a cause that was made is among the first `at` named."""
-    return any(one.cause in true_causes(run) for one in run.findings[:at])
+    return any(finding.cause in true_causes(run) for finding in run.findings[:at])
 
 
 def judged(runs: Iterable[Run], confidence: Callable[[Run, Finding], float | None]) -> list[tuple[float, bool]]:
     """(confidence, true) of all findings; what is accepted beside the truth counts as true."""
     pairs = []
     for run in runs:
-        for one in run.findings:
-            stated = confidence(run, one)
+        for finding in run.findings:
+            stated = confidence(run, finding)
             if stated is not None:
-                pairs.append((stated, one.cause in true_causes(run) or one.cause in run.accepted))
+                pairs.append((stated, finding.cause in true_causes(run) or finding.cause in run.accepted))
     return pairs
 
 
@@ -174,9 +180,9 @@ def judged_first(
     return pairs
 
 
-def stated(run: Run, one: Finding) -> float | None:
+def stated(run: Run, item: Finding) -> float | None:
     """The confidence that the report states."""
-    return one.confidence
+    return item.confidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,19 +203,21 @@ class Fitted:
         return min(value, SECOND_MAX if evidence_key(one) == SECOND else ONE_OF_TWO_MAX)
 
 
-def evidence_key(one: Finding) -> str:
+def evidence_key(item: Finding) -> str:
     """What decides a finding, or that nothing does; what its checks came to where the report does not say."""
-    return str(one.evidence.get("decided_by", one.checks))
+    return str(item.evidence.get("decided_by", item.checks))
 
 
 def fit(runs: Iterable[Run]) -> Fitted:
     """Counts of all findings of some runs."""
-    found = [
-        (one, one.cause in true_causes(run) or one.cause in run.accepted) for run in runs for one in run.findings
+    result = [
+        (finding, finding.cause in true_causes(run) or finding.cause in run.accepted)
+        for run in runs
+        for finding in run.findings
     ]
     return Fitted(
-        kinds=_counted((one.checks, true) for one, true in found),
-        causes=_counted(((one.cause, evidence_key(one)), true) for one, true in found),
+        kinds=_counted((finding.checks, true) for finding, true in result),
+        causes=_counted(((finding.cause, evidence_key(finding)), true) for finding, true in result),
     )
 
 
@@ -219,38 +227,40 @@ def calibrated(source: str, derived: Sequence[Run], checked: Sequence[Run] = ())
     They agree when, for each kind of checks, the rate of `derived` lies in the exact interval of the rate of
     `checked`, all kinds together at 95 % (Bonferroni).
     """
-    made, other = _counts(derived), _counts(checked)
+    made, second = _counts(derived), _counts(checked)
     if not checked:
         return Calibration(source=source, derived=made)
-    level = 1 - (1 - LEVEL) / max(1, len(other.kinds))
+    level = 1 - (1 - LEVEL) / max(1, len(second.kinds))
     inside = [
         low <= made.kinds[kind].rate <= high
-        for kind, counts in other.kinds.items()
+        for kind, counts in second.kinds.items()
         if kind in made.kinds
         for low, high in [exact_interval(counts.true, counts.findings, level)]
     ]
-    return Calibration(source=source, derived=made, checked=other, agrees=all(inside))
+    return Calibration(source=source, derived=made, checked=second, agrees=all(inside))
 
 
 def _counts(runs: Sequence[Run]) -> Counts:
     """What all findings of some runs came to: by their checks, by cause, by cause and evidence."""
     outcomes = [
-        (one, one.cause in true_causes(run) or one.cause in run.accepted) for run in runs for one in run.findings
+        (finding, finding.cause in true_causes(run) or finding.cause in run.accepted)
+        for run in runs
+        for finding in run.findings
     ]
 
     def rows(key: Callable[[Finding], str]) -> dict[str, Counted]:
         return {
             name: Counted(true=true, findings=count)
-            for name, (true, count) in sorted(_counted((key(one), true) for one, true in outcomes).items())
+            for name, (true, count) in sorted(_counted((key(item), true) for item, true in outcomes).items())
         }
 
     return Counts.model_validate(
         {
             "runs": len(runs),
             "seeds": tuple(sorted({run.lab_seed for run in runs})),
-            "kinds": rows(lambda one: one.checks),
-            "causes": rows(lambda one: one.cause),
-            "by_evidence": fit_evidence((one.cause, evidence_key(one), true) for one, true in outcomes),
+            "kinds": rows(lambda finding: finding.checks),
+            "causes": rows(lambda finding: finding.cause),
+            "by_evidence": fit_evidence((finding.cause, evidence_key(finding), true) for finding, true in outcomes),
         }
     )
 
@@ -273,7 +283,7 @@ def left_out(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> Callable[[R
     counted = [run for run in counted_on or runs if run.injected]
     families = {run.family for run in runs}
     fitted = {family: fit(run for run in counted if run.family != family) for family in families}
-    return lambda run, one: fitted[run.family].confidence(one)
+    return lambda run, item: fitted[run.family].confidence(item)
 
 
 def figures(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | None] = stated) -> list[Bar]:
@@ -283,8 +293,8 @@ def figures(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | No
     storage, clean = [run for run in counted if is_storage(run)], [run for run in counted if is_clean(run)]
     onsets = [onset_error(run) for run in counted if has_onset(run)]
     caps = [cap_error(run) for run in counted if has_cap(run)]
-    known = [abs(error) for error in caps if error is not None]
-    found, of = recall(counted)
+    cap_errors = [abs(error) for error in caps if error is not None]
+    result, of = recall(counted)
     sure = [
         run
         for run in counted
@@ -305,14 +315,14 @@ def figures(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | No
         ),
         Bar(
             name="error of a cap's figure, median",
-            value=median(known) if known else None,
+            value=median(cap_errors) if cap_errors else None,
             limit=CAP_ERROR_MAX,
             at_least=False,
-            of=len(known),
-            meaning=f"{sum(one <= CAP_ERROR_MAX for one in known)} of {len(known)} within 3 %; not stated in"
-            f" {len(caps) - len(known)} of {len(caps)} runs whose cause was named",
+            of=len(cap_errors),
+            meaning=f"{sum(error <= CAP_ERROR_MAX for error in cap_errors)} of {len(cap_errors)} within 3 %;"
+            f" not stated in {len(caps) - len(cap_errors)} of {len(caps)} runs whose cause was named",
         ),
-        _share("top-3 recall of two causes", found, of, 0.85),
+        _share("top-3 recall of two causes", result, of, 0.85),
         Bar(
             name="Brier score, all findings",
             value=brier(pairs),
@@ -344,12 +354,12 @@ def figures(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | No
     ]
 
 
-def _share(name: str, part: int, whole: int, limit: float, *, at_least: bool = True) -> Bar:
-    if not whole:
+def _share(name: str, piece: int, total: int, limit: float, *, at_least: bool = True) -> Bar:
+    if not total:
         return Bar(name=name, value=None, limit=limit, at_least=at_least, of=0, meaning="nothing to measure it on")
-    low, high = exact_interval(part, whole)
-    meaning = f"{part} of {whole}; 95 % interval {low:.1%} to {high:.1%}"
-    return Bar(name=name, value=part / whole, limit=limit, at_least=at_least, of=whole, meaning=meaning)
+    low, high = exact_interval(piece, total)
+    meaning = f"{piece} of {total}; 95 % interval {low:.1%} to {high:.1%}"
+    return Bar(name=name, value=piece / total, limit=limit, at_least=at_least, of=total, meaning=meaning)
 
 
 def family_row(runs: Sequence[Run], confidence: Callable[[Run, Finding], float | None]) -> dict[str, float | None]:

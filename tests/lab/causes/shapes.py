@@ -44,7 +44,7 @@ class Shape(Injector):
 
 
 def _delays(counts: Path) -> dict[str, float]:
-    delayed, delayed_ms = (float(word) for word in counts.read_text().split())
+    delayed, delayed_ms = (float(field) for field in counts.read_text().split())
     return {"shape.delayed": delayed, "shape.delayed_ms": delayed_ms}
 
 
@@ -94,21 +94,21 @@ class SmallReads(Injector):
 
     def prepare(self) -> None:
         """Lay out its file, past the page cache."""
-        place = self.volume.mount / FOREIGN
-        place.mkdir(exist_ok=True)
-        command = ["dd", "if=/dev/zero", f"of={place}/big", "bs=1M", f"count={FILE_MIB}", "oflag=direct"]
+        mount = self.volume.mount / FOREIGN
+        mount.mkdir(exist_ok=True)
+        command = ["dd", "if=/dev/zero", f"of={mount}/big", "bs=1M", f"count={FILE_MIB}", "oflag=direct"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
 
     def on(self) -> None:
         """Start it; its process group is followed."""
-        wanted = [
+        expected = [
             f"--bs={self.spec['block']}",
             f"--rate_iops={self.spec['iops']}",
             f"--iodepth={self.spec['depth']}",
         ]
         common = [f"--filename={self.volume.mount}/{FOREIGN}/big", f"--size={FILE_MIB}m", "--direct=1", "--thread"]
         timed = ["--ioengine=libaio", "--time_based", "--runtime=600", f"--rw={self.spec['way']}"]
-        self._process = start(["fio", "--name=foreign", *common, *timed, *wanted])
+        self._process = start(["fio", "--name=foreign", *common, *timed, *expected])
         self.recorder.follow(self._process.pid)
 
     def off(self) -> None:

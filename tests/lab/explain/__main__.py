@@ -56,13 +56,13 @@ def main() -> int:
     parser.add_argument("--for", dest="for_s", type=float, default=None, help="begin no run after so many seconds")
     parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
     options = parser.parse_args()
-    known = load_conditions()
-    names = [name for name in options.conditions.split(",") if name] or list(known)
-    unknown = sorted(set(names) - set(known))
+    conditions = load_conditions()
+    names = [name for name in options.conditions.split(",") if name] or list(conditions)
+    unknown = sorted(set(names) - set(conditions))
     if unknown:
-        sys.stderr.write(f"{FILE} has no {', '.join(unknown)}; it has {', '.join(known)}\n")
+        sys.stderr.write(f"{FILE} has no {', '.join(unknown)}; it has {', '.join(conditions)}\n")
         return 2
-    chosen = {name: known[name] for name in names}
+    chosen = {name: conditions[name] for name in names}
     if options.what == "list":
         for name, condition in chosen.items():
             sys.stdout.write(f"{name}: {condition.text} ({', '.join(condition.truth)})\n")
@@ -71,7 +71,7 @@ def main() -> int:
     elif options.what == "recordings":
         _score_recordings(options)
     else:
-        _score(known, options)
+        _score(conditions, options)
     return 0
 
 
@@ -86,15 +86,15 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
     for number in range(1, options.runs + 1):
         for condition in conditions.values():
             setup = setup_of(condition, split=options.split, number=number, lab_seed=options.seed)
-            place = root / setup.name
+            directory = root / setup.name
             chosen = twin_of(setup, condition) if options.what == "twins" else setup
-            if chosen is None or is_done(place):
+            if chosen is None or is_done(directory):
                 continue
             if time.monotonic() > until_s:
                 left += 1
                 continue
             begun_s = time.monotonic()
-            ran = run_setup(chosen, place, disk=disk)
+            ran = run_setup(chosen, directory, disk=disk)
             say(f"{chosen.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
     say(f"{left} runs are left" if left else "all runs are done")
 
@@ -107,10 +107,10 @@ def twins_of(out: Path) -> Path:
 def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
     runs: dict[str, list[Observed]] = {}
     for without in ("", *SPARED):
-        found = read_places(options.out.absolute(), without=without)
-        for kept in KINDS:
-            label = label_of(kept, without)
-            runs[label] = [run for run in found if _kind(run) == kept]
+        result = read_places(options.out.absolute(), without=without)
+        for remaining in KINDS:
+            label = label_of(remaining, without)
+            runs[label] = [run for run in result if _kind(run) == remaining]
             _say_scores(label, scores(runs[label]), runs[label])
     what_if = json.loads(WHAT_IF.read_text(encoding="utf-8"))
     data = data_of(runs, conditions, machine=scored_on(), rates=verdict_rates(), what_if=what_if)
@@ -128,15 +128,15 @@ def _score_recordings(options: argparse.Namespace) -> None:
     say(str(path))
 
 
-def label_of(kept: str, without: str = "") -> str:
+def label_of(remaining: str, without: str = "") -> str:
     """What a group of runs is called in lab.json and on the page."""
-    return KINDS[kept] + (f", {SPARED[without]}" if without else "")
+    return KINDS[remaining] + (f", {SPARED[without]}" if without else "")
 
 
 def calibration_of(data: Mapping[str, Any]) -> Calibration:
     """What lab.json says of confidences. Of readings without the volume's own counters: most volumes have none."""
     derived, checked = (
-        [run for kept in of for run in runs_of(data, label_of(kept, "emulator"))]
+        [run for remaining in of for run in runs_of(data, label_of(remaining, "emulator"))]
         for of in (("development", "looked at"), ("test",))
     )
     return calibration(f"results/examples/lab/{DATA_FILE}, {SPARED['emulator']}", derived, checked)
@@ -160,8 +160,8 @@ def _say_scores(label: str, scored: Mapping[str, Any], runs: list[Observed]) -> 
 def _say_bar(bar: Mapping[str, Any]) -> None:
     verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar["passed"]]
     value = "-" if bar["value"] is None else f"{bar['value']:.3g} {bar['unit']}"
-    asked = f"{'>=' if bar['at_least'] else '<='} {bar['limit']}"
-    say(f"  {bar['name']}: {value} ({asked}) {verdict}; {bar['meaning']}")
+    requests = f"{'>=' if bar['at_least'] else '<='} {bar['limit']}"
+    say(f"  {bar['name']}: {value} ({requests}) {verdict}; {bar['meaning']}")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def load_conditions(path: Path = FILE) -> dict[str, Condition]:
     """All conditions by name, in the file's order. Raises ValueError for a key or a name that is unknown."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     defaults = content["defaults"]
-    return {name: _condition(name, given, defaults) for name, given in content["conditions"].items()}
+    return {name: _condition(name, input_value, defaults) for name, input_value in content["conditions"].items()}
 
 
 def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) -> Setup:
@@ -79,11 +79,11 @@ def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) 
         number: of the run, from 1.
         lab_seed: of the lab.
     """
-    words = f"{condition.name}/{split}/{number}/{lab_seed}"
-    generator = np.random.default_rng(list(words.encode()))
+    arguments = f"{condition.name}/{split}/{number}/{lab_seed}"
+    generator = np.random.default_rng(list(arguments.encode()))
     drawn = {name: _drawn(ranges[split], generator) for name, ranges in condition.draw.items()}
-    parts = ("volume", "config", "dataset", "load", "actions")
-    filled = {part: with_values(getattr(condition, part), drawn) for part in parts}
+    pieces = ("volume", "config", "dataset", "load", "actions")
+    filled = {piece: with_values(getattr(condition, piece), drawn) for piece in pieces}
     return Setup(
         condition=condition.name,
         split=split,
@@ -109,29 +109,29 @@ def twin_of(setup: Setup, condition: Condition) -> Setup | None:
     if condition.twin is None:
         return None
     changed: dict[str, Any] = {
-        part: {key: value for key, value in {**getattr(setup, part), **given}.items() if value is not None}
-        for part, given in with_values(condition.twin, setup.drawn).items()
+        piece: {key: value for key, value in {**getattr(setup, piece), **input_value}.items() if value is not None}
+        for piece, input_value in with_values(condition.twin, setup.drawn).items()
     }
     return replace(setup, truth=(NONE,), accepted=(), actions=(), **changed)
 
 
-def _condition(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Condition:
-    known = {"text", "truth", "accepted", "draw", "actions", "twin", *defaults}
-    unknown = sorted(set(given) - known)
+def _condition(name: str, value: Mapping[str, Any], defaults: Mapping[str, Any]) -> Condition:
+    keys = {"text", "truth", "accepted", "draw", "actions", "twin", *defaults}
+    unknown = sorted(set(value) - keys)
     if unknown:
-        raise ValueError(f"condition {name}: unknown {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    merged = {part: {**defaults[part], **given.get(part, {})} for part in ("config", "dataset", "load")}
+        raise ValueError(f"condition {name}: unknown {', '.join(unknown)}; known: {', '.join(sorted(keys))}")
+    merged = {piece: {**defaults[piece], **value.get(piece, {})} for piece in ("config", "dataset", "load")}
     condition = Condition(
         name=name,
-        text=given["text"],
-        truth=tuple(given["truth"]),
-        accepted=tuple(given.get("accepted", ())),
-        warmup_s=float(given.get("warmup_s", defaults["warmup_s"])),
-        measured_s=float(given.get("measured_s", defaults["measured_s"])),
-        draw=given["draw"],
-        volume=given.get("volume", defaults["volume"]),
-        actions=tuple(given.get("actions", ())),
-        twin=given.get("twin"),
+        text=value["text"],
+        truth=tuple(value["truth"]),
+        accepted=tuple(value.get("accepted", ())),
+        warmup_s=float(value.get("warmup_s", defaults["warmup_s"])),
+        measured_s=float(value.get("measured_s", defaults["measured_s"])),
+        draw=value["draw"],
+        volume=value.get("volume", defaults["volume"]),
+        actions=tuple(value.get("actions", ())),
+        twin=value.get("twin"),
         **merged,
     )
     missing = _names(condition) - condition.draw.keys()
@@ -150,16 +150,16 @@ def _drawn(ranges: Mapping[str, Any] | Sequence[Any], generator: np.random.Gener
     return round(value) if isinstance(low, int) and isinstance(high, int) else round(value, 3)
 
 
-def with_values(part: Any, drawn: Mapping[str, Any]) -> Any:
+def with_values(piece: Any, drawn: Mapping[str, Any]) -> Any:
     """The same structure, with drawn values for their names; a name alone becomes the value itself."""
-    if isinstance(part, Mapping):
-        return {key: with_values(value, drawn) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [with_values(value, drawn) for value in part]
-    if not isinstance(part, str):
-        return part
-    whole = _NAME.fullmatch(part)
-    return drawn[whole[1]] if whole else _NAME.sub(lambda found: str(drawn[found[1]]), part)
+    if isinstance(piece, Mapping):
+        return {key: with_values(value, drawn) for key, value in piece.items()}
+    if isinstance(piece, list | tuple):
+        return [with_values(value, drawn) for value in piece]
+    if not isinstance(piece, str):
+        return piece
+    match = _NAME.fullmatch(piece)
+    return drawn[match[1]] if match else _NAME.sub(lambda result: str(drawn[result[1]]), piece)
 
 
 def _names(condition: Condition) -> set[str]:

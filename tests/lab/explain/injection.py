@@ -72,7 +72,7 @@ class Injector:
 
     def __init__(
         self,
-        place: Place,
+        location: Place,
         actions: Sequence[Mapping[str, Any]],
         *,
         progress_dir: Path,
@@ -80,8 +80,10 @@ class Injector:
         measured_s: float,
         recording_dir: Path,
     ) -> None:
-        self._place = place
-        self._actions = sorted([*actions, {"at": 0.0, _RECORD: int(measured_s)}], key=lambda one: float(one["at"]))
+        self._place = location
+        self._actions = sorted(
+            [*actions, {"at": 0.0, _RECORD: int(measured_s)}], key=lambda pair: float(pair["at"])
+        )
         self._recording_dir = recording_dir
         self._tools: Tools | None = None
         self._progress_dir = progress_dir

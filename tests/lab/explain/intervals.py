@@ -27,16 +27,18 @@ def of_pairs(pairs: Iterable[Mapping[str, Any]], value: str, interval: str) -> H
     """
     rows = list(pairs)
     stated = [row for row in rows if row.get(interval) and row.get(value) is not None]
-    held = sum(row[interval][0] <= row[value] <= row[interval][1] for row in stated)
-    return Held(held=held, of=len(stated), refused=sum("cannot" in row for row in rows))
+    retained = sum(row[interval][0] <= row[value] <= row[interval][1] for row in stated)
+    return Held(held=retained, of=len(stated), refused=sum("cannot" in row for row in rows))
 
 
 def of_forecasts(runs: Iterable[Observed]) -> Held:
     """Of the time until credits run out, of bursts alone as their errors are."""
-    known = [run for run in runs if "exhausted_after_s" in run.truths and run.truth == ("storage.burst_exhausted",)]
-    stated = [run for run in known if "after_s" in run.forecast and "earliest_s" in run.forecast]
-    held = sum(
+    known_names = [
+        run for run in runs if "exhausted_after_s" in run.truths and run.truth == ("storage.burst_exhausted",)
+    ]
+    stated = [run for run in known_names if "after_s" in run.forecast and "earliest_s" in run.forecast]
+    retained = sum(
         run.forecast["earliest_s"] <= run.truths["exhausted_after_s"] <= run.forecast.get("latest_s", math.inf)
         for run in stated
     )
-    return Held(held=held, of=len(stated), refused=sum("after_s" not in run.forecast for run in known))
+    return Held(held=retained, of=len(stated), refused=sum("after_s" not in run.forecast for run in known_names))

@@ -86,5 +86,5 @@ def remove_neighbours(client: docker.DockerClient) -> None:
 
 
 def _waiting(processes: int) -> str:
-    one = f": < /gate/{GATE}; exec timeout {COMPUTE_S_MAX} sh -c '{_LOOP}'"
-    return f'for i in $(seq {processes}); do timeout {WAIT_S_MAX} sh -c "{one}" & done; wait'
+    item = f": < /gate/{GATE}; exec timeout {COMPUTE_S_MAX} sh -c '{_LOOP}'"
+    return f'for i in $(seq {processes}); do timeout {WAIT_S_MAX} sh -c "{item}" & done; wait'

@@ -70,7 +70,7 @@ class Observed:
     @property
     def causes(self) -> tuple[str, ...]:
         """All that were named, in order."""
-        return tuple(one.cause for one in self.named)
+        return tuple(finding.cause for finding in self.named)
 
 
 def read_places(root: Path, *, without: str = "") -> list[Observed]:
@@ -82,16 +82,16 @@ def read_places(root: Path, *, without: str = "") -> list[Observed]:
     return [observed(done.parent, without=without) for done in sorted(root.glob(f"*/seed-*/*/*/{DONE_FILE}"))]
 
 
-def observed(place: Path, *, without: str = "") -> Observed:
+def observed(result: Path, *, without: str = "") -> Observed:
     """One run."""
-    truth = json.loads((place / TRUTH_FILE).read_text(encoding="utf-8"))
-    done = json.loads((place / DONE_FILE).read_text(encoding="utf-8"))
-    directory = run_directory_of(place)
-    failure, report, known = done["failure"], None, Known()
+    truth = json.loads((result / TRUTH_FILE).read_text(encoding="utf-8"))
+    done = json.loads((result / DONE_FILE).read_text(encoding="utf-8"))
+    directory = run_directory_of(result)
+    failure, report, answers = done["failure"], None, Known()
     if directory is not None and not failure:
         try:
             report = report_of(directory, without)
-            known = known_of(directory, truth["volume"], truth["drawn"])
+            answers = known_of(directory, truth["volume"], truth["drawn"])
         except VolbenchError as error:
             failure = f"{error.what} ({error.where})"
     cells = [] if report is None else [cell for cell in report["cells"] if cell["step"] == "load"]
@@ -109,9 +109,9 @@ def observed(place: Path, *, without: str = "") -> Observed:
         failure=failure or ("" if cells else "no cell was measured"),
         invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
         run_id="" if report is None else report["run_id"],
-        metrics={name: one["value"] for cell in cells for name, one in cell["metrics"].items()},
-        truths=known.truths,
-        forecast=known.forecast,
+        metrics={name: value["value"] for cell in cells for name, value in cell["metrics"].items()},
+        truths=answers.truths,
+        forecast=answers.forecast,
     )
 
 
@@ -128,14 +128,14 @@ def _report(directory: RunDirectory) -> dict[str, Any]:
     """report.json, written anew; scores read the file."""
     path = directory.path / "report.json"
     write_atomically(path, render(build_report(directory), directory, "json"))
-    found: dict[str, Any] = json.loads(path.read_bytes())
-    return found
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
 
 
 def _report_without(directory: RunDirectory, source: str) -> dict[str, Any]:
     """The report of a copy of the run, whose series lack one source."""
-    with tempfile.TemporaryDirectory(prefix="volbench-lab-") as place:
-        copy = Path(place) / directory.path.name
+    with tempfile.TemporaryDirectory(prefix="volbench-lab-") as result:
+        copy = Path(result) / directory.path.name
         shutil.copytree(directory.path, copy, ignore=shutil.ignore_patterns("raw", "report.*"))
         for path in copy.glob(f"cells/*/{SERIES_FILE}"):
             table = pq.read_table(path)
@@ -150,5 +150,5 @@ def _named(row: Mapping[str, Any]) -> Named:
         confidence=row.get("confidence"),
         share=row.get("share"),
         window_s=None if window is None else (window[0], window[1]),
-        evidence={one["metric"]: one["value"] for one in row["evidence"]},
+        evidence={item["metric"]: item["value"] for item in row["evidence"]},
     )

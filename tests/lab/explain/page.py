@@ -43,15 +43,15 @@ def data_of(
     return {
         "schema": SCHEMA,
         **machine,
-        "conditions": {name: _condition(one) for name, one in conditions.items()},
-        "scores": {split: scores(found) for split, found in runs.items() if found},
-        "runs": {label: [dataclasses.asdict(run) for run in found] for label, found in runs.items() if found},
+        "conditions": {name: _condition(value) for name, value in conditions.items()},
+        "scores": {split: scores(result) for split, result in runs.items() if result},
+        "runs": {label: [dataclasses.asdict(run) for run in result] for label, result in runs.items() if result},
         "calibration": CALIBRATION.model_dump(mode="json"),
         "verdict_rates": rates,
         "what_if": {
             **{name: what_if.get(name) for name in ("date", "server", "cpus")},
             "bar": _bar(scoring.what_if_bar(what_if["pairs"])),
-            "pairs": [_deviation(one) for one in scoring.what_ifs(what_if["pairs"])],
+            "pairs": [_deviation(what_if) for what_if in scoring.what_ifs(what_if["pairs"])],
             "held": {
                 name: dataclasses.asdict(intervals.of_pairs(what_if["pairs"], *columns))
                 for name, columns in _INTERVALS.items()
@@ -67,7 +67,7 @@ def runs_of(data: Mapping[str, Any], label: str) -> list[Observed]:
             **{
                 **row,
                 **{name: tuple(row[name]) for name in ("truth", "accepted", "invalid_reasons")},
-                "named": tuple(Named(**one) for one in row["named"]),
+                "named": tuple(Named(**item) for item in row["named"]),
             }
         )
         for row in data["runs"].get(label, [])
@@ -87,15 +87,15 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
         "top1_valid_cells": scoring.top1(valid),
         "confusion": {name: dict(row) for name, row in scoring.confusion(runs).items()},
         "right": {
-            name: [sum(scoring.is_right(run) for run in found), len(found)] for name, found in _by(runs).items()
+            name: [sum(scoring.is_right(run) for run in result), len(result)] for name, result in _by(runs).items()
         },
         "also_named": [
             {"condition": condition, "cause": cause, "runs": count}
             for (condition, cause), count in sorted(scoring.spurious(runs).items())
         ],
-        "caps": [_deviation(one) for one in scoring.caps(runs)],
-        "knees": [_deviation(one) for one in scoring.knees(runs)],
-        "forecasts": [_deviation(one) for one in scoring.forecasts(runs)],
+        "caps": [_deviation(cap) for cap in scoring.caps(runs)],
+        "knees": [_deviation(knee) for knee in scoring.knees(runs)],
+        "forecasts": [_deviation(forecast) for forecast in scoring.forecasts(runs)],
         "forecasts_held": dataclasses.asdict(intervals.of_forecasts(runs)),
         "reliability": [dataclasses.asdict(row) for row in rows],
         "brier": scoring.brier(pairs),
@@ -111,11 +111,11 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
 
 def html(data: Mapping[str, Any]) -> str:
     """The page."""
-    shown = {
-        split: {"columns": columns_of(one["confusion"], data["conditions"]), **one}
-        for split, one in data["scores"].items()
+    displayed = {
+        split: {"columns": columns_of(item["confusion"], data["conditions"]), **item}
+        for split, item in data["scores"].items()
     }
-    return template(HERE).render(data=data, splits=shown, confidences=_stated())
+    return template(HERE).render(data=data, splits=displayed, confidences=_stated())
 
 
 def _stated() -> dict[str, float]:
@@ -125,38 +125,38 @@ def _stated() -> dict[str, float]:
 def columns_of(confusion: Mapping[str, Mapping[str, int]], conditions: Mapping[str, Any]) -> list[str]:
     """Causes in the order of the conditions that make them, then others that were named, then no answer."""
     last = [NONE, NOTHING, FAILED]
-    made = list(dict.fromkeys(cause for one in conditions.values() for cause in one["truth"]))
+    made = list(dict.fromkeys(cause for condition in conditions.values() for cause in condition["truth"]))
     named = Counter(cause for row in confusion.values() for cause in row)
-    others = sorted(set(named) - set(made) - set(last))
+    remaining = sorted(set(named) - set(made) - set(last))
     return [
         *(cause for cause in made if cause not in last),
-        *others,
-        *(one for one in last if one in named or one == NONE),
+        *remaining,
+        *(item for item in last if item in named or item == NONE),
     ]
 
 
 def _by(runs: Sequence[Observed]) -> dict[str, list[Observed]]:
-    found: dict[str, list[Observed]] = {}
+    result: dict[str, list[Observed]] = {}
     for run in runs:
-        found.setdefault(run.condition, []).append(run)
-    return found
+        result.setdefault(run.condition, []).append(run)
+    return result
 
 
-def _condition(one: Condition) -> dict[str, Any]:
+def _condition(item: Condition) -> dict[str, Any]:
     return {
-        "text": one.text,
-        "truth": list(one.truth),
-        "accepted": list(one.accepted),
-        "warmup_s": one.warmup_s,
-        "measured_s": one.measured_s,
-        "draw": one.draw,
+        "text": item.text,
+        "truth": list(item.truth),
+        "accepted": list(item.accepted),
+        "warmup_s": item.warmup_s,
+        "measured_s": item.measured_s,
+        "draw": item.draw,
     }
 
 
 def _rates(counted: Mapping[Any, Counted]) -> dict[str, dict[str, Any]]:
     return {
-        name: {**one.model_dump(), "interval": scoring.exact_interval(one.true, one.findings)}
-        for name, one in counted.items()
+        name: {**value.model_dump(), "interval": scoring.exact_interval(value.true, value.findings)}
+        for name, value in counted.items()
     }
 
 
@@ -164,5 +164,5 @@ def _bar(bar: scoring.Bar) -> dict[str, Any]:
     return {**dataclasses.asdict(bar), "passed": bar.passed}
 
 
-def _deviation(one: scoring.Deviation) -> dict[str, Any]:
-    return {**dataclasses.asdict(one), "error": one.error}
+def _deviation(item: scoring.Deviation) -> dict[str, Any]:
+    return {**dataclasses.asdict(item), "error": item.error}

@@ -20,7 +20,7 @@ def verdict_rates(*, seed: int = 1) -> dict[str, Any]:
         for offset in (0.03, 0.05, 0.08):
             for runs in (5, 8):
                 for metrics in (1, 3):
-                    found = simulated.rates(
+                    rates = simulated.rates(
                         families=families, runs=runs, offset=offset, ratio=ratio, metrics=metrics, seed=seed
                     )
                     rows.append(
@@ -31,8 +31,8 @@ def verdict_rates(*, seed: int = 1) -> dict[str, Any]:
                             "metrics": metrics,
                             "families": families,
                             "comparisons": families * metrics,
-                            "called_different": found.verdict,
-                            "called_better": found.better,
+                            "called_different": rates.verdict,
+                            "called_better": rates.better,
                         }
                     )
     return {"seed": seed, "rows": rows}

@@ -40,12 +40,12 @@ class Ran:
     actions: tuple[Mapping[str, Any], ...]
 
 
-def is_done(place: Path) -> bool:
+def is_done(directory: Path) -> bool:
     """Whether a run ended; failures end it as well."""
-    return (place / DONE_FILE).exists()
+    return (directory / DONE_FILE).exists()
 
 
-def run_setup(setup: Setup, place: Path, *, disk: Path) -> Ran:
+def run_setup(setup: Setup, directory: Path, *, disk: Path) -> Ran:
     """Run a setup in the directory `place`; what an interrupted run has left there goes first.
 
     Args:
@@ -53,29 +53,29 @@ def run_setup(setup: Setup, place: Path, *, disk: Path) -> Ran:
 
     A failure of the run is a result, not an error; raises EnvironmentLacks for what the whole lab lacks.
     """
-    if place.exists():
-        shutil.rmtree(place)
-    place.mkdir(parents=True)
-    (place / TRUTH_FILE).write_text(json.dumps(dataclasses.asdict(setup), indent=1) + "\n", encoding="utf-8")
-    suite = place / SUITE_FILE
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    (directory / TRUTH_FILE).write_text(json.dumps(dataclasses.asdict(setup), indent=1) + "\n", encoding="utf-8")
+    suite = directory / SUITE_FILE
     suite.write_text(yaml.safe_dump(suite_of(setup), sort_keys=False), encoding="utf-8")
     begun_s = time.monotonic()
     done: list[Done] = []
     failure = ""
     try:
-        _execute(setup, suite, place, disk, done)
+        _execute(setup, suite, directory, disk, done)
     except EnvironmentLacks:
         raise  # no other run would fare better
     except VolbenchError as error:
         failure = f"{error.what} ({error.where}): {error.evidence}"[:600]
-    errors = [one.error for one in done if one.error]
+    errors = [item.error for item in done if item.error]
     missed = len(setup.actions) - len(done)
     ran = Ran(
         wall_s=time.monotonic() - begun_s,
         failure=failure or "; ".join(errors) or (f"{missed} actions were not carried out" if missed else ""),
-        actions=tuple(dataclasses.asdict(one) for one in done),
+        actions=tuple(dataclasses.asdict(item) for item in done),
     )
-    (place / DONE_FILE).write_text(json.dumps(dataclasses.asdict(ran), indent=1) + "\n", encoding="utf-8")
+    (directory / DONE_FILE).write_text(json.dumps(dataclasses.asdict(ran), indent=1) + "\n", encoding="utf-8")
     return ran
 
 
@@ -83,7 +83,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
     """The suite file of a setup: one volume, one step, one cell."""
     load = {**setup.load, "warmup": f"{setup.warmup_s:g}s", "duration": f"{setup.measured_s:g}s"}
     if "concurrent" in load:
-        load["concurrent"] = [{**one, "start_after": f"{one['start_after']}s"} for one in load["concurrent"]]
+        load["concurrent"] = [{**item, "start_after": f"{item['start_after']}s"} for item in load["concurrent"]]
     return {
         "schema": 2,
         "name": "lab",
@@ -112,7 +112,7 @@ def _execute(setup: Setup, suite: Path, run_place: Path, disk: Path, done: list[
     directory = RunDirectory.create(results, planned.run)
     target, volumes = make_target(planned.run)
     (cell,) = planned.run.cells
-    place = Place(
+    location = Place(
         run_short_id=Workspace(run_id=planned.run.run_id, cache=default_cache()).short_id,
         cell_id=cell.cell_id,
         volume_directory=disk / f"run-{VOLUME}",
@@ -121,7 +121,7 @@ def _execute(setup: Setup, suite: Path, run_place: Path, disk: Path, done: list[
     )
     cell_dir = directory.cell_dir(cell.cell_id)
     with Injector(
-        place,
+        location,
         setup.actions,
         progress_dir=cell_dir,
         warmup_s=setup.warmup_s,
@@ -142,11 +142,11 @@ def _profile(setup: Setup) -> str:
 
 
 def _options(setup: Setup, disk: Path) -> dict[str, str]:
-    given = {name: str(value) for name, value in setup.volume.items() if name != "profile"}
-    return {**given, "seed": str(setup.seed % 1_000_000), "dir": str(disk)}
+    input_value = {name: str(value) for name, value in setup.volume.items() if name != "profile"}
+    return {**input_value, "seed": str(setup.seed % 1_000_000), "dir": str(disk)}
 
 
-def run_directory_of(place: Path) -> RunDirectory | None:
+def run_directory_of(directory: Path) -> RunDirectory | None:
     """The run that a place holds; None when it did not come to one."""
-    found: Sequence[Path] = sorted((place / RESULTS).glob("*-lab-*")) if (place / RESULTS).is_dir() else []
-    return RunDirectory.open(found[-1]) if found else None
+    paths: Sequence[Path] = sorted((directory / RESULTS).glob("*-lab-*")) if (directory / RESULTS).is_dir() else []
+    return RunDirectory.open(paths[-1]) if paths else None

@@ -99,8 +99,8 @@ def clean_alarms(runs: Iterable[Observed]) -> tuple[int, int]:
 
 def compound_recall(runs: Iterable[Observed], at: int = RECALL_AT) -> float | None:
     """Share of the causes of compounds that are among the first `at` named."""
-    found = [cause in run.causes[:at] for run in runs if len(run.truth) > 1 for cause in run.truth]
-    return _mean([float(one) for one in found])
+    result = [cause in run.causes[:at] for run in runs if len(run.truth) > 1 for cause in run.truth]
+    return _mean([float(item) for item in result])
 
 
 def spurious(runs: Iterable[Observed]) -> Counter[tuple[str, str]]:
@@ -115,29 +115,29 @@ def spurious(runs: Iterable[Observed]) -> Counter[tuple[str, str]]:
 
 def caps(runs: Iterable[Observed]) -> list[Deviation]:
     """Levels that findings name against those that were set, where the cause is true."""
-    found = []
+    results = []
     for run in runs:
         for cause in run.truth:
             row, name = _CAP_OF.get(cause, ("", ""))
             if name in run.truths:
-                level = next((one.evidence.get(row) for one in run.named if one.cause == cause), None)
+                level = next((finding.evidence.get(row) for finding in run.named if finding.cause == cause), None)
                 named = float(level) if isinstance(level, int | float) else None
-                found.append(Deviation(run=_name(run), what=name, named=named, true=run.truths[name]))
-    return found
+                results.append(Deviation(run=_name(run), what=name, named=named, true=run.truths[name]))
+    return results
 
 
 def knees(runs: Iterable[Observed]) -> list[Deviation]:
     """The second at which credits ran out, as named and as it was."""
-    found = []
+    results = []
     for run in runs:
         if "exhausted_at_s" in run.truths:
-            finding = next((one for one in run.named if one.cause == "storage.burst_exhausted"), None)
+            finding = next((finding for finding in run.named if finding.cause == "storage.burst_exhausted"), None)
             at = None if finding is None else finding.evidence.get("exhausted_at")
             named = float(at) if isinstance(at, int | float) else None
-            found.append(
+            results.append(
                 Deviation(run=_name(run), what="exhausted_at_s", named=named, true=run.truths["exhausted_at_s"])
             )
-    return found
+    return results
 
 
 def forecasts(runs: Iterable[Observed]) -> list[Deviation]:
@@ -173,28 +173,34 @@ def what_ifs(pairs: Iterable[Mapping[str, Any]]) -> list[Deviation]:
 
 def judged(runs: Iterable[Observed]) -> list[tuple[float, bool]]:
     """Confidence of each finding, and whether it is true or accepted."""
-    return [(one.confidence, true) for one, true in _findings(runs) if one.confidence is not None]
+    return [(finding.confidence, true) for finding, true in _findings(runs) if finding.confidence is not None]
 
 
 def _findings(runs: Iterable[Observed]) -> list[tuple[Named, bool]]:
-    return [(one, one.cause in run.truth or one.cause in run.accepted) for run in runs for one in run.named]
+    return [
+        (finding, finding.cause in run.truth or finding.cause in run.accepted)
+        for run in runs
+        for finding in run.named
+    ]
 
 
 def counts(runs: Sequence[Observed]) -> Counts:
     """How many findings were true, by what their checks came to and by cause."""
-    found = _findings(runs)
+    findings = _findings(runs)
     return Counts(
         runs=len(runs),
         seeds=tuple(sorted({run.lab_seed for run in runs})),
-        kinds=_counted((str(one.evidence["checks"]), true) for one, true in found if "checks" in one.evidence),
-        causes=_counted((one.cause, true) for one, true in found),
+        kinds=_counted(
+            (str(finding.evidence["checks"]), true) for finding, true in findings if "checks" in finding.evidence
+        ),
+        causes=_counted((finding.cause, true) for finding, true in findings),
     )
 
 
-def _counted(found: Iterable[tuple[str, bool]]) -> dict[Any, Counted]:
+def _counted(result: Iterable[tuple[str, bool]]) -> dict[Any, Counted]:
     true: Counter[str] = Counter()
     of: Counter[str] = Counter()
-    for name, right in found:
+    for name, right in result:
         of[name] += 1
         true[name] += right
     return {name: Counted(true=true[name], findings=of[name]) for name in sorted(of)}
@@ -209,14 +215,14 @@ def calibration(source: str, derived: Sequence[Observed], checked: Sequence[Obse
     made = Calibration(source=source, derived=counts(derived))
     if not checked:
         return made
-    seen = counts(checked)
-    level = 1 - (1 - LEVEL) / max(1, len(seen.kinds))
+    observed = counts(checked)
+    level = 1 - (1 - LEVEL) / max(1, len(observed.kinds))
     inside = [
         low <= made.confidence(kind) <= high
-        for kind, one in seen.kinds.items()
-        for low, high in [exact_interval(one.true, one.findings, level)]
+        for kind, item in observed.kinds.items()
+        for low, high in [exact_interval(item.true, item.findings, level)]
     ]
-    return made.model_copy(update={"checked": seen, "agrees": all(inside)})
+    return made.model_copy(update={"checked": observed, "agrees": all(inside)})
 
 
 def exact_interval(true: int, of: int, level: float = LEVEL) -> tuple[float, float]:
@@ -250,16 +256,16 @@ def reliability(pairs: Sequence[tuple[float, bool]], bins: int = BINS) -> list[R
     rows = []
     for number in range(bins):
         low, high = number / bins, (number + 1) / bins
-        inside = [one for one in pairs if low <= one[0] < high or (number == bins - 1 and one[0] == 1.0)]
+        inside = [pair for pair in pairs if low <= pair[0] < high or (number == bins - 1 and pair[0] == 1.0)]
         if inside:
             rows.append(
                 Reliability(
                     low=low,
                     high=high,
                     findings=len(inside),
-                    confidence=sum(one[0] for one in inside) / len(inside),
-                    right=sum(one[1] for one in inside) / len(inside),
-                    interval=exact_interval(sum(one[1] for one in inside), len(inside)),
+                    confidence=sum(item[0] for item in inside) / len(inside),
+                    right=sum(item[1] for item in inside) / len(inside),
+                    interval=exact_interval(sum(item[1] for item in inside), len(inside)),
                 )
             )
     return rows
@@ -330,38 +336,38 @@ def bars(runs: Sequence[Observed]) -> list[Bar]:
 
 def _worst(
     name: str,
-    found: Sequence[Deviation],
+    result: Sequence[Deviation],
     limit: float,
     *,
     distance: Callable[[Deviation], float | None],
     unit: str = "",
 ) -> Bar:
-    known = [value for one in found if (value := distance(one)) is not None]
-    silent = len(found) - len(known)
-    meaning = f"largest error; median {median(known):.3g}{unit and ' ' + unit}" if known else "nothing to compare"
-    if known:
+    values = [value for item in result if (value := distance(item)) is not None]
+    silent = len(result) - len(values)
+    meaning = f"largest error; median {median(values):.3g}{unit and ' ' + unit}" if values else "nothing to compare"
+    if values:
         meaning += (
-            f"; {sum(value <= limit for value in known)} of {len(known)} within {limit:g}{unit and ' ' + unit}"
+            f"; {sum(value <= limit for value in values)} of {len(values)} within {limit:g}{unit and ' ' + unit}"
         )
     if silent:
-        meaning += f"; none named in {silent} of {len(found)}"
+        meaning += f"; none named in {silent} of {len(result)}"
     return Bar(
         name=name,
-        value=max(known) if known else None,
+        value=max(values) if values else None,
         limit=limit,
         at_least=False,
-        of=len(known),
+        of=len(values),
         unit=unit,
         meaning=meaning,
     )
 
 
-def _relative(one: Deviation) -> float | None:
-    return None if one.error is None else abs(one.error)
+def _relative(item: Deviation) -> float | None:
+    return None if item.error is None else abs(item.error)
 
 
-def _seconds(one: Deviation) -> float | None:
-    return None if one.named is None else abs(one.named - one.true)
+def _seconds(item: Deviation) -> float | None:
+    return None if item.named is None else abs(item.named - item.true)
 
 
 def _mean(values: Sequence[float]) -> float | None:

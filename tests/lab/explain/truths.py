@@ -96,21 +96,21 @@ def _forecast(
 ) -> dict[str, float]:
     """As `volbench credits` answers for the history from `begin_s` to `now_s`, with the balance at `now_s`."""
     reads = series[SeriesKey(source="emulator", metric="reads_per_s")]
-    seen = reads.t_s <= now_s
+    observed = reads.t_s <= now_s
 
     def values(metric: str) -> NDArray[np.float64]:
-        return series[SeriesKey(source="emulator", metric=metric)].value[seen]
+        return series[SeriesKey(source="emulator", metric=metric)].value[observed]
 
     work = from_points(
-        t_s=reads.t_s[seen] - begin_s,
+        t_s=reads.t_s[observed] - begin_s,
         reads_per_s=values("reads_per_s"),
         writes_per_s=values("writes_per_s"),
         read_bytes_per_s=values("read_mib_per_s") * 2**20,
         write_bytes_per_s=values("write_mib_per_s") * 2**20,
     )
     options = {name: str(value) for name, value in volume.items() if name not in {"profile", "dir", "seed"}}
-    found = ahead(limits_of(resolve(str(volume["profile"]), options)).starting_at(left), work)
-    if found is None or found.after_s is None:
+    result = ahead(limits_of(resolve(str(volume["profile"]), options)).starting_at(left), work)
+    if result is None or result.after_s is None:
         return {}
-    latest = {} if found.latest_s is None else {"latest_s": found.latest_s}
-    return {"after_s": found.after_s, "earliest_s": found.earliest_s, **latest}
+    latest = {} if result.latest_s is None else {"latest_s": result.latest_s}
+    return {"after_s": result.after_s, "earliest_s": result.earliest_s, **latest}

@@ -103,39 +103,39 @@ def _check() -> None:
 def _unmount(layout: Layout) -> None:
     """What is still mounted below the state directory, the deepest first."""
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    below = [place for place in mounts if Path(place).is_relative_to(layout.state)]
-    for place in sorted(below, key=len, reverse=True):
-        run(["umount", "--lazy", place], check=False)
+    below = [mount for mount in mounts if Path(mount).is_relative_to(layout.state)]
+    for location in sorted(below, key=len, reverse=True):
+        run(["umount", "--lazy", location], check=False)
     if is_mounted(layout.volumes):
         raise LabFailed(f"{layout.volumes} is still mounted")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = parser.add_subparsers(dest="word", required=True)
-    words.add_parser("up").add_argument("--nodes", type=int, default=1, choices=range(1, NODES_MAX + 1))
-    for word in ("down", "build", "images", "helm"):
-        words.add_parser(word)
-    node = words.add_parser("node")
+    add_subparsers = parser.add_subparsers(dest="word", required=True)
+    add_subparsers.add_parser("up").add_argument("--nodes", type=int, default=1, choices=range(1, NODES_MAX + 1))
+    for term in ("down", "build", "images", "helm"):
+        add_subparsers.add_parser(term)
+    node = add_subparsers.add_parser("node")
     node.add_argument("what", choices=["add", "remove", "cut", "heal", "speed"])
     node.add_argument("number", type=int, choices=range(1, NODES_MAX + 1))
     node.add_argument("cpus", type=float, nargs="?", default=0.0, help="only of speed; 0: no limit")
-    volume = words.add_parser("volume")
+    volume = add_subparsers.add_parser("volume")
     volume.add_argument("what", choices=["add", "remove"])
     volume.add_argument("name")
     volume.add_argument("directory", nargs="?", default="", help="of this machine; only to add")
     volume.add_argument("size", nargs="?", default="1Gi")
-    csi = words.add_parser("csi")
+    csi = add_subparsers.add_parser("csi")
     csi.add_argument("what", choices=["add", "remove"])
     csi.add_argument(
         "sources", nargs="?", type=Path, default=Path(), help="a directory with the checkouts; only to add"
     )
-    words.add_parser("api").add_argument("what", choices=["stop", "start"])
+    add_subparsers.add_parser("api").add_argument("what", choices=["stop", "start"])
     return parser.parse_args()
 
 
-def _node(layout: Layout, what: str, number: int, cpus: float) -> None:
-    match what:
+def _node(layout: Layout, description: str, number: int, cpus: float) -> None:
+    match description:
         case "add":
             add_node(layout, number, cell_images())
         case "remove":
@@ -148,15 +148,15 @@ def _node(layout: Layout, what: str, number: int, cpus: float) -> None:
             heal(layout, number)
 
 
-def _volume(layout: Layout, what: str, name: str, directory: str, size: str) -> None:
-    if what == "add":
+def _volume(layout: Layout, description: str, name: str, directory: str, size: str) -> None:
+    if description == "add":
         add_volume(layout, name, Path(directory), size)
     else:
         remove_volume(layout, name)
 
 
-def _csi(layout: Layout, what: str, sources: Path) -> None:
-    if what == "add":
+def _csi(layout: Layout, description: str, sources: Path) -> None:
+    if description == "add":
         add_csi(layout, sources)
     else:
         remove_csi(layout)

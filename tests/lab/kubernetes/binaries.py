@@ -68,7 +68,9 @@ def build_helm(layout: Layout) -> Path:
     program = layout.bin / f"helm-{version}"
     if not program.exists():
         package = "helm.sh/helm/v3"
-        kubernetes = [f"-X {package}/pkg/{one}Minor=34 -X {package}/pkg/{one}Major=1" for one in _HELM_KUBERNETES]
+        kubernetes = [
+            f"-X {package}/pkg/{item}Minor=34 -X {package}/pkg/{item}Major=1" for item in _HELM_KUBERNETES
+        ]
         flags = " ".join(["-s -w", f"-X {package}/internal/version.version={version}", *kubernetes])
         module = Path(json.loads(run(["go", "mod", "download", "-json", HELM], timeout_s=300))["Dir"])
         _go(["build", "-trimpath", "-ldflags", flags, "-o", f"{program}.partial", "./cmd/helm"], module)

@@ -68,7 +68,7 @@ def start_api_server(layout: Layout) -> None:
     )
     wait_for(
         lambda: api_is_ready(layout),
-        what="the API server is ready",
+        description="the API server is ready",
         timeout_s=READY_S,
         evidence=lambda: log_tail(layout, "api-server"),
     )

@@ -70,7 +70,7 @@ def add_csi(layout: Layout, sources: Path) -> None:
         start(layout, _daemon(name), [*inside, *environment, programs / name, *options])
     wait_for(
         lambda: DRIVER in kubectl(layout, ["get", "csinode", node.name, "-o", "yaml"], check=False),
-        what=f"{DRIVER} is registered on {node.name}",
+        description=f"{DRIVER} is registered on {node.name}",
         timeout_s=_READY_S,
         evidence=lambda: "\n".join(log_tail(layout, _daemon(name)) for name in PROGRAMS),
     )
@@ -100,7 +100,7 @@ def _build(layout: Layout, sources: Path) -> Path:
     missing = [module for module in modules if not (sources / module).exists()]
     if missing:
         raise LabFailed(f"{sources} has no {', '.join(missing)}: put checkouts of kubernetes-csi there")
-    inputs = [*modules, *(f"{repository}/{part}" for repository in repositories for part in ("cmd", "pkg"))]
+    inputs = [*modules, *(f"{repository}/{piece}" for repository in repositories for piece in ("cmd", "pkg"))]
     directory = layout.bin / f"csi-{content_hash(sources, inputs)}"
     for name, repository in PROGRAMS.items():
         program = directory / name

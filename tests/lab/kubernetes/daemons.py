@@ -25,12 +25,12 @@ def run(
     argv: Sequence[str | Path], *, stdin: str = "", check: bool = True, timeout_s: float = COMMAND_TIMEOUT_S
 ) -> str:
     """A command's output. Raises LabFailed, with what it said, when it fails."""
-    words = [str(word) for word in argv]
+    arguments = [str(argument) for argument in argv]
     done = subprocess.run(
-        words, input=stdin, capture_output=True, text=True, check=False, timeout=timeout_s, errors="replace"
+        arguments, input=stdin, capture_output=True, text=True, check=False, timeout=timeout_s, errors="replace"
     )
     if check and done.returncode != 0:
-        raise LabFailed(f"`{' '.join(words)}` failed with {done.returncode}: {done.stderr.strip()[-1500:]}")
+        raise LabFailed(f"`{' '.join(arguments)}` failed with {done.returncode}: {done.stderr.strip()[-1500:]}")
     return done.stdout
 
 
@@ -48,7 +48,7 @@ def start(layout: Layout, name: str, argv: Sequence[str | Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     with layout.log(name).open("ab") as log:
         child = subprocess.Popen(
-            [str(word) for word in argv],
+            [str(argument) for argument in argv],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -77,12 +77,14 @@ def log_tail(layout: Layout, name: str) -> str:
         return "no log"
 
 
-def wait_for(asked: Callable[[], bool], *, what: str, timeout_s: float, evidence: Callable[[], str]) -> None:
+def wait_for(
+    request: Callable[[], bool], *, description: str, timeout_s: float, evidence: Callable[[], str]
+) -> None:
     """Wait until something is so. Raises LabFailed at the time-out."""
     until_s = time.monotonic() + timeout_s
-    while not asked():
+    while not request():
         if time.monotonic() > until_s:
-            raise LabFailed(f"{what}: not after {timeout_s:g} s\n{evidence()}")
+            raise LabFailed(f"{description}: not after {timeout_s:g} s\n{evidence()}")
         time.sleep(_POLL_S)
 
 

@@ -38,9 +38,9 @@ def quoted(output: str) -> list[str]:
         output = pattern.sub(name, output)
     lines = [line.rstrip() for line in output.splitlines()]
     first = next((number for number, line in enumerate(lines) if _ERROR.match(line)), None)
-    kept = lines[first:] if first is not None else [line for line in lines if not _NOISE.search(line)]
-    kept = [line for line in kept if line and not _NOISE.search(line)]
-    return kept[:LINES_MAX] + (["..."] if len(kept) > LINES_MAX else [])
+    remaining = lines[first:] if first is not None else [line for line in lines if not _NOISE.search(line)]
+    remaining = [line for line in remaining if line and not _NOISE.search(line)]
+    return remaining[:LINES_MAX] + (["..."] if len(remaining) > LINES_MAX else [])
 
 
 def page(faults: list[dict[str, Any]], version: str) -> Iterator[str]:
@@ -88,7 +88,7 @@ def main() -> None:
     """Write the page; of a fault that was made twice, the later outcome."""
     source, target, version = sys.argv[1:]
     lines = [json.loads(line) for line in Path(source).read_text().splitlines()]
-    faults = list({one["fault"]: one for one in lines}.values())
+    faults = list({line["fault"]: line for line in lines}.values())
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text("\n".join(page(faults, version)) + "\n")
 

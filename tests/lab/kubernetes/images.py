@@ -35,7 +35,7 @@ def make_images(layout: Layout) -> Path:
             image: _layer(work, program, {layout.bin / program: f"usr/bin/{program}"})
             for image, program in programs.items()
         }
-        libraries = {Path(word): word[1:] for word in run(["ldd", busybox]).split() if word.startswith("/")}
+        libraries = {Path(field): field[1:] for field in run(["ldd", busybox]).split() if field.startswith("/")}
         applets = run([busybox, "--list"]).split()
         layers[SHELL] = _layer(work, "shell", {Path(busybox): "bin/busybox", **libraries}, links=applets)
         _write_archive(archive, layers, entrypoints={PAUSE: "/usr/bin/pause"})
@@ -54,8 +54,8 @@ def import_lab_images(node: NodePlaces) -> None:
 
 def import_docker_images(node: NodePlaces, images: list[str]) -> None:
     """Images of the machine's Docker engine into a node's containerd, unless it has them."""
-    there = run(["ctr", "-a", node.socket, "-n", "k8s.io", "images", "ls", "-q"]).split()
-    missing = [image for image in images if f"docker.io/{image}" not in there]
+    fields = run(["ctr", "-a", node.socket, "-n", "k8s.io", "images", "ls", "-q"]).split()
+    missing = [image for image in images if f"docker.io/{image}" not in fields]
     if not missing:
         return
     save = subprocess.Popen(["docker", "save", *missing], stdout=subprocess.PIPE)
@@ -86,8 +86,8 @@ def _layer(work: Path, name: str, files: dict[Path, str], *, links: list[str] | 
         tmp = tarfile.TarInfo("tmp")
         tmp.type, tmp.mode = tarfile.DIRTYPE, 0o1777
         tar.addfile(tmp)
-        for source, place in files.items():
-            tar.add(source.resolve(), place)
+        for source, location in files.items():
+            tar.add(source.resolve(), location)
         for applet in links or []:
             if applet != "busybox":
                 link = tarfile.TarInfo(f"bin/{applet}")

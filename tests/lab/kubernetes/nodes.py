@@ -76,7 +76,7 @@ def add_node(layout: Layout, number: int, images: Sequence[str]) -> NodePlaces:
     _start_inside(node, "containerd", ["containerd", "-c", str(node.directory / "containerd.toml")])
     wait_for(
         lambda: bool(run(["ctr", "-a", node.socket, "version"], check=False)),
-        what=f"containerd of {node.name} answers",
+        description=f"containerd of {node.name} answers",
         timeout_s=30.0,
         evidence=lambda: log_tail(layout, f"containerd@{node.name}"),
     )
@@ -182,10 +182,10 @@ def _hold_namespaces(node: NodePlaces) -> None:
     ready = node.directory / "namespaces.ready"
     ready.unlink(missing_ok=True)
     steps = [_LEAVE_VOLUMES.format(kept=node.layout.volumes), "mount --make-rshared /"]
-    for directory, place in _PRIVATE.items():
+    for directory, result in _PRIVATE.items():
         (node.directory / directory).mkdir(parents=True, exist_ok=True)
-        Path(place).mkdir(parents=True, exist_ok=True)
-        steps.append(f"mount --bind {node.directory / directory} {place}")
+        Path(result).mkdir(parents=True, exist_ok=True)
+        steps.append(f"mount --bind {node.directory / directory} {result}")
     steps += [
         "mount -t tmpfs tmpfs /run/netns",
         "echo 1 >/proc/sys/net/ipv4/ip_forward",
@@ -210,7 +210,7 @@ def _hold_namespaces(node: NodePlaces) -> None:
     )
     wait_for(
         ready.exists,
-        what=f"the namespaces of {node.name}",
+        description=f"the namespaces of {node.name}",
         timeout_s=20.0,
         evidence=lambda: log_tail(node.layout, name),
     )
@@ -220,11 +220,11 @@ def _make_cgroups(node: NodePlaces) -> None:
     for hierarchy in CGROUPS.iterdir():
         if not (hierarchy / "cgroup.procs").exists():
             continue
-        ours = hierarchy / node.namespace
-        ours.mkdir(exist_ok=True)
+        own = hierarchy / node.namespace
+        own.mkdir(exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.mems"):
-            if (ours / name).exists():
-                (ours / name).write_text((hierarchy / name).read_text())
+            if (own / name).exists():
+                (own / name).write_text((hierarchy / name).read_text())
 
 
 def _start_kubelet(node: NodePlaces) -> None:
@@ -258,7 +258,7 @@ def _start_kubelet(node: NodePlaces) -> None:
     )
     wait_for(
         lambda: bool(_pod_cidr(node)),
-        what=f"{node.name} is registered",
+        description=f"{node.name} is registered",
         timeout_s=READY_S,
         evidence=lambda: log_tail(layout, f"kubelet@{node.name}"),
     )
@@ -266,7 +266,7 @@ def _start_kubelet(node: NodePlaces) -> None:
     _route_pods(node)
     wait_for(
         lambda: _is_ready(node),
-        what=f"{node.name} is ready",
+        description=f"{node.name} is ready",
         timeout_s=READY_S,
         evidence=lambda: log_tail(layout, f"kubelet@{node.name}"),
     )
@@ -274,9 +274,9 @@ def _start_kubelet(node: NodePlaces) -> None:
 
 def _route_pods(node: NodePlaces) -> None:
     run(["ip", "route", "replace", _pod_cidr(node), "via", node.address])
-    for other in numbers(node.layout):
-        peer = NodePlaces(number=other, layout=node.layout)
-        if other != node.number and _pod_cidr(peer):
+    for number in numbers(node.layout):
+        peer = NodePlaces(number=number, layout=node.layout)
+        if number != node.number and _pod_cidr(peer):
             run(["ip", "-n", node.namespace, "route", "replace", _pod_cidr(peer), "via", peer.address], check=False)
             run(["ip", "-n", peer.namespace, "route", "replace", _pod_cidr(node), "via", node.address], check=False)
 

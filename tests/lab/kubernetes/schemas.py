@@ -40,42 +40,42 @@ OBJECTS = {
 """Of those that a version does not have, it gets no schema: VolumeAttributesClass is v1 from 1.34 on."""
 SNAPSHOTTER = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 _ANY = {"io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
-_KEPT = ("type", "required", "enum", "items", "properties", "additionalProperties", "$ref", "format")
+_RETAINED = ("type", "required", "enum", "items", "properties", "additionalProperties", "$ref", "format")
 
 
 def schema_of(swagger: dict[str, Any]) -> dict[str, Any]:
     """The schemas of OBJECTS and of all that they consist of."""
     definitions = swagger["definitions"]
     objects = {kind: name for kind, name in OBJECTS.items() if name in definitions}
-    wanted, taken = list(objects.values()), {}
-    while wanted:
-        name = wanted.pop()
-        if name not in taken:
-            taken[name] = {} if name in _ANY else _strict(definitions[name])
-            wanted += _referenced(taken[name])
-    return {"objects": objects, "$defs": dict(sorted(taken.items()))}
+    expected, used = list(objects.values()), {}
+    while expected:
+        name = expected.pop()
+        if name not in used:
+            used[name] = {} if name in _ANY else _strict(definitions[name])
+            expected += _referenced(used[name])
+    return {"objects": objects, "$defs": dict(sorted(used.items()))}
 
 
 def _strict(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: schema[key] for key in _KEPT if key in schema}
-    if "$ref" in kept:
-        return {"$ref": kept["$ref"].replace("#/definitions/", "#/$defs/")}
-    if "properties" in kept:
-        kept["properties"] = {name: _strict(one) for name, one in kept["properties"].items()}
-        kept.setdefault("additionalProperties", False)
+    remaining = {key: schema[key] for key in _RETAINED if key in schema}
+    if "$ref" in remaining:
+        return {"$ref": remaining["$ref"].replace("#/definitions/", "#/$defs/")}
+    if "properties" in remaining:
+        remaining["properties"] = {name: _strict(value) for name, value in remaining["properties"].items()}
+        remaining.setdefault("additionalProperties", False)
     for key in ("items", "additionalProperties"):
-        if isinstance(kept.get(key), dict):
-            kept[key] = _strict(kept[key])
-    return kept
+        if isinstance(remaining.get(key), dict):
+            remaining[key] = _strict(remaining[key])
+    return remaining
 
 
 def _referenced(schema: Any) -> list[str]:
     if isinstance(schema, list):
-        return [name for one in schema for name in _referenced(one)]
+        return [name for item in schema for name in _referenced(item)]
     if not isinstance(schema, dict):
         return []
     own = [schema["$ref"].removeprefix("#/$defs/")] if isinstance(schema.get("$ref"), str) else []
-    return own + [name for one in schema.values() for name in _referenced(one)]
+    return own + [name for item in schema.values() for name in _referenced(item)]
 
 
 def copy_snapshot_definitions(version: str) -> None:

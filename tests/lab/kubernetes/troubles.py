@@ -20,10 +20,10 @@ WAIT_S = 90.0
 CLAIM = "data"
 
 
-def kubectl(*words: str, stdin: str | None = None, check: bool = True) -> str:
+def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
     """Return the output of a command."""
     return subprocess.run(
-        ["kubectl", *words], input=stdin, capture_output=True, text=True, check=check, timeout=120
+        ["kubectl", *arguments], input=stdin, capture_output=True, text=True, check=check, timeout=120
     ).stdout
 
 
@@ -130,19 +130,21 @@ def conditions(node: str) -> dict[str, tuple[list[Object], Object]]:
     }
 
 
-def seen(name: str) -> Object:
+def observed(name: str) -> Object:
     """Return the pod's status and the events of pod and claim, when there is something to see."""
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
-        found = json.loads(kubectl("get", "pod", "p", "-n", NAMESPACE, "-o", "json"))
+        document = json.loads(kubectl("get", "pod", "p", "-n", NAMESPACE, "-o", "json"))
         events = json.loads(kubectl("get", "events", "-n", NAMESPACE, "-o", "json"))["items"]
-        told = [condition for condition in found["status"].get("conditions", []) if condition["status"] == "False"]
-        claims = [one for one in events if one["involvedObject"]["kind"] == "PersistentVolumeClaim"]
-        if told and (claims or name not in {"no-default-class", "class-missing", "nobody-provisions"}):
-            kept = ("involvedObject", "reason", "message", "type", "count", "lastTimestamp", "eventTime")
+        conditions = [
+            condition for condition in document["status"].get("conditions", []) if condition["status"] == "False"
+        ]
+        claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
+        if conditions and (claims or name not in {"no-default-class", "class-missing", "nobody-provisions"}):
+            remaining = ("involvedObject", "reason", "message", "type", "count", "lastTimestamp", "eventTime")
             return {
-                "pod": {"metadata": {"name": "p"}, "spec": {}, "status": found["status"]},
-                "events": [{key: one[key] for key in kept if key in one} for one in events],
+                "pod": {"metadata": {"name": "p"}, "spec": {}, "status": document["status"]},
+                "events": [{key: event[key] for key in remaining if key in event} for event in events],
             }
         time.sleep(1)
     raise SystemExit(f"{name}: nothing to see in {WAIT_S:.0f} s")
@@ -153,9 +155,9 @@ def record(objects: list[Object], made: Object, name: str, node: str) -> Object:
     drivers = kubectl("get", "csinode", node, "-o", "jsonpath={.spec.drivers}", check=False)
     kubectl("create", "namespace", NAMESPACE)
     try:
-        for one in (*objects, made):
-            kubectl("apply", "-f", "-", stdin=json.dumps(one))
-        return seen(name)
+        for item in (*objects, made):
+            kubectl("apply", "-f", "-", stdin=json.dumps(item))
+        return observed(name)
     finally:
         kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
         kubectl("delete", f"pv/{NAMESPACE}", f"storageclass/{NAMESPACE}", "--ignore-not-found", check=False)
@@ -168,7 +170,7 @@ def main(file: Path) -> None:
     """Record all conditions."""
     node = kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
     version = json.loads(kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
-    recorded = {name: record(*parts, name, node) for name, parts in conditions(node).items()}
+    recorded = {name: record(*pieces, name, node) for name, pieces in conditions(node).items()}
     file.write_text(json.dumps({"version": version, "conditions": recorded}, indent=1) + "\n")
 
 

@@ -15,10 +15,10 @@ NODE = "node1"
 
 def add_volume(layout: Layout, name: str, directory: Path, size: str) -> None:
     """A local PersistentVolume NAME of class `lab-local` for a directory, which may be a mount."""
-    place = layout.volumes / "local" / name
-    place.mkdir(parents=True, exist_ok=True)
-    if not is_mounted(place):
-        run(["mount", "--bind", directory.resolve(strict=True), place])  # below a shared mount: nodes see it too
+    volumes = layout.volumes / "local" / name
+    volumes.mkdir(parents=True, exist_ok=True)
+    if not is_mounted(volumes):
+        run(["mount", "--bind", directory.resolve(strict=True), volumes])  # below a shared mount: nodes see it too
     storage_class = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -26,7 +26,7 @@ def add_volume(layout: Layout, name: str, directory: Path, size: str) -> None:
         "provisioner": "kubernetes.io/no-provisioner",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
+    local = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -36,8 +36,8 @@ def add_volume(layout: Layout, name: str, directory: Path, size: str) -> None:
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": CLASS,
-            "local": {"path": str(place)},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "local": {"path": str(volumes)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [local]}]}},
         },
     }
     kubectl(
@@ -59,8 +59,8 @@ def add_volume(layout: Layout, name: str, directory: Path, size: str) -> None:
 def remove_volume(layout: Layout, name: str) -> None:
     """Take the volume away; what is in its directory stays."""
     kubectl(layout, ["delete", "pv", name, "--ignore-not-found", "--wait=false"])
-    place = layout.volumes / "local" / name
-    if is_mounted(place):
-        run(["umount", place])
-    if place.exists():
-        place.rmdir()
+    volumes = layout.volumes / "local" / name
+    if is_mounted(volumes):
+        run(["umount", volumes])
+    if volumes.exists():
+        volumes.rmdir()

@@ -44,25 +44,27 @@ def main() -> None:
         _print(name, of_seeds(scored, seeds))
 
 
-def _print(name: str, found: Sequence[Outcome]) -> None:
-    for one in found:
+def _print(name: str, result: Sequence[Outcome]) -> None:
+    for item in result:
         named = ", ".join(
             f"{cause} {confidence:.2f} ({kind}) {'true' if true else 'FALSE'}"
-            for cause, kind, confidence, true in zip(one.causes, one.kinds, one.confidences, one.true, strict=True)
+            for cause, kind, confidence, true in zip(
+                item.causes, item.kinds, item.confidences, item.true, strict=True
+            )
         )
-        print(f"{one.recording:20s} {'+'.join(tool[:-4] for tool in one.tools):11s} {named or 'nothing named'}")
-    guilty = [one for one in found if one.volume_is_cause]
-    false = sum(one.falsely_acquitted for one in guilty)
-    with_cause = sum(bool(one.causes) for one in guilty)
+        print(f"{item.recording:20s} {'+'.join(tool[:-4] for tool in item.tools):11s} {named or 'nothing named'}")
+    guilty = [outcome for outcome in result if outcome.volume_is_cause]
+    false = sum(outcome.falsely_acquitted for outcome in guilty)
+    with_cause = sum(bool(outcome.causes) for outcome in guilty)
     print(f"{name}: {false} false acquittals in {len(guilty)} readings of recordings whose volume is the cause;")
     print(f"  a cause is named in {with_cause} of them")
-    for kind, counted in counts_of(found, ()).kinds.items():
+    for kind, counted in counts_of(result, ()).kinds.items():
         low, high = interval(counted.true, counted.findings)
         stated = calibrated.RECORDINGS.confidence(kind)
         share = counted.true / counted.findings
         came = f"{counted.true} of {counted.findings} ({share:.2f}, 95 % {low:.2f} to {high:.2f})"
         print(f"  {kind}: {came}, stated {stated:.2f}")
-    for (checked, checks), counted in counts_by_checks(found).items():
+    for (checked, checks), counted in counts_by_checks(result).items():
         low, high = interval(counted.true, counted.findings)
         print(f"  {checked}, {checks}: {counted.true} of {counted.findings}, 95 % {low:.2f} to {high:.2f}")
 

@@ -49,10 +49,10 @@ def table(scored: Sequence[Outcome]) -> str:
         "|---|--:|---|--:|--:|--:|--:|",
     ]
     for name, seeds in LABELS:
-        found = of_seeds(scored, seeds)
-        guilty = [one for one in found if one.volume_is_cause]
-        acquitted = f"{sum(one.falsely_acquitted for one in guilty)} of {len(guilty)}"
-        pairs = sorted(stated_and_true(found))
+        result = of_seeds(scored, seeds)
+        guilty = [outcome for outcome in result if outcome.volume_is_cause]
+        acquitted = f"{sum(outcome.falsely_acquitted for outcome in guilty)} of {len(guilty)}"
+        pairs = sorted(stated_and_true(result))
         for low, high in [*pairwise(BINS), (BINS[0], BINS[-1])]:
             inside = [pair for pair in pairs if low <= pair[0] < high or (high == BINS[-1] and pair[0] >= high)]
             if not inside:
@@ -72,7 +72,7 @@ def _apart_lines(scored: Sequence[Outcome]) -> Iterator[str]:
     yield "Stated less true over all findings, where the goal is within 5 points:"
     for name, seeds in LABELS:
         pairs = stated_and_true(of_seeds(scored, seeds))
-        stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
+        stated, true = (sum(pair[location] for pair in pairs) / len(pairs) for location in (0, 1))
         yield f"seeds {name}: {100 * (stated - true):+.1f} points of {len(pairs)} findings."
     yield "The intervals above are wider than the goal: it is met, and not proven. Within a range of confidences,"
     yield "as the table shows, stated and true are further apart: low confidences are too high, high ones too low."
@@ -84,10 +84,10 @@ def _acquittal_lines(scored: Sequence[Outcome]) -> Iterator[str]:
     yield ""
     yield "| the volume was made slow by | recordings | falsely acquitted | at most (95 %) |"
     yield "|---|--:|--:|--:|"
-    guilty = [one for one in scored if one.volume_is_cause]
-    own = {one.recording for one in guilty if _is_emulated(one)}
-    every = {one.recording for one in guilty}
-    acquitted = {one.recording for one in guilty if one.falsely_acquitted}
+    guilty = [outcome for outcome in scored if outcome.volume_is_cause]
+    own = {outcome.recording for outcome in guilty if _is_emulated(outcome)}
+    every = {outcome.recording for outcome in guilty}
+    acquitted = {outcome.recording for outcome in guilty if outcome.falsely_acquitted}
     for name, group in (
         ("the kernel (blkio.throttle)", every - own),
         ("volbench's own emulated volume", own),
@@ -101,8 +101,8 @@ def _acquittal_lines(scored: Sequence[Outcome]) -> Iterator[str]:
     yield "All is one kind of machine and sysstat 12.6.1; MariaDB 10.11, and MySQL 9.7 in seed 10."
 
 
-def _is_emulated(one: Outcome) -> bool:
-    return condition_of(one) in EMULATED_CONDITIONS or one.recording.startswith(LAB)
+def _is_emulated(item: Outcome) -> bool:
+    return condition_of(item) in EMULATED_CONDITIONS or item.recording.startswith(LAB)
 
 
 def at_most(count: int, of: int) -> float:
@@ -115,14 +115,14 @@ def at_most(count: int, of: int) -> float:
     return high
 
 
-def _validation_lines(found: Sequence[Outcome]) -> Iterator[str]:
+def _validation_lines(result: Sequence[Outcome]) -> Iterator[str]:
     yield "Cross-validation over all recordings: the confidences of each part are counted on all the others"
     yield "(method: `results/explain/calibration.py`; nothing is fitted but the counts)."
     yield ""
     yield "| left out in turn | findings | mean stated | came true | apart | Brier score |"
     yield "|---|--:|--:|--:|--:|--:|"
     for name, group in (("each recording", recording_of), ("each condition", condition_of)):
-        pairs = cross_validated(found, group)
-        stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
+        pairs = cross_validated(result, group)
+        stated, true = (sum(pair[location] for pair in pairs) / len(pairs) for location in (0, 1))
         squares = sum((pair[0] - pair[1]) ** 2 for pair in pairs) / len(pairs)
         yield f"| {name} | {len(pairs)} | {stated:.3f} | {true:.3f} | {stated - true:+.3f} | {squares:.3f} |"

@@ -45,45 +45,45 @@ class Outcome:
 def outcome(path: str) -> Outcome:
     """Explain one recording."""
     try:
-        found = explain_recorded(Path(path))
+        result = explain_recorded(Path(path))
     except VolbenchError as error:
         return Outcome(path=path, error=str(error).splitlines()[0])
-    first = found.timelines[0]
+    first = result.timelines[0]
     rate = None if first.device is None else float(np.nanmedian(first.device.iops))
-    return Outcome(path=path, causes=tuple(row.cause for row in found.findings), rate=rate)
+    return Outcome(path=path, causes=tuple(row.cause for row in result.findings), rate=rate)
 
 
-def blames(one: Outcome) -> bool:
+def blames(item: Outcome) -> bool:
     """Whether it names storage."""
-    return any(cause.startswith(BLAMED) for cause in one.causes)
+    return any(cause.startswith(BLAMED) for cause in item.causes)
 
 
 def sweeps(outcomes: Sequence[Outcome]) -> Mapping[str, dict[int, Outcome]]:
     """Runs of one directory and load, by their number of threads."""
     runs: dict[str, dict[int, Outcome]] = defaultdict(dict)
-    for one in outcomes:
-        matched = _NAME.search(one.path)
-        if matched is not None and one.rate is not None:
-            runs[f"{Path(one.path).parent}:{matched['load']}"][int(matched["threads"])] = one
+    for outcome in outcomes:
+        matched = _NAME.search(outcome.path)
+        if matched is not None and outcome.rate is not None:
+            runs[f"{Path(outcome.path).parent}:{matched['load']}"][int(matched["threads"])] = outcome
     return runs
 
 
 def verdict(threads: int, sweep: Mapping[int, Outcome]) -> str:
     """`confirmed`, `false` or `open`: a limit that is named in the run with so many threads."""
     own = sweep[threads].rate or 0.0
-    others = {count: one.rate or 0.0 for count, one in sweep.items() if count != threads}
-    if any(rate > MORE * own for count, rate in others.items() if count > threads):
+    rates = {count: item.rate or 0.0 for count, item in sweep.items() if count != threads}
+    if any(rate > MORE * own for count, rate in rates.items() if count > threads):
         return "false"
-    return "confirmed" if any(SAME * own <= rate <= MORE * own for rate in others.values()) else "open"
+    return "confirmed" if any(SAME * own <= rate <= MORE * own for rate in rates.values()) else "open"
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, str]]:
     """Each recording that names storage, and what its sweep says."""
     runs = sweeps(outcomes)
-    of_run = {one.path: (threads, sweep) for sweep in runs.values() for threads, one in sweep.items()}
-    for one in outcomes:
-        if blames(one):
-            yield one, verdict(*of_run[one.path]) if one.path in of_run else "open"
+    of_run = {item.path: (threads, sweep) for sweep in runs.values() for threads, item in sweep.items()}
+    for outcome in outcomes:
+        if blames(outcome):
+            yield outcome, verdict(*of_run[outcome.path]) if outcome.path in of_run else "open"
 
 
 def main() -> int:
@@ -95,11 +95,18 @@ def main() -> int:
     paths = sorted(str(path) for path in root.rglob("*iostat*") if path.is_file())
     with ProcessPoolExecutor(max_workers=int(os.environ.get("WORKERS", "1"))) as pool:
         outcomes = list(pool.map(outcome, paths, chunksize=8))
-    read = [one for one in outcomes if not one.error]
+    read = [outcome for outcome in outcomes if not outcome.error]
     judged = list(verdicts(outcomes))
-    counts = Counter(said for _, said in judged)
-    lines = [f"{said}: {Path(one.path).relative_to(root)} {', '.join(one.causes)}" for one, said in judged]
-    lines += [f"not read: {Path(one.path).relative_to(root)}: {one.error}" for one in outcomes if one.error]
+    counts = Counter(output for _, output in judged)
+    lines = [
+        f"{output}: {Path(outcome.path).relative_to(root)} {', '.join(outcome.causes)}"
+        for outcome, output in judged
+    ]
+    lines += [
+        f"not read: {Path(outcome.path).relative_to(root)}: {outcome.error}"
+        for outcome in outcomes
+        if outcome.error
+    ]
     lines.append(
         f"{len(read)} recordings read of {len(outcomes)}; {len(judged)} name storage: {counts['confirmed']}"
         f" confirmed by their sweep, {counts['open']} open, {counts['false']} false"

@@ -234,20 +234,20 @@ class Server:
 
     def sysbench(self, command: str, seconds: int) -> list[str]:
         """Arguments of sysbench against this server."""
-        one = self._condition
+        condition = self._condition
         return [
             "sysbench",
-            one.test,
+            condition.test,
             f"--mysql-socket={self._socket}",
             "--mysql-user=root",
             "--mysql-db=sbtest",
-            f"--tables={one.tables}",
-            f"--table-size={one.rows}",
+            f"--tables={condition.tables}",
+            f"--table-size={condition.rows}",
             "--rand-type=uniform",
             "--report-interval=1",
             f"--time={seconds}",
             "--percentile=95",
-            f"--rate={one.rate}",
+            f"--rate={condition.rate}",
             command,
         ]
 
@@ -283,8 +283,8 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
         limits["write_iops"] = limits["read_iops"]
     factor = None if condition.slow is None else round(draw.uniform(*condition.slow), 2)
     threads, device = draw.randint(*condition.threads), volumes.device(condition.volume)
-    place = out / f"{name}-{seed}"
-    place.mkdir(parents=True, exist_ok=True)
+    directory = out / f"{name}-{seed}"
+    directory.mkdir(parents=True, exist_ok=True)
     events: list[tuple[float, Callable[[], object], str]] = []
     if limits and condition.begins_s > 0:
         events.append((condition.begins_s, lambda: limit(limits), f"limit {limits}"))
@@ -306,7 +306,7 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
         if factor is not None and condition.begins_s <= 0:
             slow(factor)
         time.sleep(3)
-        started, tools = time.time(), Tools(place, device, SECONDS)
+        started, tools = time.time(), Tools(directory, device, SECONDS)
         zero = time.monotonic()
         states = StateSampler(server.process.pid, zero)
         before = [server.value(query) for query in (_STATEMENTS, _FILE_WAITS, _LOCK_WAITS)]
@@ -315,7 +315,7 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
             events.append(
                 (condition.begins_s, lambda: reader(volumes.device(condition.volume), 10), "backup reads 10 s")
             )
-        for at_s, action, text in sorted(events, key=lambda one: one[0]):
+        for at_s, action, text in sorted(events, key=lambda pair: pair[0]):
             time.sleep(max(0.0, zero + at_s - time.monotonic()))
             action()
             done.append({"at_s": round(time.monotonic() - zero, 2), "what": text})
@@ -347,10 +347,10 @@ def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> Non
         "threads_in_disk_wait": shares,
         "cpu_pressure_some": round(pressure, 3),
         "load_average": os.getloadavg()[0],
-        "latency_p95_ms": [float(one) for one in re.findall(r"lat \(ms,95%\): ([\d.]+)", output)],
-        "tps": [float(one) for one in re.findall(r"thds: \d+ tps: ([\d.]+)", output)],
+        "latency_p95_ms": [float(match) for match in re.findall(r"lat \(ms,95%\): ([\d.]+)", output)],
+        "tps": [float(match) for match in re.findall(r"thds: \d+ tps: ([\d.]+)", output)],
     }
-    (place / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
+    (directory / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
     print(
         name,
         seed,
@@ -383,8 +383,8 @@ class StateSampler:
         self._over.set()
         self._thread.join()
         third = SECONDS / 3
-        parts = [[n for t_s, n in self._counts if i * third <= t_s < (i + 1) * third] for i in range(3)]
-        return [round(sum(part) / len(part), 2) if part else 0.0 for part in parts]
+        pieces = [[n for t_s, n in self._counts if i * third <= t_s < (i + 1) * third] for i in range(3)]
+        return [round(sum(piece) / len(piece), 2) if piece else 0.0 for piece in pieces]
 
 
 def reader(device: str, seconds: int) -> None:
@@ -403,8 +403,8 @@ def reader(device: str, seconds: int) -> None:
 
 def cpu_pressure_us() -> int:
     """Microseconds that some task waited for a CPU, since boot."""
-    found = re.search(r"some .*total=(\d+)", Path("/proc/pressure/cpu").read_text())
-    return int(found[1]) if found else 0
+    match = re.search(r"some .*total=(\d+)", Path("/proc/pressure/cpu").read_text())
+    return int(match[1]) if match else 0
 
 
 def _stop(*_: object) -> None:

@@ -61,11 +61,11 @@ class Outcome:
 
 def outcomes(directory: Path) -> Iterator[Outcome]:
     """Read each recording from each choice of its files."""
-    for place in sorted(one.parent for one in directory.glob("*/truth.json")):
-        truth = json.loads((place / "truth.json").read_text())
+    for parent in sorted(path.parent for path in directory.glob("*/truth.json")):
+        truth = json.loads((parent / "truth.json").read_text())
         yield from readings(
-            place,
-            recording=place.name,
+            parent,
+            recording=parent.name,
             seed=truth["seed"],
             device=truth["device"],
             volume_is_cause=truth["volume_is_cause"],
@@ -116,7 +116,7 @@ def _checks_of(finding: FindingRow) -> str:
 def _stood_still(tps: Sequence[float]) -> bool:
     """Whether the client nearly stood still for a second: the kernel freezes I/O when a limit is cut."""
     during = tps[BEFORE_S : BEFORE_S + 30]
-    return any(one <= STALL_COMPLETIONS_MAX * sorted(during)[len(during) // 2] for one in during)
+    return any(item <= STALL_COMPLETIONS_MAX * sorted(during)[len(during) // 2] for item in during)
 
 
 def interval(true: int, findings: int) -> tuple[float, float]:
@@ -128,43 +128,43 @@ def interval(true: int, findings: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
+def counts_of(result: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
     """Findings and how many were true; a cause that several files of one recording show counts once."""
     once = {
-        (one.recording, cause, kind, evidence): true
-        for one in found
-        for cause, kind, evidence, true in zip(one.causes, one.kinds, one.evidence, one.true, strict=True)
+        (item.recording, cause, kind, evidence): true
+        for item in result
+        for cause, kind, evidence, true in zip(item.causes, item.kinds, item.evidence, item.true, strict=True)
     }
 
-    def counted(place: int) -> dict[str, Counted]:
-        names = sorted({key[place] for key in once})
-        pairs = {name: [true for key, true in once.items() if key[place] == name] for name in names}
-        return {name: Counted(true=sum(one), findings=len(one)) for name, one in pairs.items()}
+    def counted(location: int) -> dict[str, Counted]:
+        names = sorted({key[location] for key in once})
+        pairs = {name: [true for key, true in once.items() if key[location] == name] for name in names}
+        return {name: Counted(true=sum(value), findings=len(value)) for name, value in pairs.items()}
 
     return Counts.model_validate(
         {
-            "runs": len({one.recording for one in found}),
+            "runs": len({outcome.recording for outcome in result}),
             "seeds": tuple(seeds),
             "kinds": counted(2),
             "causes": counted(1),
             "by_evidence": calibrated.fit(
                 (cause, evidence, true) for (_, cause, _, evidence), true in once.items()
             ),
-            "checks": {f"{kind}: {checks}": one for (kind, checks), one in counts_by_checks(found).items()},
+            "checks": {f"{kind}: {checks}": item for (kind, checks), item in counts_by_checks(result).items()},
         }
     )
 
 
-def counts_by_checks(found: Sequence[Outcome]) -> dict[tuple[str, str], Counted]:
+def counts_by_checks(result: Sequence[Outcome]) -> dict[tuple[str, str], Counted]:
     """The same by kind and number of the checks; a cause that several files of a recording show counts once.
 
     Of causes that cannot be told apart, the likelier one and the others are two kinds.
     """
     once = {
-        (one.recording, cause, SECOND if evidence == SECOND else kind, checks): true
-        for one in found
+        (item.recording, cause, SECOND if evidence == SECOND else kind, checks): true
+        for item in result
         for cause, kind, checks, evidence, true in zip(
-            one.causes, one.kinds, one.checks, one.evidence, one.true, strict=True
+            item.causes, item.kinds, item.checks, item.evidence, item.true, strict=True
         )
     }
     groups: dict[tuple[str, str], list[bool]] = {}
@@ -181,18 +181,18 @@ def calibration_of(scored: Sequence[Outcome]) -> Calibration:
     )
     inside = [
         low <= made.confidence(kind) <= high
-        for kind, one in checked.kinds.items()
-        for low, high in [interval(one.true, one.findings)]
+        for kind, item in checked.kinds.items()
+        for low, high in [interval(item.true, item.findings)]
     ]
     return made.model_copy(update={"checked": checked, "agrees": all(inside)})
 
 
 def of_seeds(scored: Sequence[Outcome], seeds: Sequence[int]) -> list[Outcome]:
     """Those of some seeds."""
-    return [one for one in scored if one.seed in seeds]
+    return [outcome for outcome in scored if outcome.seed in seeds]
 
 
-def cross_validated(found: Sequence[Outcome], group: Callable[[Outcome], str]) -> list[tuple[float, bool]]:
+def cross_validated(result: Sequence[Outcome], group: Callable[[Outcome], str]) -> list[tuple[float, bool]]:
     """(stated, true) of each finding, its confidence counted on the recordings of all other groups.
 
     Args:
@@ -200,19 +200,19 @@ def cross_validated(found: Sequence[Outcome], group: Callable[[Outcome], str]) -
         group: what is left out together: a recording, or a condition.
     """
     pairs = []
-    for name in sorted({group(one) for one in found}):
-        rest = [one for one in found if group(one) != name]
-        fitted = Calibration(source="", derived=counts_of(rest, ()))
-        pairs += _pairs([one for one in found if group(one) == name], fitted)
+    for name in sorted({group(item) for item in result}):
+        remainder = [item for item in result if group(item) != name]
+        fitted = Calibration(source="", derived=counts_of(remainder, ()))
+        pairs += _pairs([item for item in result if group(item) == name], fitted)
     return pairs
 
 
-def _pairs(found: Sequence[Outcome], fitted: Calibration) -> list[tuple[float, bool]]:
+def _pairs(result: Sequence[Outcome], fitted: Calibration) -> list[tuple[float, bool]]:
     once = {
-        (one.recording, cause, kind, checks, evidence == SECOND): true
-        for one in found
+        (item.recording, cause, kind, checks, evidence == SECOND): true
+        for item in result
         for cause, kind, checks, evidence, true in zip(
-            one.causes, one.kinds, one.checks, one.evidence, one.true, strict=True
+            item.causes, item.kinds, item.checks, item.evidence, item.true, strict=True
         )
     }
     return [
@@ -227,22 +227,22 @@ def _checks_from(text: str) -> list[bool | None]:
     return [True] * hold + [None] * unmade + [False] * (of - hold - unmade)
 
 
-def recording_of(one: Outcome) -> str:
+def recording_of(item: Outcome) -> str:
     """Its name."""
-    return one.recording
+    return item.recording
 
 
-def condition_of(one: Outcome) -> str:
+def condition_of(item: Outcome) -> str:
     """What its recording is of."""
-    return one.recording.rpartition("-")[0]
+    return item.recording.rpartition("-")[0]
 
 
-def stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
+def stated_and_true(result: Sequence[Outcome]) -> list[tuple[float, bool]]:
     once = {
-        (one.recording, cause, kind, evidence): (confidence, true)
-        for one in found
+        (item.recording, cause, kind, evidence): (confidence, true)
+        for item in result
         for cause, kind, evidence, confidence, true in zip(
-            one.causes, one.kinds, one.evidence, one.confidences, one.true, strict=True
+            item.causes, item.kinds, item.evidence, item.confidences, item.true, strict=True
         )
     }
     return list(once.values())

@@ -59,5 +59,5 @@ class Tools:
 
 def _without_other_devices(text: str, device: str) -> str:
     lines = text.splitlines()
-    kept = [line for line in lines if device in line.split() or not _OTHER_DEVICES.search(line + " ")]
-    return "\n".join(kept) + "\n"
+    remaining = [line for line in lines if device in line.split() or not _OTHER_DEVICES.search(line + " ")]
+    return "\n".join(remaining) + "\n"

@@ -36,12 +36,12 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run what is missing, then score everything."""
-    wanted = arguments()
-    for seed in [] if wanted.score_only else wanted.seeds:
-        if not any(report.complete for report in reports(wanted.out / f"seed-{seed}")):
-            run(wanted.out / f"seed-{seed}", seed, wanted.target)
-    lines = list(table(wanted.out))
-    (wanted.table or wanted.out / "response.md").write_text("\n".join(lines) + "\n")
+    expected = arguments()
+    for seed in [] if expected.score_only else expected.seeds:
+        if not any(report.complete for report in reports(expected.out / f"seed-{seed}")):
+            run(expected.out / f"seed-{seed}", seed, expected.target)
+    lines = list(table(expected.out))
+    (expected.table or expected.out / "response.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
     return 0
 

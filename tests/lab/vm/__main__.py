@@ -58,26 +58,26 @@ def main(arguments: list[str] | None = None) -> int:
     scores = actions.add_parser("scores", help="a page of real-kernels from the runs of `inject`; needs no machine")
     scores.add_argument("--out", type=Path, default=INJECTIONS)
     actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
-    given = sys.argv[1:] if arguments is None else arguments
-    end = given.index("pytest") + 1 if "pytest" in given else len(given)
-    options, for_pytest = parser.parse_args(given[:end]), given[end:]
-    console, places = open_console(), find_directories()
+    argv = sys.argv[1:] if arguments is None else arguments
+    end = argv.index("pytest") + 1 if "pytest" in argv else len(argv)
+    options, for_pytest = parser.parse_args(argv[:end]), argv[end:]
+    console, directories = open_console(), find_directories()
     try:
         if options.action == "table":
-            _write_tables(places.root)
+            _write_tables(directories.root)
             return 0
         if options.action == "scores":
             written = page(read_runs(options.out), circumstances(options.out))
-            (places.root / TABLES / "injections.md").write_text(written, encoding="utf-8")
+            (directories.root / TABLES / "injections.md").write_text(written, encoding="utf-8")
             return 0
         if options.action == "inject":
-            return inject_all(options.out, options.names, places, console)
+            return inject_all(options.out, options.names, directories, console)
         if os.geteuid() != 0:
             raise EnvironmentLacks("the virtual machine's disks need root", where="vm", next_step="run it as root")
         if options.action == "record" and options.kind == "emulated":
-            record_emulated(places.root / RECORDINGS / "emulated-operations.json")
+            record_emulated(directories.root / RECORDINGS / "emulated-operations.json")
             return 0
-        return _with_machine(options, for_pytest, places, console)
+        return _with_machine(options, for_pytest, directories, console)
     except VolbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -92,16 +92,18 @@ def _write_tables(root: Path) -> None:
     (root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
 
 
-def _with_machine(options: argparse.Namespace, for_pytest: list[str], places: Directories, console: Console) -> int:
+def _with_machine(
+    options: argparse.Namespace, for_pytest: list[str], locations: Directories, console: Console
+) -> int:
     """Make the disks and, but for `image`, boot and run; returns the exit code of what ran."""
-    image = ensure_image(places, console)
+    image = ensure_image(locations, console)
     if options.action == "image":
         return 0
     throttled = options.action == "record" and options.kind == "throttles"
-    with Machine(image, places, nvme=DEVICES if throttled else FOUR_DEVICES) as machine:
+    with Machine(image, locations, nvme=DEVICES if throttled else FOUR_DEVICES) as machine:
         console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
         if options.action == "record":
-            return _record(machine, options, places.root / RECORDINGS, console)
+            return _record(machine, options, locations.root / RECORDINGS, console)
         script = f"python3 -m pytest -p no:cacheprovider {shlex.join(for_pytest)}"
         if options.action == "run":
             script = options.script.read_text()

@@ -38,8 +38,8 @@ def _rows(volume: Path) -> list[dict[str, object]]:
     actions.MOUNT = volume / "data"
     (actions.MOUNT / "work").mkdir()
     rows: list[dict[str, object]] = []
-    for action, (run, anew) in actions.ACTIONS.items():
-        if anew:
+    for action, (run, repeated) in actions.ACTIONS.items():
+        if repeated:
             Path("/proc/sys/vm/drop_caches").write_text("3")
             time.sleep(CACHED_S)
         before = _counts(volume)

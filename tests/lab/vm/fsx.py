@@ -51,10 +51,10 @@ def fsx_table(file: Path) -> str:
     recording = json.loads(file.read_text())
     lines = []
     for row in sorted(
-        recording["rows"], key=lambda one: (one["program"] != "cp -r", one["nfs"], one["export"] == "async")
+        recording["rows"], key=lambda pair: (pair["program"] != "cp -r", pair["nfs"], pair["export"] == "async")
     ):
-        shown = {name: count for name, count in row["requests"].items() if count >= LEAST}
-        requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(shown.items()))
+        counts = {name: count for name, count in row["requests"].items() if count >= LEAST}
+        requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(counts.items()))
         cells = (row["program"], row["nfs"], row["export"], row["client"], f"{row['ms_per_file']:.0f}", requests)
         lines.append("| " + " | ".join((*cells, f"{row['writes']:g}", f"{row['flushes']:g}")) + " |\n")
     return HEAD.format(**recording) + "".join(lines)

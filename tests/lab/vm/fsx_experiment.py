@@ -110,12 +110,14 @@ def copied(command: list[str]) -> dict[str, object]:
 def counts() -> Counter[str]:
     """Requests of the client, and writes and flushes of the disk below the export."""
     mounts = [
-        one for one in parse_mountstats(Path("/proc/self/mountstats").read_text()) if one.mount_point == str(MOUNT)
+        mountstat
+        for mountstat in parse_mountstats(Path("/proc/self/mountstats").read_text())
+        if mountstat.mount_point == str(MOUNT)
     ]
-    found = Counter({name: operation.operations for name, operation in mounts[-1].operations.items()})
+    result = Counter({name: operation.operations for name, operation in mounts[-1].operations.items()})
     fields = Path(f"/sys/class/block/{os.environ['EXPORT_DISK']}/stat").read_text().split()
-    found.update({"disk writes": int(fields[4]), "disk flushes": int(fields[15])})
-    return found
+    result.update({"disk writes": int(fields[4]), "disk flushes": int(fields[15])})
+    return result
 
 
 if __name__ == "__main__":

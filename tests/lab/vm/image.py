@@ -56,19 +56,19 @@ class Image:
     tree: Path
 
 
-def ensure_image(places: Directories, console: Console) -> Image:
+def ensure_image(paths: Directories, console: Console) -> Image:
     """Return the machine's disks, made where they are missing. Raises EnvironmentLacks when that fails."""
-    install(NEEDS, places, console)
-    cache = places.cache / "vm"
+    install(NEEDS, paths, console)
+    cache = paths.cache / "vm"
     cache.mkdir(parents=True, exist_ok=True)
-    root = _kept(cache / f"root-{_root_digest()}", lambda new: _make_root(new, places, console))
-    digest = _tree_digest(places.root)
-    tree = _kept(cache / f"tree-{digest}", lambda new: _make_tree(new, root, places, console))
+    root = _remaining(cache / f"root-{_root_digest()}", lambda new: _make_root(new, paths, console))
+    digest = _tree_digest(paths.root)
+    tree = _remaining(cache / f"tree-{digest}", lambda new: _make_tree(new, root, paths, console))
     _remove_others(cache, {root.name, tree.name})
     return Image(kernel=root / "vmlinuz", initrd=root / "initrd", root=root / "root.img", tree=tree / "tree.img")
 
 
-def _kept(directory: Path, make: Callable[[Path], None]) -> Path:
+def _remaining(directory: Path, make: Callable[[Path], None]) -> Path:
     if not directory.exists():
         with tempfile.TemporaryDirectory(prefix="new-", dir=directory.parent) as new:
             made = Path(new) / directory.name
@@ -90,9 +90,9 @@ def _root_digest() -> str:
     return hashlib.sha256("\n".join(made_from).encode()).hexdigest()[:12]
 
 
-def _make_root(new: Path, places: Directories, console: Console) -> None:
+def _make_root(new: Path, paths: Directories, console: Console) -> None:
     console.say(f"making the virtual machine's Debian {SUITE} by debootstrap: some minutes, once")
-    root, mirror, log = new / "root", offline.find_mirror(), places.log("vm")
+    root, mirror, log = new / "root", offline.find_mirror(), paths.log("vm")
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root)]
     run(
         [*command, *([mirror] if mirror else [])],
@@ -125,38 +125,38 @@ def _tree_digest(work_tree: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _make_tree(new: Path, root: Path, places: Directories, console: Console) -> None:
+def _make_tree(new: Path, root: Path, paths: Directories, console: Console) -> None:
     console.say("making the disk with the work tree and its Python packages")
-    content, log = new / "content", places.log("vm")
+    content, log = new / "content", paths.log("vm")
     (content / "tree").mkdir(parents=True)
-    for name in _tree_files(places.root):
+    for name in _tree_files(paths.root):
         target = content / "tree" / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(places.root / name, target)
-    for built in (places.root / "runner/volbench/sql").glob("*.so"):
+        shutil.copy2(paths.root / name, target)
+    for built in (paths.root / "runner/volbench/sql").glob("*.so"):
         shutil.copy2(built, content / "tree/runner/volbench/sql" / built.name)
-    _install_packages(content / "site", places, log)
+    _install_packages(content / "site", paths, log)
     _compile(content, root / "root", log)
     _make_ext4(new / "tree.img", content, label="volbench", size=_size_of(content), log=log)
     shutil.rmtree(content)
 
 
-def _install_packages(site: Path, places: Directories, log: Path) -> None:
+def _install_packages(site: Path, paths: Directories, log: Path) -> None:
     """Install the locked packages for the machine's Python; pytest and its plugins in the locked versions."""
-    locked = (places.root / "requirements-dev.lock").read_text().splitlines()
+    locked = (paths.root / "requirements-dev.lock").read_text().splitlines()
     tests = [line.rstrip(" \\") for line in locked if line.split("==")[0] in TEST_PACKAGES]
     command = [
-        str(places.venv / "bin/uv"), "pip", "install", "--quiet", "--target", str(site), "--python-version", PYTHON,
+        str(paths.venv / "bin/uv"), "pip", "install", "--quiet", "--target", str(site), "--python-version", PYTHON,
         "--python-platform", "x86_64-manylinux_2_36", "--only-binary", ":all:",
-        "-r", str(places.root / "requirements.lock"), *tests,
+        "-r", str(paths.root / "requirements.lock"), *tests,
     ]  # fmt: skip
     run(command, log=log, label="installing Python packages for the virtual machine", timeout_s=600)
 
 
 def _compile(content: Path, root: Path, log: Path) -> None:
     """Compile all modules by the machine's own Python: its processor is slow."""
-    place = root / "opt/volbench"
-    script = f"mount --bind {content} {place} && exec chroot {root} python3 -m compileall -q -j 2 /opt/volbench"
+    directory = root / "opt/volbench"
+    script = f"mount --bind {content} {directory} && exec chroot {root} python3 -m compileall -q -j 2 /opt/volbench"
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", f"{script} || true"]
     run(command, log=log, label="compiling Python modules", timeout_s=600)
 

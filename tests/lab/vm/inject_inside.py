@@ -181,7 +181,7 @@ def follow(spec: dict[str, Any]) -> list[dict[str, Any]]:
         run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             after = ""
-            for injection in [Injection(one, environment()) for one in spec["injections"]]:
+            for injection in [Injection(injection, environment()) for injection in spec["injections"]]:
                 if not wait_for_begin(run, results, injection.spec, after):
                     break
                 after = injection.spec["step"]["kind"]

@@ -74,35 +74,37 @@ def _row(name: str, runs: Sequence[Run]) -> str:
         (sum(map(is_wrong_and_sure, count)), len(count)),
         (sum(map(is_acquittal, storage)), len(storage)),
     )
-    return f"| {name} | {len(runs)} | {len(count)} | " + " | ".join(f"{part} of {of}" for part, of in shares) + " |"
+    return (
+        f"| {name} | {len(runs)} | {len(count)} | " + " | ".join(f"{piece} of {of}" for piece, of in shares) + " |"
+    )
 
 
 def _step(run: Run) -> str:
-    seen = ", ".join(f"{name} {value:.3g}" for name, value in run.measured.items())
+    text = ", ".join(f"{name} {value:.3g}" for name, value in run.measured.items())
     if not run.injected:
-        seen = f"**not counted**: {run.failure or '; '.join(run.missing)} ({seen})"
+        text = f"**not counted**: {run.failure or '; '.join(run.missing)} ({text})"
     verdict = "accused" if is_accusation(run) else "right" if is_right(run) else "**not right**"
-    named = ", ".join(f"{one.cause} {one.confidence or 0:.2f}" for one in run.findings[:3]) or "nothing"
+    named = ", ".join(f"{finding.cause} {finding.confidence or 0:.2f}" for finding in run.findings[:3]) or "nothing"
     if run.findings and not is_named(run):
         named += " (one of two)"
     if not run.injected:
         verdict = "–"
     reasons = f"; invalid: {'; '.join(run.invalid_reasons)}" if run.invalid_reasons else ""
-    return f"| {run.condition} | {' or '.join(run.truth[0].split('|'))} | {seen} | {verdict}: {named}{reasons} |"
+    return f"| {run.condition} | {' or '.join(run.truth[0].split('|'))} | {text} | {verdict}: {named}{reasons} |"
 
 
-def _runs_of(place: Path) -> Iterable[Run]:
-    directory = RunDirectory.open(next(path.parent for path in (place / "results").glob("*/run.json")))
+def _runs_of(entry: Path) -> Iterable[Run]:
+    directory = RunDirectory.open(next(path.parent for path in (entry / "results").glob("*/run.json")))
     report = report_of(directory)
     (result,) = directory.results()
     zero_s = result.zero_monotonic_ns / 1e9
     windows = {step.step.partition("/")[0]: step.window_s for step in result.steps if step.window_s}
-    lines = [json.loads(line) for line in (place / "counters.jsonl").read_text().splitlines()]
-    for record in json.loads((place / "injections.json").read_text()):
+    lines = [json.loads(line) for line in (entry / "counters.jsonl").read_text().splitlines()]
+    for record in json.loads((entry / "injections.json").read_text()):
         name = record["name"]
         window = windows.get(name)
-        samples = [one for one in lines if window and window[0] <= one["t_s"] - zero_s <= window[1]]
-        yield _run(name, record, samples, report, place)
+        samples = [line for line in lines if window and window[0] <= line["t_s"] - zero_s <= window[1]]
+        yield _run(name, record, samples, report, entry)
 
 
 def _run(
@@ -110,14 +112,14 @@ def _run(
     record: Mapping[str, Any],
     samples: Sequence[Mapping[str, float]],
     report: Mapping[str, Any],
-    place: Path,
+    directory: Path,
 ) -> Run:
     condition = conditions()["injections"][name]
     proof = dict(condition["proof"])
-    names = json.loads((place / "disks.json").read_text())
+    names = json.loads((directory / "disks.json").read_text())
     proof |= {"disk": names.get(proof["disk"], proof["disk"])} if "disk" in proof else {}
     measured, missing = prove(proof, samples) if len(samples) > 2 else ({}, ["no counters"])
-    found: list[Finding] = [finding_of(row) for row in report["findings"] if _is_of(row["step"], name)]
+    finding_ofs: list[Finding] = [finding_of(row) for row in report["findings"] if _is_of(row["step"], name)]
     cells = [cell for cell in report["cells"] if _is_of(cell["step"], name)]
     return Run(
         condition=name,
@@ -128,14 +130,14 @@ def _run(
         truth=(condition["truth"],),
         accepted=tuple(condition.get("accepted", ())),
         drawn={},
-        place=str(place),
+        place=str(directory),
         wall_s=0.0,
         failure="; ".join(record["errors"]),
         missing=tuple(missing),
         onset_s=None,
         cap_of="",
         measured=measured,
-        findings=tuple(found),
+        findings=tuple(finding_ofs),
         invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
     )
 
@@ -166,15 +168,15 @@ def _median(values: Sequence[float]) -> float:
 def _limit(proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], list[str]]:
     """Operations or bytes came at the limit that was set, in the median second."""
     disk = f"disk.{proof['disk']}"
-    kind = next(one for one in ("iops", "read_iops", "write_iops", "bytes") if one in proof)
+    kind = next(item for item in ("iops", "read_iops", "write_iops", "bytes") if item in proof)
     counted = {
         "iops": (f"{disk}.reads", f"{disk}.writes"),
         "read_iops": (f"{disk}.reads",),
         "write_iops": (f"{disk}.writes",),
         "bytes": (f"{disk}.read_sectors", f"{disk}.write_sectors"),
     }[kind]
-    seen = rates(samples, *counted)[int(len(samples) * proof.get("from", 0.0)) :]
-    level = _median(seen) * (SECTOR_BYTES if kind == "bytes" else 1)
+    observed = rates(samples, *counted)[int(len(samples) * proof.get("from", 0.0)) :]
+    level = _median(observed) * (SECTOR_BYTES if kind == "bytes" else 1)
     share = level / proof[kind]
     missing = [] if REACHED_MIN <= share <= REACHED_MAX else [f"{share:.0%} of the limit"]
     return {f"{kind} of {proof[kind]:,}": level}, missing

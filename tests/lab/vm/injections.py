@@ -25,31 +25,31 @@ STEP_EXTRA_S, START_S = 45.0, 1200.0
 LETTERS = "ABCD"
 PIECE = 18
 """Injections of one run at most, so that an interruption costs a quarter of an hour."""
-KEPT = ("counters.jsonl", "disks.json", "injections.json", "injections.log", "volbench.log", "campaign.json")
+RETAINED = ("counters.jsonl", "disks.json", "injections.json", "injections.log", "volbench.log", "campaign.json")
 
 
 def conditions() -> dict[str, Any]:
     """What injections.yaml says."""
-    found: dict[str, Any] = yaml.safe_load((HERE / "injections.yaml").read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = yaml.safe_load((HERE / "injections.yaml").read_text(encoding="utf-8"))
+    return result
 
 
-def inject_all(out: Path, names: Iterable[str], places: Directories, console: Console) -> int:
+def inject_all(out: Path, names: Iterable[str], locations: Directories, console: Console) -> int:
     """Run all injections that have no results yet; returns an exit code.
 
     Args:
         out: has a directory for each run. What an interrupted run left is made again.
         names: of injections; empty: all.
     """
-    image = ensure_image(places, console)
-    wanted = list(names) or list(conditions()["injections"])
-    unknown = set(wanted) - set(conditions()["injections"])
+    image = ensure_image(locations, console)
+    expected = list(names) or list(conditions()["injections"])
+    unknown = set(expected) - set(conditions()["injections"])
     if unknown:
         raise EnvironmentLacks(f"no injection is called {', '.join(sorted(unknown))}", where="injections.yaml")
     out.mkdir(parents=True, exist_ok=True)
     failed = False
-    for stack, group in pieces([name for name in wanted if name not in done(out)]):
-        with Machine(image, places) as machine:
+    for stack, group in pieces([name for name in expected if name not in done(out)]):
+        with Machine(image, locations) as machine:
             console.say(f"{stack}: {', '.join(group)} on kernel {machine.kernel}, {machine.accelerator}")
             failed |= not _run(machine, stack, group, out, console)
     return EnvironmentLacks.exit_code if failed else 0
@@ -74,12 +74,12 @@ def pieces(names: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 def campaign(stack: str, names: Iterable[str]) -> dict[str, Any]:
     """What is handed to the machine."""
-    known = conditions()
-    warmup_s, measured_s = known["warmup_s"], known["measured_s"]
+    known_names = conditions()
+    warmup_s, measured_s = known_names["warmup_s"], known_names["measured_s"]
     chosen, steps = [], []
     for name in names:
-        condition = known["injections"][name]
-        step = {"name": name, **known["loads"][condition["load"]]}
+        condition = known_names["injections"][name]
+        step = {"name": name, **known_names["loads"][condition["load"]]}
         step |= {"ramp" if step["kind"] == "fio" else "warmup": warmup_s, "duration": measured_s}
         steps.append(step)
         chosen.append(
@@ -93,15 +93,15 @@ def campaign(stack: str, names: Iterable[str]) -> dict[str, Any]:
         "schema": 2,
         "name": f"injections-{stack}",
         "underpowered": True,
-        "engine": {"config": known["config"], "start_timeout": 600, "stop_timeout": 600},
-        "dataset": known["dataset"],
+        "engine": {"config": known_names["config"], "start_timeout": 600, "stop_timeout": 600},
+        "dataset": known_names["dataset"],
         "sampling": {"summaries": False},
         "limits": {"client_cpu": 1.0, "missed_samples": 1.0, "cpu_steal": 1.0, "foreign_cpu": 1.0},
         "steps": steps,
         "repeats": 1,
         "replacements": 0,
     }
-    make = known["stacks"][stack]["make"]
+    make = known_names["stacks"][stack]["make"]
     return {"make": make, "suite": suite, "injections": chosen, "step_s": warmup_s + measured_s, "stack": stack}
 
 
@@ -121,16 +121,16 @@ def _run(machine: Machine, stack: str, names: list[str], out: Path, console: Con
     finally:
         over.set()
         throttles.join(timeout=10)
-    place = out / f"{stack}-{time.strftime('%Y%m%dT%H%M%S')}"
-    place.mkdir()
-    (place / "inside.log").write_text(inside)
+    directory = out / f"{stack}-{time.strftime('%Y%m%dT%H%M%S')}"
+    directory.mkdir()
+    (directory / "inside.log").write_text(inside)
     if (machine.share / "results").exists():
-        shutil.copytree(machine.share / "results", place / "results")
-    for name in KEPT:
+        shutil.copytree(machine.share / "results", directory / "results")
+    for name in RETAINED:
         if (machine.share / name).exists():
-            shutil.copyfile(machine.share / name, place / name)
-    acted = done(place.parent) & set(names)
-    console.say(f"{stack}: {len(acted)} of {len(names)} injections acted; {place}")
+            shutil.copyfile(machine.share / name, directory / name)
+    acted = done(directory.parent) & set(names)
+    console.say(f"{stack}: {len(acted)} of {len(names)} injections acted; {directory}")
     if len(acted) < len(names):
         console.say(inside[-2000:])
     return len(acted) == len(names)

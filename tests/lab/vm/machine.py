@@ -68,13 +68,13 @@ class Machine:
     def __init__(
         self,
         image: Image,
-        places: Directories,
+        locations: Directories,
         *,
         nvme: Sequence[Nvme] = FOUR_DEVICES,
         memory_mib: int = 2048,
         processors: int = 2,
     ) -> None:
-        self._image, self._places, self._nvme = image, places, nvme
+        self._image, self._places, self._nvme = image, locations, nvme
         self._size = (memory_mib, processors)
         self._directory = Path(tempfile.mkdtemp(prefix="volbench-vm-", dir="/var/tmp"))
         self.share = self._directory / "share"
@@ -136,7 +136,7 @@ class Machine:
 
     def throttle(self, number: int) -> dict[str, int]:
         """The throttle group of an NVMe device as QEMU has it."""
-        (state,) = [one for one in self._query("query-block") if one["device"] == f"n{number}"]
+        (state,) = [item for item in self._query("query-block") if item["device"] == f"n{number}"]
         return {name: value for name, value in state["inserted"].items() if name.startswith(("iops", "bps"))}
 
     def _query(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
@@ -251,10 +251,10 @@ class Machine:
     def _console(self) -> Path:
         return self._directory / "console"
 
-    def _lacks(self, what: str, log: Path) -> EnvironmentLacks:
+    def _lacks(self, description: str, log: Path) -> EnvironmentLacks:
         logs = [file for file in (self._directory / "qemu.log", log) if file.exists()]
         ends = [file.read_text(errors="replace")[-1500:] for file in dict.fromkeys(logs)]
-        return EnvironmentLacks(what, where=str(self._image.kernel), evidence="\n".join(ends))
+        return EnvironmentLacks(description, where=str(self._image.kernel), evidence="\n".join(ends))
 
     def _throw_away(self) -> None:
         self._end_process()

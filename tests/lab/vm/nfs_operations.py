@@ -47,8 +47,8 @@ def main(target: str) -> None:
     for name, (options, leases) in VARIANTS.items():
         Path("/proc/sys/fs/leases-enable").write_text("1" if leases else "0")
         _mount(options)
-        for action, (run, anew) in ACTIONS.items():
-            if anew:
+        for action, (run, repeated) in ACTIONS.items():
+            if repeated:
                 _remount(options)
             rows.append({"variant": name, "action": action, **_counted(run, options)})
             print(rows[-1], flush=True)

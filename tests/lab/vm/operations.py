@@ -51,9 +51,9 @@ def operations_table(file: Path) -> str:
     rows: dict[tuple[str, str], list[str]] = {}
     emulated = json.loads(file.with_name("emulated-operations.json").read_text())
     for row in [*recording["rows"], *emulated["rows"]]:
-        shown = {name: count for name, count in row["requests"].items() if count >= LEAST}
-        requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(shown.items()))
-        cells = f"{requests or 'none'} | {_checked(row, shown) if 'server' in row else ' | '}"
+        counts = {name: count for name, count in row["requests"].items() if count >= LEAST}
+        requests = ", ".join(f"{name} {count:g}" if count != 1 else name for name, count in sorted(counts.items()))
+        cells = f"{requests or 'none'} | {_checked(row, counts) if 'server' in row else ' | '}"
         rows.setdefault((row["action"], cells), []).append(row["variant"])
     actions = dict.fromkeys(row["action"] for row in recording["rows"])
     lines = [
@@ -65,8 +65,8 @@ def operations_table(file: Path) -> str:
     return HEAD.format(**recording) + "".join(lines)
 
 
-def _checked(row: dict[str, Any], shown: dict[str, float]) -> str:
+def _checked(row: dict[str, Any], displayed: dict[str, float]) -> str:
     """Flushes, and whether the server counted as many requests."""
-    differing = [name for name, count in shown.items() if row["server"].get(name, count) != count]
+    differing = [name for name, count in displayed.items() if row["server"].get(name, count) != count]
     agrees = f"differs: {', '.join(differing)}" if differing else "agrees"
     return f"{row['flushes']:g} | {agrees}"

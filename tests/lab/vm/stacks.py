@@ -38,8 +38,8 @@ What `volbench` finds behind a directory, by kind of stack, in a virtual machine
 
 def stacks() -> dict[str, dict[str, Any]]:
     """The stacks by name."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "stacks.yaml").read_text())
-    return found
+    result: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "stacks.yaml").read_text())
+    return result
 
 
 def record_stacks(machine: Machine, directory: Path, names: Iterable[str], console: Console) -> list[str]:

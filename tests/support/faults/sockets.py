@@ -30,9 +30,9 @@ BOUND_S = 90
 class SocketSweep:
     """One capture, begun anew for every fault."""
 
-    def __init__(self, place: Path, dsn: str, option_file: Path) -> None:
-        self.place = place
-        self.out = place / "classes.json"
+    def __init__(self, directory: Path, dsn: str, option_file: Path) -> None:
+        self.place = directory
+        self.out = directory / "classes.json"
         self.shim = Shim()
         self.outcomes: Counter[int] = Counter()
         self._command = ["capture", str(self.out), "--server", dsn, "--option-file", str(option_file)]
@@ -100,12 +100,12 @@ def main_of_sweep(arguments: Sequence[str], say: Callable[[str], object] = print
     parser.add_argument("dsn")
     parser.add_argument("option_file", type=Path)
     parser.add_argument("--every", type=int, default=1)
-    given = parser.parse_args(arguments)
-    sweep = SocketSweep(given.directory, given.dsn, given.option_file)
+    args = parser.parse_args(arguments)
+    sweep = SocketSweep(args.directory, args.dsn, args.option_file)
     say(f"calls of the capture: socket {sweep.calls}")
     faults = [
         Fault(kind="socket", number=number, error=error, onwards=True)
-        for number in range(1, sweep.calls + 1, given.every)
+        for number in range(1, sweep.calls + 1, args.every)
         for error in ERRORS
     ]
     wrong = [problem for fault in faults if (problem := sweep.judge(fault))]

@@ -54,7 +54,7 @@ ERRORS = {
     "malloc": (errno.ENOMEM,),
 }
 DONE = frozenset({EXIT_OK, EXIT_UNDECIDED})
-TOLD = frozenset({EXIT_ENVIRONMENT, EXIT_STEP_FAILED})
+REPORTED = frozenset({EXIT_ENVIRONMENT, EXIT_STEP_FAILED})
 ABORTED = -signal.SIGABRT
 """A library in Rust or C++ ends the process where it gets no memory; nothing may be lost then either."""
 UNTOLD = 253
@@ -113,10 +113,10 @@ class Agents(FakeTarget):
 class Sweep:
     """One planned run in a directory, begun anew for every fault."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, directory: Path) -> None:
+        self.place = directory
         self.shim = Shim()
-        self.bench = Bench.create(place / "planned", repeats=1)
+        self.bench = Bench.create(directory / "planned", repeats=1)
         self.record: RunRecord = self.bench.directory.run
         self.outcomes: Counter[str] = Counter()
         with pytest.MonkeyPatch.context() as patch:
@@ -183,13 +183,13 @@ class Sweep:
     def _wrong_end(self, code: int, output: str, messages: str, fault: Fault) -> str:
         if fault.kind == "malloc" and code == ABORTED:
             return ""
-        if code not in DONE | TOLD:
+        if code not in DONE | REPORTED:
             return f"exit code {code}: {messages[-600:]}"
         if "Traceback" in messages or "fault of volbench" in messages:
             return messages[-600:]
-        told = messages.count("volbench: ")
-        if code in TOLD and told != 1 and not (fault.onwards and fault.kind == "write" and told == 0):
-            return f"{told} messages: {messages[-600:]}"
+        message = messages.count("volbench: ")
+        if code in REPORTED and message != 1 and not (fault.onwards and fault.kind == "write" and message == 0):
+            return f"{message} messages: {messages[-600:]}"
         if code in DONE and not output:
             return "nothing was printed"
         return ""
@@ -223,8 +223,8 @@ class Sweep:
 
     def _wrong_run(self, before: bytes) -> str:
         (directory,) = find_runs(self.place / "results")
-        whole = before[: before.rfind(b"\n") + 1]
-        if not self._journal().startswith(whole):
+        total = before[: before.rfind(b"\n") + 1]
+        if not self._journal().startswith(total):
             return "the journal lost a line"
         finished = Counter(event.cell_id for event in directory.events() if event.event == "cell_finished")
         if finished != Counter(cell.cell_id for cell in self.record.cells):
@@ -287,17 +287,17 @@ def main_of_sweep(arguments: Sequence[str], say: Callable[[str], object] = print
     parser.add_argument("--every", type=int, default=1, help="only each so-many-th call")
     parser.add_argument("--kind", action="append", choices=tuple(KINDS))
     parser.add_argument("--most", type=int, default=0, help="a seeded sample of so many faults")
-    given = parser.parse_args(arguments)
-    sweep = Sweep(given.directory)
-    faults = list(sweep.faults(given.kind or tuple(KINDS), every=given.every))
-    if given.most:
-        faults = random.Random(0).sample(faults, min(given.most, len(faults)))  # noqa: S311 - no secret
+    args = parser.parse_args(arguments)
+    sweep = Sweep(args.directory)
+    faults = list(sweep.faults(args.kind or tuple(KINDS), every=args.every))
+    if args.most:
+        faults = random.Random(0).sample(faults, min(args.most, len(faults)))  # noqa: S311 - no secret
     say("calls of the run: " + ", ".join(f"{kind} {count}" for kind, count in sweep.counts.items()))
     wrong = 0
     for number, fault in enumerate(faults, start=1):
-        if told := sweep.judge(fault):
+        if message := sweep.judge(fault):
             wrong += 1
-            say(told)
+            say(message)
         if number % PROGRESS_EACH == 0:
             say(f"{number} of {len(faults)} faults, {wrong} wrong so far")
     for outcome, count in sorted(sweep.outcomes.items()):

@@ -45,13 +45,13 @@ PRICED_MAX = 4
 
 
 def _profile(path: Path) -> None:
-    place = path.parent / f"p{next(_count)}"  # loaded profiles are kept by path
-    place.mkdir()
-    for other in ("common.yaml", "ec2-instances.yaml"):
-        shutil.copy(ROOT / "suites" / "volumes" / other, place)
-    path.rename(place / "mine.yaml")
-    whole_profile("mine", place)
-    resolve("mine", {"size": "50GiB"}, place)
+    parent = path.parent / f"p{next(_count)}"  # loaded profiles are kept by path
+    parent.mkdir()
+    for alternative in ("common.yaml", "ec2-instances.yaml"):
+        shutil.copy(ROOT / "suites" / "volumes" / alternative, parent)
+    path.rename(parent / "mine.yaml")
+    whole_profile("mine", parent)
+    resolve("mine", {"size": "50GiB"}, parent)
 
 
 def _prices(path: Path) -> None:
@@ -68,15 +68,15 @@ def _line(parse: Callable[[str], object]) -> Callable[[Path], object]:
 
 
 def _target_options(text: str) -> None:
-    words = [word for word in text.replace("\x00", "").split("\n") if word]
-    options = parse_options(words)
+    arguments = [field for field in text.replace("\x00", "").split("\n") if field]
+    options = parse_options(arguments)
     for volume in ("", *volumes_of(options)):
         of_volume = read_options(options, volume)
         labels_of(of_volume.selector)
         tolerations_of(of_volume.tolerations)
         check_blocks(blocks=6, nodes=of_volume.nodes)
         node_of_block(3, blocks=6, nodes=of_volume.nodes)
-    parse_changes(words)
+    parse_changes(arguments)
 
 
 def _spec(text: str) -> None:

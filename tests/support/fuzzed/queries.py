@@ -20,9 +20,9 @@ from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_s
 
 
 def _slow_log(path: Path) -> None:
-    with slow_log(path) as found:
-        for one in found:
-            only_reads(one.sql)
+    with slow_log(path) as result:
+        for item in result:
+            only_reads(item.sql)
 
 
 def _general_log(path: Path) -> None:
@@ -31,19 +31,19 @@ def _general_log(path: Path) -> None:
 
 
 def _slow_log_masked(path: Path) -> None:
-    with slow_log(path) as found:
-        consume(masked(found, key=b"k" * 32))
+    with slow_log(path) as result:
+        consume(masked(result, key=b"k" * 32))
 
 
 def _slow_log_classes(path: Path) -> None:
-    with slow_log(path) as found:
-        kept = list(found)
-    query_classes(kept, {one.schema for one in kept if one.schema is not None})
+    with slow_log(path) as result:
+        remaining = list(result)
+    query_classes(remaining, {item.schema for item in remaining if item.schema is not None})
 
 
 def _capture(path: Path) -> None:
-    found = read_capture(path)
-    repeatable_classes(found)
+    capture = read_capture(path)
+    repeatable_classes(capture)
 
 
 def _capture_seeds() -> Sequence[bytes]:

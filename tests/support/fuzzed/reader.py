@@ -50,9 +50,9 @@ def files(*patterns: str, bytes_max: int = 6_000) -> Callable[[], Sequence[bytes
     """The beginnings of files below the project's root, whole lines of them."""
 
     def read() -> Sequence[bytes]:
-        found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.is_file()]
-        assert found, patterns
-        return tuple(_beginning(path.read_bytes(), bytes_max) for path in found)
+        paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.is_file()]
+        assert paths, patterns
+        return tuple(_beginning(path.read_bytes(), bytes_max) for path in paths)
 
     return cache(read)
 
@@ -80,8 +80,8 @@ def of_bytes(parse: Callable[[bytes], object]) -> Callable[[Path], object]:
     return lambda path: consume(parse(path.read_bytes()))
 
 
-def consume(found: object) -> None:
+def consume(result: object) -> None:
     """Read a generator to its end."""
-    if isinstance(found, Iterator):
-        for _ in found:
+    if isinstance(result, Iterator):
+        for _ in result:
             pass

@@ -114,11 +114,11 @@ def _explain_pt_stalk(kind: str) -> Callable[[Path], object]:
     """One file of a collection damaged beside the sound others."""
 
     def read(path: Path) -> None:
-        for other in sorted((FIXTURES / "pt-stalk").iterdir()):
-            if other.name.endswith(f"-{kind}"):
-                path.rename(path.with_name(other.name))
+        for second in sorted((FIXTURES / "pt-stalk").iterdir()):
+            if second.name.endswith(f"-{kind}"):
+                path.rename(path.with_name(second.name))
             else:
-                (path.parent / other.name).write_bytes(other.read_bytes())
+                (path.parent / second.name).write_bytes(second.read_bytes())
         explain_recorded(path.parent)
 
     return read

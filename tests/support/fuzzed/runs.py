@@ -70,14 +70,14 @@ def _cloudwatch_of_the_run() -> Sequence[bytes]:
 @cache
 def _run_template() -> Path:
     """A run of two short cells, made once for each process; readers get links to its files."""
-    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-run-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    path = Path(tempfile.mkdtemp(prefix="volbench-fuzz-run-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
     spec = synthetic_run.Synthetic(
         volumes=(synthetic_run.SyntheticVolume(name="a"), synthetic_run.SyntheticVolume(name="b", speed=2)),
         repeats=1,
         steps=(OltpStep(name="load", warmup_s=1, duration_s=6),),
     )
-    directory = synthetic_run.build_run(place, spec)
+    directory = synthetic_run.build_run(path, spec)
     report = build_report(directory)
     (directory.path / "report.json").write_text(render(report, directory, "json"))
     return directory.path
@@ -86,15 +86,15 @@ def _run_template() -> Path:
 def _run_beside(path: Path, name: str) -> RunDirectory:
     """A run in which `path` takes the place of the file `name` (a glob)."""
     template = _run_template()
-    place = path.parent / "results" / template.name
+    parent = path.parent / "results" / template.name
     for file in template.rglob("*"):
-        copy = place / file.relative_to(template)
+        copy = parent / file.relative_to(template)
         if file.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-    target = next(iter(sorted(place.glob(name))), None) or place / name.replace("*", "x")
+    target = next(iter(sorted(parent.glob(name))), None) or parent / name.replace("*", "x")
     path.replace(target)
-    return RunDirectory.open(place)
+    return RunDirectory.open(parent)
 
 
 def _in_run(name: str) -> Callable[[], Sequence[bytes]]:
@@ -155,11 +155,11 @@ def _parquet_seeds(schema: pa.Schema, row: dict[str, Any]) -> Callable[[], Seque
     def made() -> Sequence[bytes]:
         rows = [{**row, "t_s": float(n)} for n in range(6)]
         nullable = pa.schema([field.with_nullable(True) for field in schema])
-        whole = pa.Table.from_pylist(rows, schema=nullable)
-        tables = [whole, whole.slice(0, 0)]
+        total = pa.Table.from_pylist(rows, schema=nullable)
+        tables = [total, total.slice(0, 0)]
         for name in nullable.names:
             at = nullable.get_field_index(name)
-            for other in (
+            for alternative in (
                 float("nan"),
                 float("inf"),
                 -float("inf"),
@@ -173,14 +173,14 @@ def _parquet_seeds(schema: pa.Schema, row: dict[str, Any]) -> Callable[[], Seque
                 [-1],
                 [],
             ):
-                column = pa.array([other] * len(rows))
-                tables.append(whole.set_column(at, name, column))
+                column = pa.array([alternative] * len(rows))
+                tables.append(total.set_column(at, name, column))
                 try:
-                    typed = pa.array([other] * len(rows), type=nullable.field(name).type)
+                    typed = pa.array([alternative] * len(rows), type=nullable.field(name).type)
                 except (pa.ArrowException, OverflowError, TypeError, ValueError):
                     continue
-                tables.append(whole.set_column(at, nullable.field(name), typed))
-            tables.append(whole.drop_columns([name]))
+                tables.append(total.set_column(at, nullable.field(name), typed))
+            tables.append(total.drop_columns([name]))
         seeds = []
         for table in tables:
             file = io.BytesIO()
@@ -205,15 +205,15 @@ def _raw(path: Path) -> None:
 @cache
 def _raw_seeds() -> Sequence[bytes]:
     """samples.jsonl of three ticks of every source, written by the writer itself from recorded texts."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "samples.jsonl"
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "samples.jsonl"
         writer = RawWriter(path)
         writer.header(interval_s=1.0, zero_monotonic_ns=10**9)
         disk = diskstats.parse_diskstats((FIXTURES / "sample" / "diskstats-20-columns.txt").read_text())
         name, counters = next(iter(disk.items()))
         fields = {(field, name): getattr(counters, field) for field in type(counters).__slots__}
         emulated = emulator.parse_counters((FIXTURES / "sample" / "emulator-counters.json").read_bytes())
-        known = {
+        rates = {
             "diskstats": fields,
             "emulator": emulated,
             "vm": {(key, ""): 5 for key in ("pgpgin", "pswpin", "pswpout")},
@@ -226,7 +226,7 @@ def _raw_seeds() -> Sequence[bytes]:
                     t_s=float(tick),
                     values={key: value * tick for key, value in values.items() if isinstance(value, int | float)},
                 )
-                for source, values in known.items()
+                for source, values in rates.items()
             }
             writer.tick(tick, late_s=0.0, took_s=0.001, read=read, failed={"psi": "absent"})
         writer.end(3.0)
@@ -235,14 +235,14 @@ def _raw_seeds() -> Sequence[bytes]:
 
 
 def _emulated_state(path: Path) -> None:
-    place = path.parent / "volumes" / "a"
-    place.mkdir(parents=True)
-    path.rename(place / "volume.json")
-    (place / ".volbench-owned.json").write_text(
+    parent = path.parent / "volumes" / "a"
+    parent.mkdir(parents=True)
+    path.rename(parent / "volume.json")
+    (parent / ".volbench-owned.json").write_text(
         '{"schema": 1, "purpose": "emulated volume", "run_id": "", "token": "0"}'
     )
-    list_volumes(place.parent)
-    emulated_behind(str(place / "data"))
+    list_volumes(parent.parent)
+    emulated_behind(str(parent / "data"))
 
 
 def _marker(path: Path) -> None:

@@ -54,11 +54,11 @@ from volbench.validation.source.upgrade import parse_report, upgrade_row
 SCHEMA = "shop"
 
 
-def _place(prefix: str) -> Path:
+def _directory(prefix: str) -> Path:
     """A directory that is gone with this process."""
-    place = Path(tempfile.mkdtemp(prefix=prefix))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    path = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 # Own data
@@ -67,21 +67,21 @@ def _place(prefix: str) -> Path:
 @cache
 def _shell_dump() -> Path:
     """A dump of two tables, one in chunks, made once for each process."""
-    place = _place("volbench-fuzz-dump-") / "dump"
+    directory = _directory("volbench-fuzz-dump-") / "dump"
     tables = {
         "film": ("CREATE TABLE film (id INT, b BLOB);", ("id", "b"), [(n, bytes([n])) for n in range(5)]),
         "the rest": ("CREATE TABLE `the rest` (id INT);", ("id",), []),
     }
-    write_shell_dump(place, SCHEMA, tables)
-    return place
+    write_shell_dump(directory, SCHEMA, tables)
+    return directory
 
 
 def _dump_with(name: str) -> Callable[[Path], object]:
     def read(path: Path) -> None:
-        place = path.parent / "dump"
-        shutil.copytree(_shell_dump(), place)
-        path.replace(place / name)
-        read_shell_dump(place, SCHEMA)
+        parent = path.parent / "dump"
+        shutil.copytree(_shell_dump(), parent)
+        path.replace(parent / name)
+        read_shell_dump(parent, SCHEMA)
 
     return read
 
@@ -140,8 +140,8 @@ def _sql_file(path: Path) -> None:
     content = path.read_bytes()
     chunks = (content[start : start + 700] for start in range(0, len(content), 700))
     with path.open("rb") as file:
-        given = zip_of_sql(file, path.name) if is_zip(content) else chunks
-        for _ in sql_of(given, path.name, lambda _encoding: None):
+        argument = zip_of_sql(file, path.name) if is_zip(content) else chunks
+        for _ in sql_of(argument, path.name, lambda _encoding: None):
             pass
 
 
@@ -225,27 +225,27 @@ CAPTURES = [
 
 
 def _growth(path: Path) -> None:
-    others = [path.with_name(f"other-{number}") for number in range(2)]
-    for other, text in zip(others, CAPTURES[1:], strict=True):
-        other.write_text(text)
-    captures = tuple(str(file) for file in (path, *others))
+    with_names = [path.with_name(f"other-{number}") for number in range(2)]
+    for alternative, text in zip(with_names, CAPTURES[1:], strict=True):
+        alternative.write_text(text)
+    captures = tuple(str(file) for file in (path, *with_names))
     forecast_growth(GrowthPlan(volume="ebs-gp3?size=100GiB", captures=captures))
 
 
 @cache
 def _observation() -> Path:
-    place = _place("volbench-fuzz-observation-") / "o"
-    synthetic_observation.build(place, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
-    synthetic_observation.add_incident(place, 20.0, 30.0)
-    return place
+    directory = _directory("volbench-fuzz-observation-") / "o"
+    synthetic_observation.build(directory, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
+    synthetic_observation.add_incident(directory, 20.0, 30.0)
+    return directory
 
 
 def _observation_with(name: str) -> Callable[[Path], object]:
     def read(path: Path) -> None:
-        place = path.parent / "o"
-        shutil.copytree(_observation(), place)
-        path.replace(min(place.glob(name)))
-        report_of(place)
+        parent = path.parent / "o"
+        shutil.copytree(_observation(), parent)
+        path.replace(min(parent.glob(name)))
+        report_of(parent)
 
     return read
 
@@ -256,10 +256,10 @@ def _of_observation(name: str) -> Callable[[], Sequence[bytes]]:
 
 @cache
 def _site() -> Path:
-    place = _place("volbench-fuzz-site-")
-    shutil.copytree(ROOT / "tests" / "golden" / "run", place / "results" / "20260131T120000Z-quick-1a2b3c")
-    build_site(place / "results", place / "site")
-    return place
+    location = _directory("volbench-fuzz-site-")
+    shutil.copytree(ROOT / "tests" / "golden" / "run", location / "results" / "20260131T120000Z-quick-1a2b3c")
+    build_site(location / "results", location / "site")
+    return location
 
 
 def _site_index(path: Path) -> None:
@@ -271,17 +271,17 @@ def _site_index(path: Path) -> None:
 
 @cache
 def _pack() -> bytes:
-    place = _place("volbench-fuzz-pack-")
-    return make_pack(RunDirectory.open(ROOT / "tests" / "golden" / "run"), place / "a.zip").path.read_bytes()
+    location = _directory("volbench-fuzz-pack-")
+    return make_pack(RunDirectory.open(ROOT / "tests" / "golden" / "run"), location / "a.zip").path.read_bytes()
 
 
 def _pack_record(path: Path) -> None:
     with (
-        zipfile.ZipFile(io.BytesIO(_pack())) as whole,
+        zipfile.ZipFile(io.BytesIO(_pack())) as file,
         zipfile.ZipFile(path.with_name("changed.zip"), "w") as changed,
     ):
-        for name in whole.namelist():
-            changed.writestr(name, path.read_bytes() if name == PACK_FILE else whole.read(name))
+        for name in file.namelist():
+            changed.writestr(name, path.read_bytes() if name == PACK_FILE else file.read(name))
     check_pack(path.with_name("changed.zip"))
 
 
@@ -294,10 +294,10 @@ def _pack_records() -> Sequence[bytes]:
 
 
 def _pod_archive(path: Path) -> None:
-    place = path.parent / "out"
-    place.mkdir()
+    parent = path.parent / "out"
+    parent.mkdir()
     with path.open("rb") as archive:
-        unpack(archive, place)
+        unpack(archive, parent)
 
 
 def _pod_archives() -> Sequence[bytes]:

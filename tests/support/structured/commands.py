@@ -62,7 +62,7 @@ def execute(directory: Path, *arguments: str) -> tuple[int, str]:
     before = os.getcwd()  # noqa: PTH109 - one of the many calls of a campaign
     output, messages = io.StringIO(), io.StringIO()
     crash, main._crash = main._crash, _reraised
-    given, sys.argv = sys.argv, ["volbench", *arguments]
+    argv, sys.argv = sys.argv, ["volbench", *arguments]
     os.chdir(directory)
     try:
         with redirect_stdout(output), redirect_stderr(messages):
@@ -71,15 +71,15 @@ def execute(directory: Path, *arguments: str) -> tuple[int, str]:
         code = end.code
     finally:
         os.chdir(before)
-        main._crash, sys.argv = crash, given
+        main._crash, sys.argv = crash, argv
     if code not in DOCUMENTED:
         raise BadEnd(f"exit code {code}: {messages.getvalue()[-300:]}")
-    said = messages.getvalue()
-    if "Traceback" in said or "fault of volbench" in said:
-        raise BadEnd(said[-300:])
-    if code == EXIT_USAGE and said.count("volbench:") + said.count("Usage:") != 1:
-        raise BadEnd(f"not one message: {said[-300:]}")
-    check_controls(said, "messages")
+    result = messages.getvalue()
+    if "Traceback" in result or "fault of volbench" in result:
+        raise BadEnd(result[-300:])
+    if code == EXIT_USAGE and result.count("volbench:") + result.count("Usage:") != 1:
+        raise BadEnd(f"not one message: {result[-300:]}")
+    check_controls(result, "messages")
     return code, output.getvalue()
 
 
@@ -94,7 +94,7 @@ def _linked(source: str, target: str) -> None:
 @cache
 def _runs() -> Path:
     """Results with a run of four short cells and its report, and a smaller run that nobody changes."""
-    place = sources._place("volbench-fuzz-results-")
+    location = sources._directory("volbench-fuzz-results-")
     spec = synthetic_run.Synthetic(
         volumes=(synthetic_run.SyntheticVolume(name="a"), synthetic_run.SyntheticVolume(name="b", speed=2)),
         repeats=2,
@@ -108,10 +108,10 @@ def _runs() -> Path:
         volumes=spec.volumes, repeats=1, steps=(OltpStep(name="load", warmup_s=1, duration_s=3),)
     )
     for run_id, of_run in ((CHANGED, spec), (SOUND, small)):
-        directory = synthetic_run.build_run(place, of_run, run_id=run_id)
+        directory = synthetic_run.build_run(location, of_run, run_id=run_id)
         report = build_report(directory)
         (directory.path / "report.json").write_text(render(report, directory, "json"))
-    return place
+    return location
 
 
 CHANGED, SOUND = "20260302T093000Z-changed-0a1b2c", "20260302T093000Z-sound-0a1b2c"
@@ -231,20 +231,20 @@ def _rows_of_runs() -> Iterator[Reader]:
 
 
 def _observed(name: str, path: Path) -> None:
-    place = path.parent / "o"
-    shutil.copytree(sources._observation(), place)
-    path.replace(min(place.glob(name)))
+    parent = path.parent / "o"
+    shutil.copytree(sources._observation(), parent)
+    path.replace(min(parent.glob(name)))
     _, output = execute(path.parent, "observe", "report", "o", "--json")
     CHECKS["json"](output) if output else None
     for suffix in ("html", "md"):
-        if (written := place / f"report.{suffix}").exists():
+        if (written := parent / f"report.{suffix}").exists():
             CHECKS[suffix](written.read_text())
 
 
 def _recorded(arguments: Sequence[str], check: str, file: str, path: Path) -> None:
-    place = path.parent / "recorded"
-    place.mkdir()
-    path.replace(place / file)
+    parent = path.parent / "recorded"
+    parent.mkdir()
+    path.replace(parent / file)
     _, output = execute(path.parent, *arguments)
     CHECKS[check](output) if output.strip() else None
 
@@ -285,11 +285,11 @@ def _rows_of_recordings() -> Iterator[Reader]:
                 cpu_s=CPU_S,
             )
     for name, (seeds, mutate, file) in HISTORIES.items():
-        for words, check in HISTORY:
-            given = [word.replace("recorded/in", f"recorded/{file}") for word in words]
+        for result, check in HISTORY:
+            replaces = [term.replace("recorded/in", f"recorded/{file}") for term in result]
             yield Reader(
                 name=f"history {name}: credits {check}",
-                read=partial(_recorded, given, check, file),
+                read=partial(_recorded, replaces, check, file),
                 seeds=seeds,
                 share=10,
                 mutate=mutate,
@@ -316,8 +316,8 @@ def _written(arguments: Sequence[str], check: str, path: Path) -> None:
     """A file that a user writes, by its name among the arguments."""
     if "RUN" in arguments:
         shutil.copytree(_runs(), path.parent / "results", copy_function=_linked)
-    given = [{"FILE": path.name, "RUN": f"results/{SOUND}"}.get(word, word) for word in arguments]
-    _, output = execute(path.parent, *given)
+    gets = [{"FILE": path.name, "RUN": f"results/{SOUND}"}.get(argument, argument) for argument in arguments]
+    _, output = execute(path.parent, *gets)
     CHECKS[check](output) if output.strip() else None
 
 

@@ -51,8 +51,8 @@ def check_controls(text: str, name: str) -> None:
 
 def check_figures(text: str, name: str) -> None:
     """Raise BadOutput for `nan` or `inf` where a figure is."""
-    if found := _NO_FIGURE.search(text):
-        raise BadOutput(f"{name}: no figure: {text[max(0, found.start() - 60) : found.end() + 20]!r}")
+    if match := _NO_FIGURE.search(text):
+        raise BadOutput(f"{name}: no figure: {text[max(0, match.start() - 60) : match.end() + 20]!r}")
 
 
 def check_terminal(text: str) -> None:

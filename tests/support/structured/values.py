@@ -75,14 +75,14 @@ def _changed(rng: random.Random, tree: Tree, times: int) -> Tree:
 
 
 def _leaves(tree: Tree, path: Path = ()) -> list[tuple[Path, Tree]]:
-    found = [(path, tree)]
+    results = [(path, tree)]
     if isinstance(tree, dict):
         for key, value in tree.items():
-            found += _leaves(value, (*path, key))
+            results += _leaves(value, (*path, key))
     elif isinstance(tree, list):
         for number, value in enumerate(tree):
-            found += _leaves(value, (*path, number))
-    return found
+            results += _leaves(value, (*path, number))
+    return results
 
 
 def _one_change(rng: random.Random, tree: Tree) -> Tree:
@@ -100,7 +100,7 @@ def _one_change(rng: random.Random, tree: Tree) -> Tree:
     if action < 0.08:
         return _replaced(tree, path, None, remove=True)
     if action < 0.16:
-        same = [value for other, value in every if type(value) is type(values[path]) and other != path]
+        same = [value for alternative, value in every if type(value) is type(values[path]) and alternative != path]
         return _replaced(tree, path, rng.choice(same)) if same else tree
     value = _another(rng, values[path])
     paths = by_shape[shape] if action > 0.85 else [path]
@@ -110,18 +110,22 @@ def _one_change(rng: random.Random, tree: Tree) -> Tree:
 
 
 def _replaced(tree: Tree, path: Path, value: Tree, *, remove: bool = False) -> Tree:
-    key, rest = path[0], path[1:]
+    key, remainder = path[0], path[1:]
     if isinstance(tree, dict):
         if key not in tree:
             return tree
-        if remove and not rest:
-            return {name: part for name, part in tree.items() if name != key}
-        return {**tree, key: _replaced(tree[key], rest, value, remove=remove) if rest else value}
+        if remove and not remainder:
+            return {name: piece for name, piece in tree.items() if name != key}
+        return {**tree, key: _replaced(tree[key], remainder, value, remove=remove) if remainder else value}
     if not isinstance(tree, list) or not isinstance(key, int) or key >= len(tree):
         return tree
-    if remove and not rest:
+    if remove and not remainder:
         return tree[:key] + tree[key + 1 :]
-    return [*tree[:key], _replaced(tree[key], rest, value, remove=remove) if rest else value, *tree[key + 1 :]]
+    return [
+        *tree[:key],
+        _replaced(tree[key], remainder, value, remove=remove) if remainder else value,
+        *tree[key + 1 :],
+    ]
 
 
 def _another(rng: random.Random, value: Tree) -> Tree:
@@ -130,8 +134,8 @@ def _another(rng: random.Random, value: Tree) -> Tree:
     if isinstance(value, int):
         return rng.choice((rng.choice(WHOLE), rng.choice(WHOLE), -value, value + 1, value - 1, value * 1000))
     if isinstance(value, float):
-        whole = round(value) if math.isfinite(value) else 0
-        return rng.choice((rng.choice(REAL), rng.choice(REAL), -value, value * 1e6, value * 1e-6, whole))
+        total = round(value) if math.isfinite(value) else 0
+        return rng.choice((rng.choice(REAL), rng.choice(REAL), -value, value * 1e6, value * 1e-6, total))
     if isinstance(value, str):
         return rng.choice(TEXTS) if rng.random() < 0.75 else value + rng.choice(TEXTS)
     if isinstance(value, list):
@@ -161,10 +165,10 @@ def _another_object(rng: random.Random, value: dict[str, Tree]) -> dict[str, Tre
         case 0:
             return {}
         case 1:
-            return {(rng.choice(TEXTS) if name == key else name): part for name, part in value.items()}
+            return {(rng.choice(TEXTS) if name == key else name): piece for name, piece in value.items()}
         case 2:
-            other = rng.choice(list(value))
-            return {**value, key: value[other], other: value[key]}
+            second = rng.choice(list(value))
+            return {**value, key: value[second], second: value[key]}
         case _:
             return {**value, rng.choice(TEXTS): value[key]}
 
@@ -174,7 +178,7 @@ def _another_object(rng: random.Random, value: dict[str, Tree]) -> dict[str, Tre
 
 _NUMBER = re.compile(rb"(?<![\w.])-?\d+(\.\d+)?(?![\w.]|:\d)")
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
-_WORD = re.compile(rb"[A-Za-z_][\w/%.-]*")
+_TOKEN = re.compile(rb"[A-Za-z_][\w/%.-]*")
 _WHOLE_TEXT = tuple(str(number).encode() for number in WHOLE)
 _REAL_TEXT = (
     b"0.00",
@@ -207,37 +211,37 @@ def typed_text(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _number_in(rng: random.Random, data: bytes) -> bytes:
-    places = list(_NUMBER.finditer(data))
-    if not places:
+    locations = list(_NUMBER.finditer(data))
+    if not locations:
         return data
-    for place in sorted(
-        rng.sample(places, min(len(places), rng.choice((1, 1, 3, 20)))), key=lambda one: -one.start()
+    for location in sorted(
+        rng.sample(locations, min(len(locations), rng.choice((1, 1, 3, 20)))), key=lambda pair: -pair.start()
     ):
-        new = rng.choice(_REAL_TEXT if place[1] else _WHOLE_TEXT)
-        data = data[: place.start()] + new + data[place.end() :]
+        new = rng.choice(_REAL_TEXT if location[1] else _WHOLE_TEXT)
+        data = data[: location.start()] + new + data[location.end() :]
     return data
 
 
 def _word_in(rng: random.Random, data: bytes) -> bytes:
-    places = list(_WORD.finditer(data))
-    if not places:
+    locations = list(_TOKEN.finditer(data))
+    if not locations:
         return data
-    place = rng.choice(places)
-    new = rng.choice(places)[0] if rng.random() < 0.5 else rng.choice(TEXTS).encode("utf-8", "surrogatepass")
+    location = rng.choice(locations)
+    new = rng.choice(locations)[0] if rng.random() < 0.5 else rng.choice(TEXTS).encode("utf-8", "surrogatepass")
     if rng.random() < 0.2:
-        return data.replace(place[0], new, 50)
-    return data[: place.start()] + new + data[place.end() :]
+        return data.replace(location[0], new, 50)
+    return data[: location.start()] + new + data[location.end() :]
 
 
 def _clock_in(rng: random.Random, data: bytes) -> bytes:
     """Equal stamps, and times out of order."""
-    places = list(_CLOCK.finditer(data))
-    if len(places) < 2:
+    locations = list(_CLOCK.finditer(data))
+    if len(locations) < 2:
         return _number_in(rng, data)
-    place, other = rng.sample(places, 2)
+    location, second = rng.sample(locations, 2)
     if rng.random() < 0.2:
-        return _CLOCK.sub(other[0], data)
-    return data[: place.start()] + other[0] + data[place.end() :]
+        return _CLOCK.sub(second[0], data)
+    return data[: location.start()] + second[0] + data[location.end() :]
 
 
 def _column_in(rng: random.Random, data: bytes) -> bytes:
@@ -249,25 +253,25 @@ def _column_in(rng: random.Random, data: bytes) -> bytes:
     at = rng.randrange(len(_NUMBER.findall(lines[rng.choice(tabled)])))
     new = {False: rng.choice(_WHOLE_TEXT), True: rng.choice(_REAL_TEXT)}
     for number in tabled:
-        places = list(_NUMBER.finditer(lines[number]))
-        if at < len(places):
-            place, line = places[at], lines[number]
-            lines[number] = line[: place.start()] + new[place[1] is not None] + line[place.end() :]
+        locations = list(_NUMBER.finditer(lines[number]))
+        if at < len(locations):
+            location, line = locations[at], lines[number]
+            lines[number] = line[: location.start()] + new[location[1] is not None] + line[location.end() :]
     return b"\n".join(lines)
 
 
 def _other_order(rng: random.Random, lines: list[bytes]) -> list[bytes]:
     if not lines:
         return lines
-    at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
-    line, rest = lines[at], lines[at + 1 :]
+    at, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+    line, remainder = lines[at], lines[at + 1 :]
     orders = (
-        [*lines[:at], *rest],
-        [*lines[:at], lines[other], line, *rest],
+        [*lines[:at], *remainder],
+        [*lines[:at], lines[second], line, *remainder],
         [*lines[:at], *lines[at:][::-1]],
         lines[:at],
-        [*lines[:at], *[line] * rng.choice(_REPEATS), *rest],
-        [{at: lines[other], other: line}.get(number, text) for number, text in enumerate(lines)],
+        [*lines[:at], *[line] * rng.choice(_REPEATS), *remainder],
+        [{at: lines[second], second: line}.get(number, text) for number, text in enumerate(lines)],
     )
     return rng.choice(orders)
 
@@ -333,8 +337,8 @@ def _of_kind(rng: random.Random, kind: pa.DataType, values: Sequence[Tree]) -> T
     if pa.types.is_list(kind):
         length = len(rng.choice(values))
         return [_of_kind(rng, kind.value_type, ()) for _ in range(rng.choice((0, 1, length, length)))]
-    other = str(rng.choice(values))
-    return rng.choice((other, rng.choice([text for text in TEXTS if text.isprintable()]), "client", "server"))
+    second = str(rng.choice(values))
+    return rng.choice((second, rng.choice([text for text in TEXTS if text.isprintable()]), "client", "server"))
 
 
 Mutate = Callable[[random.Random, Sequence[bytes]], bytes]

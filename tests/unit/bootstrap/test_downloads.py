@@ -34,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that the set-up would run; nothing is run."""
     commands: list[list[str]] = []
     for module in (environment, emulator, lexer, posix_suites, images):
-        monkeypatch.setattr(module, "run", lambda argv, **_: commands.append([str(word) for word in argv]))
+        monkeypatch.setattr(module, "run", lambda argv, **_: commands.append([str(argument) for argument in argv]))
     present = capabilities.Means(name="x", present=True, evidence="pretended")
     monkeypatch.setattr(capabilities, "find_program", lambda _: present)
     monkeypatch.setattr(posix_suites, "check_archives", lambda *_: None)
@@ -58,19 +58,23 @@ def test_each_command_that_brings_something_compares_it(started: list[list[str]]
     emulator.ensure_emulator(directories, console)
     lexer.ensure_lexer(directories, console)
     posix_suites.ensure_posix_suites(directories, console)
-    installs = [words for words in started if "install" in words and "cargo" not in words]
-    compared = [words for words in installs if "--require-hashes" in words]
-    (own,) = [words for words in installs if words not in compared]
+    installs = [arguments for arguments in started if "install" in arguments and "cargo" not in arguments]
+    compared = [arguments for arguments in installs if "--require-hashes" in arguments]
+    (own,) = [arguments for arguments in installs if arguments not in compared]
     assert {"--offline", "--no-build-isolation", "--no-deps"} <= set(own)
     assert len(compared) >= 3
-    assert all("--no-deps" in words for words in compared)
-    builds = [words for words in started if words[0] == "cargo" and words[1] in ("build", "install")]
+    assert all("--no-deps" in arguments for arguments in compared)
+    builds = [
+        arguments for arguments in started if arguments[0] == "cargo" and arguments[1] in ("build", "install")
+    ]
     assert len(builds) == 3
-    assert all("--locked" in words for words in builds)
-    (fetch,) = [words for words in started if words[:2] == ["cargo", "fetch"]]
-    assert started.index(fetch) < started.index(next(words for words in builds if words[1] == "install"))
-    known = ("venv", "install", "build", "fetch")
-    assert [words for words in started if not set(known) & set(words)] == []
+    assert all("--locked" in arguments for arguments in builds)
+    (fetch,) = [arguments for arguments in started if arguments[:2] == ["cargo", "fetch"]]
+    assert started.index(fetch) < started.index(
+        next(arguments for arguments in builds if arguments[1] == "install")
+    )
+    known_values = ("venv", "install", "build", "fetch")
+    assert [arguments for arguments in started if not set(known_values) & set(arguments)] == []
 
 
 def test_the_set_up_fetches_nothing_by_itself() -> None:

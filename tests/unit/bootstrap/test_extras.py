@@ -16,17 +16,17 @@ from volbench.machine.placement import capabilities
 
 @pytest.fixture
 def fuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = capabilities.Means(name="emulator", present=True, evidence="pretended")
-    monkeypatch.setattr(capabilities, "fuse_and_loop", lambda: there)
+    existing = capabilities.Means(name="emulator", present=True, evidence="pretended")
+    monkeypatch.setattr(capabilities, "fuse_and_loop", lambda: existing)
 
 
 @pytest.mark.usefixtures("fuse")
 def test_the_demo_compares_with_an_emulated_volume_once_its_daemon_is_built(tmp_path: Path) -> None:
     directories = dataclasses.replace(find_directories(), cache=tmp_path)
     assert extras.second_demo_volume(directories) == "memory=path:/dev/shm/volbench-demo"
-    kept = emulator._cached_daemon(directories)
-    kept.parent.mkdir(parents=True)
-    kept.touch()
+    remaining = emulator._cached_daemon(directories)
+    remaining.parent.mkdir(parents=True)
+    remaining.touch()
     assert extras.second_demo_volume(directories) == "gp3=emulated:ebs-gp3"
 
 
@@ -38,14 +38,14 @@ def test_a_kernel_without_fuse_compares_with_memory(tmp_path: Path, monkeypatch:
 
 def test_what_packages_bring_is_installed_before_the_emulator_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without mkfs.xfs and a compiler gets both, where the kernel can carry emulated volumes."""
-    asked: list[tuple[str, ...]] = []
+    requests: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        extras, "install", lambda needs, *_: asked.append(tuple(need.packages[0] for need in needs))
+        extras, "install", lambda needs, *_: requests.append(tuple(need.packages[0] for need in needs))
     )
     monkeypatch.setattr(emulator, "is_built", lambda _: False)
     monkeypatch.setattr(capabilities, "lacks_for_emulation", list)
     extras.try_compiler(find_directories(), Console(yes=True))
-    (packages,) = asked
+    (packages,) = requests
     assert {"cargo-web", "xfsprogs", "mount"} <= set(packages)
 
 

@@ -45,28 +45,28 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 def commands() -> dict[str, Any]:
     """Every command with its parameters, groups resolved: `suite check` and so on."""
-    found = {}
+    result = {}
 
     def walk(command: Any, name: str) -> None:
         if not hasattr(command, "list_commands"):
-            found[name] = command
+            result[name] = command
             return
         context = typer.Context(command)
         for child in command.list_commands(context):
             walk(command.get_command(context, child), f"{name} {child}".strip())
 
     walk(typer.main.get_command(app), "")
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", commands())
 def test_help_of_every_command_mentions_each_of_its_options(name: str) -> None:
-    shown = CliRunner().invoke(app, [*name.split(), "--help"])
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(app, [*name.split(), "--help"])
+    assert result.exit_code == 0
     assert commands()[name].help
     for parameter in commands()[name].params:
         options = [option for option in parameter.opts if option.startswith("--")]
-        assert all(option in shown.output for option in options), parameter.name
+        assert all(option in result.output for option in options), parameter.name
         assert parameter.name == "help" or parameter.help, f"{name}: {parameter.name} says nothing of itself"
 
 
@@ -82,17 +82,17 @@ def test_a_command_imports_only_what_it_needs() -> None:
 
 
 def test_help_of_the_program_names_every_command_that_people_need() -> None:
-    shown = CliRunner().invoke(app, ["--help"]).output
+    output = CliRunner().invoke(app, ["--help"]).output
     for name in ("run", "plan", "resume", "report", "compare", "query", "doctor", "suite"):
-        assert re.search(rf"^  {name} ", shown, flags=re.MULTILINE), name
-    assert not re.search(r"^  cell ", shown, flags=re.MULTILINE)
+        assert re.search(rf"^  {name} ", output, flags=re.MULTILINE), name
+    assert not re.search(r"^  cell ", output, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
 def test_every_shipped_suite_is_well_formed(path: Path) -> None:
-    shown = CliRunner().invoke(app, ["suite", "check", str(path)])
-    assert shown.exit_code == 0
-    assert shown.output == f"{path}: suite {path.stem} is well formed\n"
+    result = CliRunner().invoke(app, ["suite", "check", str(path)])
+    assert result.exit_code == 0
+    assert result.output == f"{path}: suite {path.stem} is well formed\n"
 
 
 def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
@@ -103,7 +103,7 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "parts"),
+    ("arguments", "code", "pieces"),
     [
         (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
         (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
@@ -145,12 +145,12 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
     ids=lambda value: " ".join(value).replace(str(ROOT), "") if isinstance(value, list) else None,
 )
 def test_a_mistake_is_told_once_with_place_and_nearest_match(
-    arguments: list[str], code: int, parts: list[str]
+    arguments: list[str], code: int, pieces: list[str]
 ) -> None:
     ended = CliRunner().invoke(app, arguments)
     assert isinstance(ended.exception, VolbenchError), ended.output
     assert ended.exception.exit_code == code
-    assert all(part in str(ended.exception) for part in parts), str(ended.exception)
+    assert all(piece in str(ended.exception) for piece in pieces), str(ended.exception)
 
 
 def test_a_mistake_is_one_message_on_stderr() -> None:
@@ -183,7 +183,7 @@ def test_plan_touches_nothing(tmp_path: Path) -> None:
         QUICK,
         "--target",
         "local",
-        *(part for spec in volumes for part in ("--volume", spec)),
+        *(piece for spec in volumes for piece in ("--volume", spec)),
         cwd=tmp_path,
         environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")},
     )
@@ -328,9 +328,9 @@ def test_compare_says_verdicts_in_a_table_and_in_json(run: RunDirectory) -> None
     heading, *rows = volbench("compare", str(run.path)).stdout.splitlines()
     assert heading.split()[:4] == ["step", "metric", "against", "volume"]
     assert re.match(r"read-write +tps +a +b .* better$", rows[0])
-    found = json.loads(volbench("compare", str(run.path), "--json", "--metric", "tps").stdout)
-    assert found["groups"] == ["a", "b"]
-    assert [(row["metric"], row["verdict"]) for row in found["comparisons"]] == [("tps", "better")]
+    document = json.loads(volbench("compare", str(run.path), "--json", "--metric", "tps").stdout)
+    assert document["groups"] == ["a", "b"]
+    assert [(row["metric"], row["verdict"]) for row in document["comparisons"]] == [("tps", "better")]
 
 
 def test_query_prints_a_table_and_json(run: RunDirectory) -> None:
@@ -351,17 +351,17 @@ def test_query_only_reads(run: RunDirectory, tmp_path: Path) -> None:
 
 def test_doctor_prints_pure_json() -> None:
     """It answers on any machine; each lack that can be mended names the command."""
-    found = json.loads(volbench("doctor", "--json").stdout)
-    assert found["host"]["cpus"] >= 1
-    assert {"docker", "mysqld", "sysbench"} <= {item["name"] for item in found["prerequisites"]}
-    assert all(item["fix"] for item in found["prerequisites"] if not item["available"])
+    document = json.loads(volbench("doctor", "--json").stdout)
+    assert document["host"]["cpus"] >= 1
+    assert {"docker", "mysqld", "sysbench"} <= {item["name"] for item in document["prerequisites"]}
+    assert all(item["fix"] for item in document["prerequisites"] if not item["available"])
 
 
 def test_doctor_is_readable_at_80_columns() -> None:
     """A line for each, none broken by a table's columns."""
-    found = json.loads(volbench("doctor", "--json").stdout)["prerequisites"]
+    prerequisites = json.loads(volbench("doctor", "--json").stdout)["prerequisites"]
     lines = [line for line in volbench("doctor").stdout.splitlines() if line.startswith("  ")]
-    for item in found:
+    for item in prerequisites:
         assert any(line.split(None, 1)[1].startswith(item["name"]) and item["evidence"] in line for line in lines)
         if not item["available"]:
             assert any(line.strip() == f"fix: {item['fix']}" for line in lines)
@@ -401,10 +401,10 @@ def test_the_version_is_shown() -> None:
     "command", [["list", "--out"], ["compare"], ["query", "FROM runs", "--out"], ["suite", "list"]]
 )
 def test_what_lists_prints_the_same_rows_in_each_format(command: list[str], run: RunDirectory) -> None:
-    place = [] if command[0] == "suite" else [str(run.path if command[0] == "compare" else run.path.parent)]
-    shown = {name: volbench(*command, *place, "-o", name).stdout for name in ("table", "json", "csv", "md")}
-    assert json.loads(shown["json"]) == json.loads(volbench(*command, *place, "--json").stdout)
-    rows = len(list(csv.reader(io.StringIO(shown["csv"]))))
+    location = [] if command[0] == "suite" else [str(run.path if command[0] == "compare" else run.path.parent)]
+    stdouts = {name: volbench(*command, *location, "-o", name).stdout for name in ("table", "json", "csv", "md")}
+    assert json.loads(stdouts["json"]) == json.loads(volbench(*command, *location, "--json").stdout)
+    rows = len(list(csv.reader(io.StringIO(stdouts["csv"]))))
     assert rows > 1
-    assert len(shown["md"].splitlines()) == rows + 1
-    assert shown["md"].splitlines()[1].startswith("|---")
+    assert len(stdouts["md"].splitlines()) == rows + 1
+    assert stdouts["md"].splitlines()[1].startswith("|---")

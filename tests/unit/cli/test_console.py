@@ -33,30 +33,32 @@ def obeyed(text: str) -> list[str]:
     """The characters of a text that a terminal would obey, rich's own styles left out."""
     plain = text.replace("\x1b[1;31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
     return [
-        one for one in plain if one not in "\n\t" and unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+        item
+        for item in plain
+        if item not in "\n\t" and unicodedata.category(item) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
     ]
 
 
 def test_lines_tables_and_errors_show_what_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, text = terminal()
-    monkeypatch.setattr(console, "err", shown)
+    displayed, text = terminal()
+    monkeypatch.setattr(console, "err", displayed)
     monkeypatch.setattr(logging.getLogger(console.__name__), "disabled", True)  # xdist cannot send surrogates
     table = Table(HOSTILE, box=None)
     table.add_row(HOSTILE)
-    shown.print(HOSTILE)
-    shown.print(table)
+    displayed.print(HOSTILE)
+    displayed.print(table)
     console.say(HOSTILE)
     console.show_error(UsageError(HOSTILE, where=HOSTILE, evidence=HOSTILE))
-    found = text.getvalue()
-    assert not obeyed(found)
-    assert r"\x1b[31m" in found
-    assert "[red]d[/] [link=http://x]e[/link]" in found
-    assert r"\u202e" in found
+    output = text.getvalue()
+    assert not obeyed(output)
+    assert r"\x1b[31m" in output
+    assert "[red]d[/] [link=http://x]e[/link]" in output
+    assert r"\u202e" in output
 
 
 def test_progress_is_harmless_too() -> None:
-    shown, text = terminal()
-    with Progress(console=shown) as bar:
+    displayed, text = terminal()
+    with Progress(console=displayed) as bar:
         bar.add_task("read \x9b2J \u202e x", total=1)
     assert "\x9b" not in text.getvalue()
     assert "\u202e" not in text.getvalue()

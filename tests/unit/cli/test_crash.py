@@ -37,17 +37,17 @@ def test_a_fault_is_no_no_go(
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     assert ended.value.code == EXIT_CRASHED == 70
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.count("volbench:") == 1
-    assert "Traceback" not in shown.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("volbench:") == 1
+    assert "Traceback" not in captured.err
     (file,) = tmp_path.iterdir()
-    assert str(file) in re.sub(r"\s+", "", shown.err)
+    assert str(file) in re.sub(r"\s+", "", captured.err)
     assert file.stat().st_mode & 0o077 == 0
     text = file.read_text()
     assert "Traceback" in text
     assert "command: volbench run suites/quick.yaml" in text
-    assert SECRET not in text + shown.err
+    assert SECRET not in text + captured.err
 
 
 def test_secrets_of_the_environment_are_left_out() -> None:
@@ -63,10 +63,10 @@ def test_secrets_of_the_environment_are_left_out() -> None:
 def test_the_message_names_the_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also where no file can be written."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    found = crashed(fault(), ARGUMENTS)
-    assert found.exit_code == EXIT_CRASHED
-    assert "could not write a file" in found.next_step
-    assert SECRET not in str(found)
+    result = crashed(fault(), ARGUMENTS)
+    assert result.exit_code == EXIT_CRASHED
+    assert "could not write a file" in result.next_step
+    assert SECRET not in str(result)
 
 
 def test_the_working_directory_is_no_secret() -> None:

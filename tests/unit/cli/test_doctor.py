@@ -15,7 +15,7 @@ DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
 
 
 @pytest.mark.parametrize(
-    ("present", "told"),
+    ("present", "message"),
     [
         ((), "not possible yet"),
         (("kubernetes",), "with --target kubernetes; auto selects none of them"),
@@ -23,10 +23,10 @@ DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
         ((*LOCAL,), "with --target local; auto selects local."),
     ],
 )
-def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...], told: str) -> None:
+def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...], message: str) -> None:
     names = (*DOCKER, *LOCAL, "kubernetes")
     checks = [Means(name=name, present=name in present, evidence="") for name in names]
-    assert told in _verdict(checks)
+    assert message in _verdict(checks)
 
 
 def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
@@ -37,10 +37,10 @@ def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
 
 def test_a_target_says_what_it_misses_and_how_to_get_it() -> None:
     """Twenty lines of yes and no did not say which target they are for."""
-    there = Means(name="mysqld", present=True, evidence="/usr/sbin/mysqld")
+    existing = Means(name="mysqld", present=True, evidence="/usr/sbin/mysqld")
     absent = Means(name="sysbench", present=False, evidence="not on PATH", mend="apt-get install sysbench")
-    group = Group(name="target local", needed=(there, absent))
+    group = Group(name="target local", needed=(existing, absent))
     assert _heading(group) == "target local: not possible; it needs sysbench"
     assert "fix: apt-get install sysbench" in list(_lines(group))[-1]
-    assert _heading(Group(name="target local", needed=(there,))) == "target local: ready"
-    assert _heading(Group(name="dumps", needed=(), optional=(there, absent))) == "dumps: 1 of 2 programs"
+    assert _heading(Group(name="target local", needed=(existing,))) == "target local: ready"
+    assert _heading(Group(name="dumps", needed=(), optional=(existing, absent))) == "dumps: 1 of 2 programs"

@@ -19,8 +19,8 @@ def test_a_finished_run_says_by_its_exit_code_whether_it_decided(
     """A single volume has nothing to decide."""
     pair = two_volumes().volumes[:volumes]
     run = build_run(tmp_path, two_volumes(steps=(OLTP,), repeats=repeats, volumes=pair))
-    shown = CliRunner().invoke(app, ["resume", str(run.path)])
-    assert shown.exit_code == code, shown.output
+    result = CliRunner().invoke(app, ["resume", str(run.path)])
+    assert result.exit_code == code, result.output
     assert (run.path / "report.html").exists()
 
 
@@ -28,9 +28,9 @@ def test_a_run_without_a_valid_cell_decided_nothing(tmp_path: Path) -> None:
     """One volume, every cell invalid: the exit code was 0."""
     invalid = {("a", repeat): "client CPU-bound" for repeat in (1, 2)}
     single = two_volumes(steps=(OLTP,), repeats=2, volumes=two_volumes().volumes[:1], invalid=invalid)
-    shown = CliRunner().invoke(app, ["resume", str(build_run(tmp_path, single).path)])
-    assert shown.exit_code == EXIT_UNDECIDED
-    assert "no valid cell: exit code 6" in shown.output
+    result = CliRunner().invoke(app, ["resume", str(build_run(tmp_path, single).path)])
+    assert result.exit_code == EXIT_UNDECIDED
+    assert "no valid cell: exit code 6" in result.output
 
 
 def test_undecided_work_has_the_exit_code_of_undecided_gates() -> None:

@@ -15,8 +15,8 @@ from volbench.errors import UsageError
 SAR = Path(__file__).parents[2] / "fixtures" / "sar"
 
 
-def invoke(*words: str) -> str:
-    result = CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["explain", *arguments], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
@@ -38,11 +38,11 @@ def test_json_has_the_rows_of_a_report(tmp_path: Path) -> None:
     directory = build_run(
         tmp_path, two_volumes(steps=(OltpStep(name="load", warmup_s=10, duration_s=60),), repeats=1)
     )
-    found = json.loads(invoke(str(directory.path), "--json"))
-    stall = next(row for row in found["findings"] if row["cause"] == "storage.stall")
+    document = json.loads(invoke(str(directory.path), "--json"))
+    stall = next(row for row in document["findings"] if row["cause"] == "storage.stall")
     assert (stall["volume"], stall["step"]) == ("a", "load")
     assert stall["evidence"][0]["unit"] == "s"
-    assert {one["volume"] for one in found["notes"]} == {"a", "b"}
+    assert {note["volume"] for note in document["notes"]} == {"a", "b"}
 
 
 def test_what_others_recorded() -> None:
@@ -66,8 +66,8 @@ def credits_gone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("zone", [[], ["--timezone", "Asia/Tokyo"], ["--timezone", "+09:00"]])
 def test_credits_that_a_foreigner_spent(credits_gone: Path, zone: list[str]) -> None:
     """When they ran out, and that the load came from elsewhere: neither file tells it alone."""
-    found = json.loads(invoke("--from", str(credits_gone), "--json", *zone))
-    empty, shared = found["findings"]
+    document = json.loads(invoke("--from", str(credits_gone), "--json", *zone))
+    empty, shared = document["findings"]
     assert empty["cause"] == "storage.burst_exhausted"
     assert empty["evidence"][0]["text"] == "the burst credits ran out at 14:40:00, and stayed at 0 %"
     assert empty["clock"][0] == "14:40:00"
@@ -77,12 +77,12 @@ def test_credits_that_a_foreigner_spent(credits_gone: Path, zone: list[str]) -> 
         "reads/s, at times 2,397, that this host never sent; this host sent 1.02/s" in shared["evidence"][0]["text"]
     )
     assert shared["evidence"][1]["value"] > 0.9
-    assert any("UTC+09:00" in note or "times are of" in note for note in found["notes"])
+    assert any("UTC+09:00" in note or "times are of" in note for note in document["notes"])
 
 
 def test_the_dump_of_that_night_takes_27_hours(credits_gone: Path) -> None:
-    words = ["--profile", "ebs-gp2", "--size", "50GiB", "--from", str(credits_gone), "--dump", "3.6GB"]
-    result = CliRunner().invoke(app, ["credits", *words], catch_exceptions=False)
+    arguments = ["--profile", "ebs-gp2", "--size", "50GiB", "--from", str(credits_gone), "--dump", "3.6GB"]
+    result = CliRunner().invoke(app, ["credits", *arguments], catch_exceptions=False)
     text = " ".join(result.stdout.split())
     assert "at that speed the dump takes 26 h 51 min" in text
     assert "The recorded balance is empty from 14:40:00 on: I/O that this device's counters do not show" in text
@@ -93,15 +93,15 @@ def test_a_window_is_compared_with_the_time_before_it() -> None:
     text = invoke("--from", str(SAR), "--window", "14:45-16:30", "--device", "dev202-0")
     assert "before against 14:45:00 to 16:30:00:" in text
     assert "- waiting time " in text
-    found = json.loads(invoke("--from", str(SAR), "--window", "14:45-16:30", "--json"))
-    assert found["compared"]["clock"] == ["14:45:00", "16:30:00"]
-    assert found["findings"][0]["clock"][0] >= "14:40:00"
-    waiting = found["compared"]["levels"][0]
+    document = json.loads(invoke("--from", str(SAR), "--window", "14:45-16:30", "--json"))
+    assert document["compared"]["clock"] == ["14:45:00", "16:30:00"]
+    assert document["findings"][0]["clock"][0] >= "14:40:00"
+    waiting = document["compared"]["levels"][0]
     assert waiting["during"] > 100 * waiting["before"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["--from", str(SAR), "--window", "02:00-03:00"], "nothing of this window"),
         (["--from", str(SAR), "--window", "soon"], "no window of the day"),
@@ -111,15 +111,15 @@ def test_a_window_is_compared_with_the_time_before_it() -> None:
         (["--from", str(SAR.parent / "cloudwatch"), "--timezone", "Mars/Olympus"], "time zone is not known"),
     ],
 )
-def test_windows_and_devices_that_are_not_there(words: list[str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
+def test_windows_and_devices_that_are_not_there(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        CliRunner().invoke(app, ["explain", *arguments], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("words", [[], ["results/x", "--from", "y"]])
-def test_one_of_both_is_needed(words: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [[], ["results/x", "--from", "y"]])
+def test_one_of_both_is_needed(arguments: list[str]) -> None:
     with pytest.raises(UsageError, match="either"):
-        CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
+        CliRunner().invoke(app, ["explain", *arguments], catch_exceptions=False)
 
 
 def test_another_volume_is_predicted_or_the_reason_is_said(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_another_volume_is_predicted_or_the_reason_is_said(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [("ebs-gp7", "perhaps you meant"), ("efs-elastic", "only block volumes"), ("nfs:x:/y", "name")],
 )
-def test_a_volume_that_cannot_be_predicted_is_refused(spec: str, said: str) -> None:
+def test_a_volume_that_cannot_be_predicted_is_refused(spec: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         CliRunner().invoke(app, ["explain", "results/x", "--what-if", spec], catch_exceptions=False)
-    assert said in str(refused.value)
+    assert message in str(refused.value)

@@ -77,6 +77,6 @@ def test_a_masked_log_says_as_json_where_it_is(tmp_path: Path) -> None:
         Path("tests/fixtures/slowlog").glob("*")
     )
     out = tmp_path / "masked.log"
-    told = json.loads(printed("capture", str(out), "--from", str(log), "--mask", "--json"))
-    assert told["path"] == str(out)
+    document = json.loads(printed("capture", str(out), "--from", str(log), "--mask", "--json"))
+    assert document["path"] == str(out)
     assert out.is_file()

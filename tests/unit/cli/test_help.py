@@ -30,6 +30,6 @@ def test_help_imports_no_command() -> None:
         "heavy = {'numpy', 'pyarrow', 'duckdb', 'pydantic', 'docker'} & set(sys.modules)\n"
         "print('imported:', *sorted(heavy))\n"
     )
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert shown.stdout.rstrip().endswith("imported:")
-    assert "Measure:" in shown.stdout
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.rstrip().endswith("imported:")
+    assert "Measure:" in result.stdout

@@ -26,15 +26,15 @@ OTHERS_KINDS = {"CephBlockPool"}  # Rook's, not Kubernetes' own
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    return [one for one in YAML(typ="safe").load_all(text) if one is not None]
+    return [item for item in YAML(typ="safe").load_all(text) if item is not None]
 
 
 def rendered(*options: str) -> list[dict[str, Any]]:
     volumes = ("gp3=storage-class:volbench-ebs-gp3?size=100Gi", "efs=pvc:efs-claim")
-    words = ["k8s", "render", str(ROOT / "suites/quick.yaml")]
-    words += [word for one in volumes for word in ("--volume", one)]
-    words += [word for one in options for word in ("--target-option", one)]
-    ran = CliRunner().invoke(app, words, catch_exceptions=False)
+    arguments = ["k8s", "render", str(ROOT / "suites/quick.yaml")]
+    arguments += [argument for volume in volumes for argument in ("--volume", volume)]
+    arguments += [argument for option in options for argument in ("--target-option", option)]
+    ran = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     return documents(ran.stdout)
 
@@ -42,7 +42,7 @@ def rendered(*options: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
 def test_rendered_manifests_fit_the_api(version: str) -> None:
     """With every option given, so that each of their fields is checked."""
-    found = rendered(
+    result = rendered(
         "namespace=n",
         "selector=disk=nvme,zone=a",
         "tolerations=only=volbench:NoSchedule,spot:NoExecute",
@@ -59,8 +59,8 @@ def test_rendered_manifests_fit_the_api(version: str) -> None:
         "parallel=2",
         "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
     )
-    assert [one["kind"] for one in found] == ["Job", "PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
-    for manifest in found:
+    assert [manifest["kind"] for manifest in result] == ["Job", "PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
+    for manifest in result:
         kubernetes_schemas.check(manifest, version)
 
 
@@ -129,7 +129,7 @@ def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:
         affinity = rendered(*options)[3]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
         other_runs, *own = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
         assert other_runs["labelSelector"]["matchExpressions"][1]["operator"] == "NotIn"
-        return [one["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in own] == ["cell"]
+        return [item["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] for item in own] == ["cell"]
 
     assert apart("parallel=3")
     assert not apart("parallel=3", "share_nodes=true")
@@ -142,13 +142,13 @@ def test_names_are_looked_up_only_to_find_the_ebs_driver() -> None:
     assert rendered()[3]["spec"]["template"]["spec"]["dnsPolicy"] == "Default"
     pod = rendered(f"ebs_csi={url}")[3]["spec"]["template"]["spec"]
     assert pod["dnsPolicy"] == "ClusterFirst"
-    told = [
-        one["name"]
-        for one in (*pod["initContainers"], *pod["containers"])
-        for env in one["env"]
+    names = [
+        item["name"]
+        for item in (*pod["initContainers"], *pod["containers"])
+        for env in item["env"]
         if env.get("value") == url
     ]
-    assert told == ["agent"]
+    assert names == ["agent"]
     with pytest.raises(UsageError, match="ebs_csi"):
         rendered("ebs_csi=file:///etc/passwd")
 
@@ -165,11 +165,11 @@ def test_an_unknown_option_is_told_with_the_nearest() -> None:
 def test_overlays_fit_the_api(overlay: str, version: str) -> None:
     """Each names the claim or class that its comment tells to run on."""
     text = (ROOT / "k8s" / "overlays" / overlay / "storage.yaml").read_text()
-    found = documents(text)
-    for manifest in found:
+    result = documents(text)
+    for manifest in result:
         if manifest["kind"] not in OTHERS_KINDS and kubernetes_schemas.has_kind(manifest, version):
             kubernetes_schemas.check(manifest, version)
-    names = {one["metadata"]["name"] for one in found}
+    names = {manifest["metadata"]["name"] for manifest in result}
     assert f"volbench-{overlay}" in names
     assert f"pvc:volbench-{overlay}" in text or f"storage-class:volbench-{overlay}" in text
 
@@ -177,21 +177,25 @@ def test_overlays_fit_the_api(overlay: str, version: str) -> None:
 def test_all_ebs_classes_are_encrypted_alike() -> None:
     """A volume that is encrypted beside one that is not would be a difference that nobody asked for."""
     classes = [
-        one
+        document
         for overlay in OVERLAYS
         if overlay.startswith("ebs-")
-        for one in documents((ROOT / "k8s" / "overlays" / overlay / "storage.yaml").read_text())
-        if one["kind"] == "StorageClass"
+        for document in documents((ROOT / "k8s" / "overlays" / overlay / "storage.yaml").read_text())
+        if document["kind"] == "StorageClass"
     ]
     assert len(classes) == 5
-    assert {one["parameters"].get("encrypted") for one in classes} == {"true"}
+    assert {item["parameters"].get("encrypted") for item in classes} == {"true"}
 
 
 def test_a_kind_that_no_version_has_would_be_found() -> None:
     """Only the kind of an optional API may be missing in earlier versions; the last one knows all of ours."""
     newest = kubernetes_schemas.VERSIONS[-1]
-    ours = [one for name in OVERLAYS for one in documents((ROOT / f"k8s/overlays/{name}/storage.yaml").read_text())]
-    missing = {one["kind"] for one in ours if not kubernetes_schemas.has_kind(one, newest)}
+    own = [
+        document
+        for name in OVERLAYS
+        for document in documents((ROOT / f"k8s/overlays/{name}/storage.yaml").read_text())
+    ]
+    missing = {our["kind"] for our in own if not kubernetes_schemas.has_kind(our, newest)}
     assert missing == OTHERS_KINDS
 
 
@@ -207,11 +211,11 @@ def test_fsx_makes_no_backups_and_its_json_parameters_are_json() -> None:
 
 def test_the_buckets_policy_is_of_one_bucket_and_its_prefix() -> None:
     policy = json.loads((ROOT / "k8s/results-bucket/policy.json").read_text())
-    assert {one["Resource"] for one in policy["Statement"]} == {
+    assert {item["Resource"] for item in policy["Statement"]} == {
         "arn:aws:s3:::BUCKET",
         "arn:aws:s3:::BUCKET/PREFIX/*",
     }
-    actions = {action for one in policy["Statement"] for action in one["Action"]}
+    actions = {action for item in policy["Statement"] for action in item["Action"]}
     assert not any("*" in action for action in actions)
     trust = json.loads((ROOT / "k8s/results-bucket/trust.json").read_text())
     assert trust["Statement"][0]["Principal"] == {"Service": "pods.eks.amazonaws.com"}
@@ -249,19 +253,19 @@ def built(directory: Path) -> list[dict[str, Any]]:
         return documents(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     (kustomization,) = documents((directory / "kustomization.yaml").read_text())
     assert set(kustomization) <= {"apiVersion", "kind", "resources", "components", "namespace"}
-    made = [one for name in kustomization.get("components", []) for one in built(directory / name)]
+    made = [item for name in kustomization.get("components", []) for item in built(directory / name)]
     for file in kustomization.get("resources", []):
         made += documents((directory / file).read_text())
-    for one in made:
+    for result in made:
         if "namespace" in kustomization:
-            one["metadata"]["namespace"] = kustomization["namespace"]
+            result["metadata"]["namespace"] = kustomization["namespace"]
     return made
 
 
 def deleted_with(directory: Path) -> set[str]:
     return {
-        f"{one['kind']} {'/'.join(filter(None, (one['metadata'].get('namespace'), one['metadata']['name'])))}"
-        for one in built(directory)
+        f"{item['kind']} {'/'.join(filter(None, (item['metadata'].get('namespace'), item['metadata']['name'])))}"
+        for item in built(directory)
     }
 
 
@@ -270,9 +274,9 @@ def test_an_overlay_deletes_what_it_made_and_nothing_else(overlay: str) -> None:
     """A claim is part of it only where its own comment runs on that claim."""
     directory = ROOT / "k8s" / "overlays" / overlay
     assert deleted_with(directory) == DELETED[overlay]
-    claims = [one for one in built(directory) if one["kind"] == "PersistentVolumeClaim"]
+    claims = [manifest for manifest in built(directory) if manifest["kind"] == "PersistentVolumeClaim"]
     text = (directory / "storage.yaml").read_text()
-    assert all(f"pvc:{one['metadata']['name']}" in text for one in claims)
+    assert all(f"pvc:{claim['metadata']['name']}" in text for claim in claims)
 
 
 def test_overlays_can_be_composed(tmp_path: Path) -> None:
@@ -303,18 +307,18 @@ def test_the_nodes_helper_fits_the_api(version: str) -> None:
 
 def test_the_nodes_helper_is_apart_from_the_cells_and_has_no_rights_in_the_cluster() -> None:
     """Privileged on labelled nodes only, in a namespace of its own; no token, no role, no port, no network."""
-    found = {one["kind"]: one for one in node_helper()}
-    assert set(found) == {"Namespace", "DaemonSet", "NetworkPolicy"}
-    (cells,) = [one for one in base() if one["kind"] == "Namespace"]
+    results = {manifest["kind"]: manifest for manifest in node_helper()}
+    assert set(results) == {"Namespace", "DaemonSet", "NetworkPolicy"}
+    (cells,) = [manifest for manifest in base() if manifest["kind"] == "Namespace"]
     assert cells["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    assert found["Namespace"]["metadata"]["name"] != cells["metadata"]["name"]
-    pod = found["DaemonSet"]["spec"]["template"]["spec"]
+    assert results["Namespace"]["metadata"]["name"] != cells["metadata"]["name"]
+    pod = results["DaemonSet"]["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"volbench.org/node-helper": "allowed"}
     assert pod["automountServiceAccountToken"] is False
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"}
     (container,) = pod["containers"]
     assert "ports" not in container
-    assert {one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one} == {
+    assert {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume} == {
         "/var/lib/kubelet/pods",
         "/dev",
     }
@@ -324,19 +328,21 @@ def test_an_agent_sees_its_helpers_directory_and_cannot_write_there() -> None:
     pod = rendered()[3]["spec"]["template"]["spec"]
     assert {"name": DIRECTORY, "emptyDir": {}} in pod["volumes"]
     mounts = {
-        one["name"]: mount
-        for one in (*pod["initContainers"], *pod["containers"])
-        for mount in one["volumeMounts"]
+        item["name"]: mount
+        for item in (*pod["initContainers"], *pod["containers"])
+        for mount in item["volumeMounts"]
         if mount["name"] == DIRECTORY
     }
     assert mounts == {"agent": {"name": DIRECTORY, "mountPath": "/volbench/node", "readOnly": True}}
-    (agent,) = [one for one in pod["containers"] if one["name"] == "agent"]
+    (agent,) = [container for container in pod["containers"] if container["name"] == "agent"]
     assert {"name": VARIABLE, "value": f"/volbench/node/{SOCKET}"} in agent["env"]
 
 
 def base() -> list[dict[str, Any]]:
     return [
-        one for name in ("namespace", "rights") for one in documents((ROOT / f"k8s/base/{name}.yaml").read_text())
+        document
+        for name in ("namespace", "rights")
+        for document in documents((ROOT / f"k8s/base/{name}.yaml").read_text())
     ]
 
 
@@ -374,7 +380,9 @@ def test_the_network_policy_fits_the_api(version: str) -> None:
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
 def test_no_cell_is_evicted_while_it_measures(version: str) -> None:
     """The budget selects cells alone, and lets a pod go that is not ready because its agent has ended."""
-    pods = [one["spec"]["template"]["metadata"]["labels"] for one in rendered() if one["kind"] == "Job"]
+    pods = [
+        manifest["spec"]["template"]["metadata"]["labels"] for manifest in rendered() if manifest["kind"] == "Job"
+    ]
     for budget in base_and_chart("disruptions"):
         kubernetes_schemas.check(budget, version)
         assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
@@ -393,13 +401,14 @@ def is_selected(policy: dict[str, Any], labels: dict[str, str]) -> bool:
         "DoesNotExist": lambda key, _: key not in labels,
     }
     return selector.get("matchLabels", {}).items() <= labels.items() and all(
-        answers[one["operator"]](one["key"], one.get("values", [])) for one in selector.get("matchExpressions", [])
+        answers[match_expression["operator"]](match_expression["key"], match_expression.get("values", []))
+        for match_expression in selector.get("matchExpressions", [])
     )
 
 
 def test_the_network_policy_denies_cells_everything_and_leaves_the_runner_alone() -> None:
     """Both directions are named and no rule allows any; the labels are those of the manifests that a run makes."""
-    pods = [one["spec"]["template"] for one in rendered() if one["kind"] == "Job"]
+    pods = [manifest["spec"]["template"] for manifest in rendered() if manifest["kind"] == "Job"]
     assert {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods} >= {"cell"}
     for policy in base_and_chart("network"):
         assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
@@ -429,14 +438,14 @@ def test_the_limit_range_sets_requests_and_never_a_limit() -> None:
 def test_the_base_has_both_and_every_container_of_a_cell_has_requests_of_its_own() -> None:
     resources = documents((ROOT / "k8s/base/kustomization.yaml").read_text())[0]["resources"]
     assert {"network.yaml", "limits.yaml", "disruptions.yaml"} <= set(resources)
-    for job in [one for one in rendered() if one["kind"] == "Job"]:
+    for job in [manifest for manifest in rendered() if manifest["kind"] == "Job"]:
         pod = job["spec"]["template"]["spec"]
         for container in (*pod.get("initContainers", []), *pod["containers"]):
             assert container["resources"]["requests"].keys() >= {"cpu", "memory"}, container["name"]
 
 
 def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:
-    (role,) = [one for one in base() if one["kind"] == "Role"]
+    (role,) = [manifest for manifest in base() if manifest["kind"] == "Role"]
     granted = {
         (group, resource, verb)
         for rule in role["rules"]
@@ -450,12 +459,12 @@ def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:
 def test_labels_and_annotations_are_on_all_objects_and_their_pods() -> None:
     """Policies judge claims and the owner too."""
     made = rendered("labels=team=dba,volbench.org/run=x", "annotations=owner=anna")
-    assert {one["kind"] for one in made} == {"Job", "PersistentVolumeClaim", "ConfigMap"}
+    assert {manifest["kind"] for manifest in made} == {"Job", "PersistentVolumeClaim", "ConfigMap"}
     for manifest in made:
-        places = [manifest["metadata"]]
+        locations = [manifest["metadata"]]
         if manifest["kind"] == "Job":
-            places.append(manifest["spec"]["template"]["metadata"])
-        for metadata in places:
+            locations.append(manifest["spec"]["template"]["metadata"])
+        for metadata in locations:
             assert metadata["labels"]["team"] == "dba"
             assert metadata["labels"]["volbench.org/run"] != "x", "volbench finds its objects by its own"
             assert metadata["annotations"]["owner"] == "anna"

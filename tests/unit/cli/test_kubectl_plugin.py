@@ -34,12 +34,12 @@ class Shell:
         (self.bin / name).write_text(f"#!{shutil.which('sh')}\n{script}\n")
         (self.bin / name).chmod(0o755)
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         installed = self.bin / "kubectl-volbench"
         installed.symlink_to(self._store / "kubectl-volbench")
         try:
             return subprocess.run(
-                [str(installed), *words],
+                [str(installed), *arguments],
                 env={"PATH": str(self.bin)},
                 capture_output=True,
                 text=True,
@@ -75,24 +75,24 @@ def test_no_terminal_obeys_a_pods_log(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (("fetch",), "--namespace volbench get job volbench-runner"),
         (("fetch", "vb-1", "-n", "team"), "--namespace team get job vb-1"),
         (("fetch", "--namespace", "team", "vb-1", "here"), "--namespace team get job vb-1"),
     ],
 )
-def test_with_kubectl_alone_results_are_fetched(shell: Shell, words: tuple[str, ...], expected: str) -> None:
+def test_with_kubectl_alone_results_are_fetched(shell: Shell, arguments: tuple[str, ...], expected: str) -> None:
     shell.program("kubectl", 'echo "$@" >&2; exit 9')
-    assert shell.run(*words).stderr.startswith(expected)
+    assert shell.run(*arguments).stderr.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("submit", "x.yaml"), ("logs", "-n"), ("logs", "-x"), ("logs", "a", "b", "c")]
+    "arguments", [(), ("submit", "x.yaml"), ("logs", "-n"), ("logs", "-x"), ("logs", "a", "b", "c")]
 )
-def test_what_needs_volbench_or_is_no_command_is_said(shell: Shell, words: tuple[str, ...]) -> None:
+def test_what_needs_volbench_or_is_no_command_is_said(shell: Shell, arguments: tuple[str, ...]) -> None:
     shell.program("kubectl", "exit 9")
-    ended = shell.run(*words)
+    ended = shell.run(*arguments)
     assert (ended.returncode, "usage: kubectl volbench" in ended.stderr) == (2, True)
 
 
@@ -115,9 +115,9 @@ def test_the_archive_is_what_the_manifest_says(tmp_path: Path) -> None:
     (platform,) = manifest["spec"]["platforms"]
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     with tarfile.open(archive) as packed:
-        assert sorted(packed.getnames()) == sorted(one["from"] for one in platform["files"])
+        assert sorted(packed.getnames()) == sorted(file["from"] for file in platform["files"])
         assert packed.getmember(platform["bin"]).mode & 0o111
-    assert "LICENSE" in {one["from"] for one in platform["files"]}
+    assert "LICENSE" in {file["from"] for file in platform["files"]}
 
 
 def add(
@@ -172,8 +172,8 @@ def test_a_pod_puts_nothing_else_than_files_anywhere(shell: Shell, pod: Path, tm
                     add(tar, "./link/file", b"hostile")
     for _ in range(2):
         done = shell.run("fetch", "vb-1", str(into))
-        said = "Cannot open" if kind == "file below a link" else "nothing was taken"  # tar's own words, or ours
+        output = "Cannot open" if kind == "file below a link" else "nothing was taken"  # tar's own words, or ours
         assert done.returncode != 0
-        assert said in done.stderr
+        assert output in done.stderr
     assert list(outside.iterdir()) == []
     assert list(into.iterdir()) == []

@@ -29,12 +29,12 @@ def history(path: Path, iops: float, hours: int = 6) -> Path:
 
 
 def test_one_server_is_told_in_sentences_with_price_check_and_settings(tmp_path: Path) -> None:
-    said = recommended(str(history(tmp_path / "db1.csv", 2000)), "--p95", "20ms", "--size", "100GiB")
-    assert "Buy ebs-gp3?size=100GiB&iops=3000&throughput=125 (8.00 USD a month" in said
-    assert "Check by second by second: holds" in said
-    assert "It is the cheapest" in said
-    assert "innodb_io_capacity" in said
-    assert "read 2026-11" in said
+    output = recommended(str(history(tmp_path / "db1.csv", 2000)), "--p95", "20ms", "--size", "100GiB")
+    assert "Buy ebs-gp3?size=100GiB&iops=3000&throughput=125 (8.00 USD a month" in output
+    assert "Check by second by second: holds" in output
+    assert "It is the cheapest" in output
+    assert "innodb_io_capacity" in output
+    assert "read 2026-11" in output
 
 
 def test_a_fleet_is_a_table_in_which_a_server_that_cannot_be_read_has_its_reason(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_json_has_every_part_of_the_answer(tmp_path: Path) -> None:
 
 def test_an_observation_is_about_its_statements_or_says_what_it_lacks(tmp_path: Path) -> None:
     synthetic_observation.build(tmp_path / "seen", 120, lambda _: (400.0, 2.0, 1.0))
-    said = recommended(str(tmp_path / "seen"), "--p95", "20ms", "--size", "100GiB", code=0)
-    assert "Buy " in said
+    output = recommended(str(tmp_path / "seen"), "--p95", "20ms", "--size", "100GiB", code=0)
+    assert "Buy " in output
 
 
 def test_a_run_without_costs_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ def test_run_asks_and_enter_means_no(
     forgotten: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, default: bool
 ) -> None:
     """A directory named twice is a comparison with itself on purpose: that is said and not asked."""
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def answer(text: str, **options: Any) -> bool:
-        asked.append({"text": text, **options})
+        requests.append({"text": text, **options})
         return False
 
     monkeypatch.setattr(typer, "confirm", answer)
@@ -89,7 +89,7 @@ def test_run_asks_and_enter_means_no(
     with pytest.raises(typer.Exit) as ended:
         run_command.run(QUICK, volumes, target="local", out=tmp_path / "results")
     assert ended.value.exit_code == 1
-    assert [one["default"] for one in asked] == [default]
+    assert [request["default"] for request in requests] == [default]
     assert not (tmp_path / "results").exists()
 
 
@@ -119,9 +119,11 @@ def test_a_plan_says_which_disk_is_too_small_for_a_cell(
     assert "caveat: Volume gp3: a cell needs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("place", ["/etc", "/etc/mysql", "/", "//", "/usr/../etc", "/proc", "/dev/sda", "/lib/x"])
-def test_a_directory_of_the_system_is_refused(place: str) -> None:
-    for spec in (f"path:{place}", place):
+@pytest.mark.parametrize(
+    "directory", ["/etc", "/etc/mysql", "/", "//", "/usr/../etc", "/proc", "/dev/sda", "/lib/x"]
+)
+def test_a_directory_of_the_system_is_refused(directory: str) -> None:
+    for spec in (f"path:{directory}", directory):
         with pytest.raises(UsageError, match=r"name (a directory|one) for data"):
             make_plan(QUICK, [f"a={spec}"], TargetRequest(target="local"))
 

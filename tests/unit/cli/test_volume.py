@@ -24,7 +24,7 @@ from volbench.machine.volume.probe.measurement import Probe
 from volbench.machine.volume.probe.nearest import nearest_profiles
 
 
-def told(*arguments: str) -> str:
+def message_of(*arguments: str) -> str:
     """What a command prints on stdout; its expected failure is raised."""
     ended = CliRunner().invoke(app, ["volume", *arguments], catch_exceptions=False, env={"COLUMNS": "100"})
     assert ended.exit_code == 0, ended.output
@@ -32,15 +32,15 @@ def told(*arguments: str) -> str:
 
 
 def test_list_shows_every_profile_with_its_figures_and_what_is_assumed() -> None:
-    shown = told("list")
-    assert all(f"  {name}: " in shown for name in profile_names())
-    assert "3,000 IOPS, 125 MiB/s, 0.7 ms" in shown
-    assert "300 IOPS when 5,400,000 credits are gone" in shown
-    assert "assumed: read_median, read_p99" in shown
+    displayed = message_of("list")
+    assert all(f"  {name}: " in displayed for name in profile_names())
+    assert "3,000 IOPS, 125 MiB/s, 0.7 ms" in displayed
+    assert "300 IOPS when 5,400,000 credits are gone" in displayed
+    assert "assumed: read_median, read_p99" in displayed
 
 
 def test_list_is_json_with_the_same_profiles() -> None:
-    listed = json.loads(told("list", "--json"))
+    listed = json.loads(message_of("list", "--json"))
     assert [profile["name"] for profile in listed["profiles"]] == list(profile_names())
     gp3 = next(profile for profile in listed["profiles"] if profile["name"] == "ebs-gp3")
     assert gp3["figures"]["read_iops"] == 3000
@@ -50,20 +50,20 @@ def test_list_is_json_with_the_same_profiles() -> None:
 
 @pytest.mark.parametrize("name", profile_names())
 def test_show_has_every_figure_with_its_source(name: str) -> None:
-    shown = told("show", name)
+    displayed = message_of("show", name)
     for figure, meaning in whole_profile(name).figures.items():
-        (line,) = (line for line in shown.splitlines() if line.startswith(f"  {figure} = "))
+        (line,) = (line for line in displayed.splitlines() if line.startswith(f"  {figure} = "))
         assert meaning.source in line
         assert ("(assumed)" in line) == meaning.assumed
 
 
 def test_show_of_the_instance_table_and_as_json() -> None:
-    assert "m5.large." in told("show", "ec2-instances")
-    assert json.loads(told("show", "ebs-gp2", "--json"))["figures"]["iops_per_gib"]["value"] == 3
+    assert "m5.large." in message_of("show", "ec2-instances")
+    assert json.loads(message_of("show", "ebs-gp2", "--json"))["figures"]["iops_per_gib"]["value"] == 3
 
 
 @pytest.mark.parametrize(
-    ("arguments", "failure", "words"),
+    ("arguments", "failure", "result"),
     [
         (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "is not emulated"),
@@ -85,20 +85,20 @@ def test_show_of_the_instance_table_and_as_json() -> None:
     ],
 )
 def test_a_mistake_has_one_message_that_says_what_next(
-    arguments: list[str], failure: type[VolbenchError], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], failure: type[VolbenchError], result: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fio").write_text("#!/bin/sh\n")
     (tmp_path / "fio").chmod(0o755)
     monkeypatch.setattr(capabilities, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(failure) as caught:
-        told(*arguments)
-    assert words in str(caught.value)
+        message_of(*arguments)
+    assert result in str(caught.value)
 
 
 def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capabilities, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacks, match="a probe needs fio") as caught:
-        told("probe", f"path:{tmp_path}")
+        message_of("probe", f"path:{tmp_path}")
     assert "apt-get install" in str(caught.value)
 
 
@@ -106,7 +106,7 @@ def test_without_the_daemon_there_is_one_clear_error(tmp_path: Path, monkeypatch
     """Exit code 3, never another volume in its place; nothing is left."""
     monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
     with pytest.raises(EnvironmentLacks, match="volbench-volume") as caught:
-        told("emulate", "emulated:ebs-gp3", "--dir", str(tmp_path))
+        message_of("emulate", "emulated:ebs-gp3", "--dir", str(tmp_path))
     assert caught.value.exit_code == 3
     assert caught.value.next_step
     assert list(tmp_path.iterdir()) == []
@@ -117,15 +117,15 @@ def test_adopt_marks_an_empty_directory_and_no_other(tmp_path: Path) -> None:
     empty.mkdir()
     full.mkdir()
     (full / "thesis.tex").write_text("x")
-    told("adopt", str(empty))
+    message_of("adopt", str(empty))
     assert ownership.is_owned(empty)
     with pytest.raises(Refused):
-        told("adopt", str(full))
+        message_of("adopt", str(full))
     assert [path.name for path in full.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "request_"),
+    ("kind", "value", "request_"),
     [
         ("stall", {"--for": "3s"}, {"kind": "stall", "seconds": 3.0}),
         (
@@ -144,17 +144,17 @@ def test_adopt_marks_an_empty_directory_and_no_other(tmp_path: Path) -> None:
         ("clear", {}, {"kind": "clear"}),
     ],
 )
-def test_a_fault_becomes_the_daemon_s_words(kind: str, given: dict[str, str], request_: dict[str, object]) -> None:
-    assert parse_fault(kind, given) == request_
+def test_a_fault_becomes_the_daemon_s_words(kind: str, value: dict[str, str], request_: dict[str, object]) -> None:
+    assert parse_fault(kind, value) == request_
 
 
 def test_the_help_names_every_fault() -> None:
-    shown = told("fault", "--help")
-    assert all(kind in shown for kind in FAULTS)
+    displayed = message_of("fault", "--help")
+    assert all(kind in displayed for kind in FAULTS)
 
 
 def probe_of(figures: dict[str, float], **changes: object) -> Probe:
-    known: dict[str, object] = {
+    known_values: dict[str, object] = {
         "spec": "path:/mnt/x",
         "facts": VolumeFacts(path="/mnt/x", filesystem="xfs"),
         "figures": figures,
@@ -168,7 +168,7 @@ def probe_of(figures: dict[str, float], **changes: object) -> Probe:
         "uneven": {},
         "late_share": None,
     }
-    return Probe(**{**known, **changes})  # type: ignore[arg-type]
+    return Probe(**{**known_values, **changes})  # type: ignore[arg-type]
 
 
 def notes(**changes: object) -> str:
@@ -180,17 +180,17 @@ def test_a_probe_on_a_busy_machine_says_so_and_names_no_nearest_profile() -> Non
     probe = probe_of(
         expected_figures(resolve("ebs-gp3")), held={"randread of 4 KiB, depth 1": 0.4}, foreign_cpu_ratio=0.8
     )
-    said = "\n".join(volume_text.probe_notes(probe, []))
-    assert "too busy: other work used 80 % of its CPUs" in said
-    assert "randread of 4 KiB, depth 1 (at most 40 % of the time)" in said
+    text = "\n".join(volume_text.probe_notes(probe, []))
+    assert "too busy: other work used 80 % of its CPUs" in text
+    assert "randread of 4 KiB, depth 1 (at most 40 % of the time)" in text
     assert volume_text.probe_data(probe, [])["held_back"] == {"randread of 4 KiB, depth 1": 0.4}
 
 
 def test_a_probe_says_what_it_cannot_see() -> None:
     gp2 = probe_of(expected_figures(resolve("ebs-gp2")))
-    said = "\n".join(volume_text.probe_notes(gp2, nearest_profiles(gp2.figures)))
-    assert "the end of burst credits" in said
-    assert "5,400,000 I/Os of credit" in said
+    text = "\n".join(volume_text.probe_notes(gp2, nearest_profiles(gp2.figures)))
+    assert "the end of burst credits" in text
+    assert "5,400,000 I/Os of credit" in text
     assert "5,400,000" not in notes(), "a gp3 has no credits"
 
 
@@ -202,14 +202,14 @@ def test_a_probe_labels_what_is_no_ordinary_volume() -> None:
     assert "2.5 % of the emulated volume's operations" in notes(late_share=0.025)
     assert "not support O_DIRECT" in notes(direct=False)
     assert "the queue was the limit" in notes(unsaturated=("read_iops",))
-    assert "stalled meanwhile" in notes(uneven={"read_iops": 1000.0})
+    assert "stalled in between" in notes(uneven={"read_iops": 1000.0})
 
 
-@pytest.mark.parametrize(("after_s", "words"), [(4.0, "after 4 s"), (None, "ended early")])
-def test_a_probe_tells_of_a_burst_that_ended(after_s: float | None, words: str) -> None:
-    said = notes(fall=Fall(figure="read_iops", first=3000.0, last=150.0, after_s=after_s))
-    assert words in said
-    assert "150" in said
+@pytest.mark.parametrize(("after_s", "arguments"), [(4.0, "after 4 s"), (None, "ended early")])
+def test_a_probe_tells_of_a_burst_that_ended(after_s: float | None, arguments: str) -> None:
+    output = notes(fall=Fall(figure="read_iops", first=3000.0, last=150.0, after_s=after_s))
+    assert arguments in output
+    assert "150" in output
 
 
 def test_a_probe_s_json_has_units_and_the_nearest_profiles() -> None:

@@ -117,10 +117,10 @@ def test_lanes_that_see_the_same_result_at_once_report_it_once(
     meet, result_of, faults = threading.Barrier(2), RunDirectory.result, list[KeyError]()
 
     def result(self: RunDirectory, cell_id: str) -> CellResult | None:
-        found = result_of(self, cell_id)
+        result = result_of(self, cell_id)
         with suppress(threading.BrokenBarrierError):  # nobody else is let in
             meet.wait(0.5)
-        return found
+        return result
 
     with progress_watcher(directory, json=True) as watch:
         watch(state(directory, 1))

@@ -99,9 +99,9 @@ def test_phases_lie_within_the_window() -> None:
 def test_an_unknown_key_and_a_name_that_nothing_draws_are_refused(tmp_path: Path) -> None:
     text = "measured_s: {steady: 9}\nloads: {a: {step: {threads: $threads}}}\nconditions:\n"
     text += "  x: {family: f, text: t, truth: [none], load: a%s}\n"
-    for more, words in ((", wrong: 1", "unknown wrong"), ("", "nothing is drawn for threads")):
+    for more, arguments in ((", wrong: 1", "unknown wrong"), ("", "nothing is drawn for threads")):
         (tmp_path / "c.yaml").write_text(text % more)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=arguments):
             load_conditions(tmp_path / "c.yaml")
 
 
@@ -215,7 +215,7 @@ def test_confidences_of_a_family_are_counted_on_the_others_alone() -> None:
         run("y", finding("x"), family="b") for _ in range(50)
     ]
     confidence = scoring.left_out(runs)
-    of_a, of_b = (confidence(one, one.findings[0]) or 0.0 for one in (runs[0], runs[-1]))
+    of_a, of_b = (confidence(outcome, outcome.findings[0]) or 0.0 for outcome in (runs[0], runs[-1]))
     assert of_a < 0.1, "in the other family it was never true"
     assert of_b > 0.9
 
@@ -246,7 +246,7 @@ def test_the_page_shows_what_lab_json_holds() -> None:
     assert "the server did not start" in page.html(data)
     assert "16 to 33" in page.html(data)
     assert "Verdicts of seeds 1, 9 were known" in page.html(data)
-    assert [run_from(one) for one in data["runs"]["all samples"]] == runs
+    assert [run_from(item) for item in data["runs"]["all samples"]] == runs
 
 
 def test_nbdkits_rate_is_in_bits(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_published_scores_are_those_of_the_published_runs() -> None:
     assert len(labels) >= 2
     for label in labels:
         names = (label, label.replace(FRESH, KNOWN))
-        runs, known = ([run_from(one) for one in data["runs"][name]] for name in names)
-        assert rounded(page.scores(runs, known)) == rounded(data["readings"][label])
+        runs, known_values = ([run_from(item) for item in data["runs"][name]] for name in names)
+        assert rounded(page.scores(runs, known_values)) == rounded(data["readings"][label])
     assert page.html(data) == (RESULTS / score_files.PAGE_FILE).read_text()
 
 
@@ -320,9 +320,9 @@ def test_whose_cpu_time_it_was_is_what_was_counted() -> None:
     assert by_account(burners, {"others_cpu_ratio": 0.8}) == "interference.cpu"
     assert by_account(burners, {"others_cpu_ratio": 0.3}) == "interference.cpu|cpu.server_saturated"
     assert by_account(burners, {"others_cpu_ratio": 0.8}, pinned=True) == "interference.cpu|cpu.server_saturated"
-    beside = "interference.io|cpu.server_saturated"
-    assert by_account(beside, {"others_cpu_ratio": 0.8}) == f"{beside}|interference.cpu"
-    assert by_account(beside, {"others_cpu_ratio": 0.1}) == beside
+    neighbour = "interference.io|cpu.server_saturated"
+    assert by_account(neighbour, {"others_cpu_ratio": 0.8}) == f"{neighbour}|interference.cpu"
+    assert by_account(neighbour, {"others_cpu_ratio": 0.1}) == neighbour
     assert by_account("cpu.server_saturated", {"others_cpu_ratio": 0.8}) == "cpu.server_saturated"
     assert by_account("host.io_limit", {"others_cpu_ratio": 0.8}) == "host.io_limit"
 
@@ -361,13 +361,13 @@ def test_the_way_is_what_a_statement_takes_longer_than_on_the_socket() -> None:
 def test_lost_packets_and_pauses_are_proven_by_the_kernel_and_the_servers_clock() -> None:
     """Of 8 clients 2 are in statements; 20 probed losses a second hold 4; not without a dropped packet."""
     counters = {"server.statement_s": lambda t: 2.0 * t, "tcp.probed_losses": lambda t: 20.0 * t}
-    wanted = [{"kind": "outside", "threads": 8, "share_min": 0.2}]
+    expected = [{"kind": "outside", "threads": 8, "share_min": 0.2}]
     lossy = evidence({**counters, "netfilter.dropped": lambda t: 15.0 * t}, tps=lambda t: 100 if t <= 10 else 20)
-    proof = prove(wanted, lossy)
+    proof = prove(expected, lossy)
     assert proof.injected
     assert proof.measured["held_ratio"] == pytest.approx(0.5)
     assert proof.measured["outside_share"] == pytest.approx(0.75)
-    assert not prove(wanted, evidence(counters, tps=lambda t: 100 if t <= 10 else 20)).injected
+    assert not prove(expected, evidence(counters, tps=lambda t: 100 if t <= 10 else 20)).injected
 
 
 def test_a_cause_that_acted_before_the_window_is_no_step() -> None:
@@ -377,14 +377,16 @@ def test_a_cause_that_acted_before_the_window_is_no_step() -> None:
 
 
 def test_states_of_sessions_and_counters_of_the_server_prove_what_acts_inside_it() -> None:
-    held = evidence({"sessions.locked": lambda t: 8.0 * (t >= 10), "status.Sort_merge_passes": lambda t: 30 * t})
-    wanted: list[dict[str, Any]] = [{"kind": "sessions", "of": "locked", "min": 3}]
-    wanted.append({"kind": "counter", "of": "status.Sort_merge_passes", "min": 20})
-    proof = prove(wanted, held)
+    held_value = evidence(
+        {"sessions.locked": lambda t: 8.0 * (t >= 10), "status.Sort_merge_passes": lambda t: 30 * t}
+    )
+    expected: list[dict[str, Any]] = [{"kind": "sessions", "of": "locked", "min": 3}]
+    expected.append({"kind": "counter", "of": "status.Sort_merge_passes", "min": 20})
+    proof = prove(expected, held_value)
     assert proof.injected
     assert proof.measured["sessions.locked"] == pytest.approx(8)
     free = evidence({"sessions.locked": lambda _: 0.0, "status.Sort_merge_passes": lambda _: 5.0})
-    assert prove(wanted, free).missing == (
+    assert prove(expected, free).missing == (
         "sessions.locked was 0",
         "status.Sort_merge_passes grew by 0 a second",
     )

@@ -63,17 +63,19 @@ def test_a_clean_run_of_which_nothing_is_said_is_no_alarm_and_not_right() -> Non
 
 def test_an_accepted_cause_is_neither_right_nor_spurious() -> None:
     """It does not spoil a run, and it does not save one."""
-    one = run("burst", ("storage.burst_exhausted",), ("storage.iops_limit", 0.8), accepted=("storage.iops_limit",))
-    assert not scoring.is_right(one)
-    assert not scoring.spurious([one])
-    assert scoring.judged([one]) == [(0.8, True)]
+    result = run(
+        "burst", ("storage.burst_exhausted",), ("storage.iops_limit", 0.8), accepted=("storage.iops_limit",)
+    )
+    assert not scoring.is_right(result)
+    assert not scoring.spurious([result])
+    assert scoring.judged([result]) == [(0.8, True)]
 
 
 def test_recall_of_compounds_looks_at_the_first_three() -> None:
     """Two causes of two runs: one is fourth, one is missing."""
-    others = (("a", 0.5), ("b", 0.5))
+    remaining = (("a", 0.5), ("b", 0.5))
     runs = [
-        run("pair", PAIR, (PAIR[0], 0.9), *others, (PAIR[1], 0.9)),
+        run("pair", PAIR, (PAIR[0], 0.9), *remaining, (PAIR[1], 0.9)),
         run("pair", PAIR, ("c", 0.9), (PAIR[1], 0.5)),
         run("iops-cap", CAP),
     ]
@@ -97,7 +99,7 @@ def test_exact_intervals_are_those_of_the_tables() -> None:
     assert scoring.exact_interval(5, 5)[1] == 1.0
 
 
-def held(condition: str, cause: str, *, right: bool, **more: Any) -> Observed:
+def root_descriptor(condition: str, cause: str, *, right: bool, **more: Any) -> Observed:
     """A run with one finding, all of whose checks held."""
     named = Named(cause=cause, confidence=0.9, evidence={"checks": "all held"})
     return run(condition, (cause if right else "none",), named=(named,), **more)
@@ -105,17 +107,17 @@ def held(condition: str, cause: str, *, right: bool, **more: Any) -> Observed:
 
 def test_confidences_come_from_some_runs_and_are_checked_on_others() -> None:
     """98 of 99 true is 0.985; 40 of 40 agree with it, 30 of 40 do not, and without others nothing is said."""
-    mended = [held("iops-cap", CAP[0], right=number > 0, number=number) for number in range(99)]
-    others = [held("iops-cap", CAP[0], right=True, lab_seed=4) for _ in range(40)]
+    mended = [root_descriptor("iops-cap", CAP[0], right=number > 0, number=number) for number in range(99)]
+    remaining = [root_descriptor("iops-cap", CAP[0], right=True, lab_seed=4) for _ in range(40)]
     made = scoring.calibration("here", mended, [])
     assert made.confidence("all held") == pytest.approx(98.5 / 100)
     assert made.agrees is None
     assert "not checked" in made.describe_counts("all held")
-    checked = scoring.calibration("here", mended, others)
+    checked = scoring.calibration("here", mended, remaining)
     assert checked.agrees
     assert checked.confidence("all held") == made.confidence("all held")
     assert "40 of 40 in its other runs, which confirm it" in checked.describe_counts("all held")
-    worse = [held("iops-cap", CAP[0], right=number >= 10, number=number) for number in range(40)]
+    worse = [root_descriptor("iops-cap", CAP[0], right=number >= 10, number=number) for number in range(40)]
     assert scoring.calibration("here", mended, worse).agrees is False
 
 
@@ -134,7 +136,7 @@ def test_levels_and_knees_are_compared_with_what_was_made() -> None:
         run("iops-cap", CAP, number=2, truths={"iops": 1000.0}),
         run("burst", PAIR[:1], truths={"exhausted_at_s": 20.0, "baseline": 300.0}, named=(burst,)),
     ]
-    assert [one.error for one in scoring.caps(runs)] == [pytest.approx(0.04), None, 0.0]
+    assert [cap.error for cap in scoring.caps(runs)] == [pytest.approx(0.04), None, 0.0]
     (knee,) = scoring.knees(runs)
     assert knee.named == 21.5
     bars = {bar.name: bar for bar in scoring.bars(runs)}
@@ -223,7 +225,9 @@ def test_a_twin_is_the_same_run_without_its_cause() -> None:
             assert (twin.truth, twin.actions) == ((NONE,), ())
             assert (twin.seed, twin.dataset, twin.measured_s) == (setup.seed, setup.dataset, setup.measured_s)
             assert twin.load.get("threads") == setup.load.get("threads")
-            changed = [part for part in ("volume", "config", "load") if getattr(twin, part) != getattr(setup, part)]
+            changed = [
+                piece for piece in ("volume", "config", "load") if getattr(twin, piece) != getattr(setup, piece)
+            ]
             assert changed or setup.actions, f"{name}: its twin has the cause as well"
     assert twins.keys() == conditions.keys() - {"clean", "mysqldump", "iops-cap+mysqldump"}
     setup, twin = twins["row-locks"]
@@ -252,9 +256,9 @@ def test_the_page_shows_every_run_and_every_bar() -> None:
         rates={"seed": 1, "rows": []},
         what_if={"date": "2026-01-01", "server": "mysql", "cpus": 2, "pairs": [pair]},
     )
-    shown = page.html(data)
+    displayed = page.html(data)
     for text in ("iops-cap", "the server did not start", "the client was CPU-bound", "recall@3", "ebs-io2", FAILED):
-        assert text in shown
+        assert text in displayed
 
 
 def _intervals(ranges: list[Any]) -> list[tuple[float, float]]:

@@ -25,13 +25,13 @@ def test_the_sample_is_small_and_has_enough_runs(scored: list[Outcome]) -> None:
 
 def test_scores_do_not_fall(scored: list[Outcome]) -> None:
     """As they were when the check was made; what changes them says so here."""
-    found = figures(scored)
-    assert found["right_of_named"] >= 0.93
-    assert found["named"] >= 0.81
-    assert found["wrong_and_sure"] <= 0.02, "one of 60: a write cache that ran out, called a stall"
-    assert found["acquitted_wrongly"] <= 0.02
-    assert found["clean_accused"] <= 0.02
-    assert found["clean_acquitted"] >= 0.90
+    result = figures(scored)
+    assert result["right_of_named"] >= 0.93
+    assert result["named"] >= 0.81
+    assert result["wrong_and_sure"] <= 0.02, "one of 60: a write cache that ran out, called a stall"
+    assert result["acquitted_wrongly"] <= 0.02
+    assert result["clean_accused"] <= 0.02
+    assert result["clean_acquitted"] >= 0.90
 
 
 def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
@@ -42,26 +42,26 @@ def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
 
 
 def test_no_confidence_is_certain(scored: list[Outcome]) -> None:
-    assert max(row.confidence or 0.0 for one in scored for row in one.findings) <= 0.99
+    assert max(row.confidence or 0.0 for outcome in scored for row in outcome.findings) <= 0.99
 
 
 def test_a_family_that_is_left_out_does_not_change_what_is_sure(scored: list[Outcome]) -> None:
     """Counted on all families but one, what nothing speaks against is as sure for the family that was left out."""
-    for family in {one.family for one in scored}:
+    for family in {outcome.family for outcome in scored}:
         assert counts(scored, without=family).confidence("rebuilt") >= 0.85
 
 
 def test_a_stand_of_the_disk_is_no_small_pool(scored: list[Outcome]) -> None:
     """Reads of 2.3 ms in the median second, and a second in which nothing ends, again and again (recorded)."""
-    (stand,) = (one for one in scored if one.name.startswith("stand-of-the-disk-101"))
+    (stand,) = (item for item in scored if item.name.startswith("stand-of-the-disk-101"))
     assert "memory.buffer_pool_small" not in [row.cause for row in stand.findings]
 
 
 def test_an_empty_bucket_is_not_surely_a_slow_volume(scored: list[Outcome]) -> None:
     """The rate stays as it is while waiting times vary: a limit looks like that (recorded)."""
-    for one in scored:
-        if one.name.startswith("bucket-empty"):
-            assert (one.findings[0].confidence or 0.0) < 0.9
+    for item in scored:
+        if item.name.startswith("bucket-empty"):
+            assert (item.findings[0].confidence or 0.0) < 0.9
 
 
 def test_what_is_not_proven_is_not_packed(tmp_path: Path) -> None:

@@ -42,9 +42,9 @@ def scored() -> list[Outcome]:
 
 
 def test_no_volume_that_is_the_cause_is_acquitted(scored: list[Outcome]) -> None:
-    guilty = [one for one in scored if one.volume_is_cause]
+    guilty = [outcome for outcome in scored if outcome.volume_is_cause]
     assert len(guilty) >= 60
-    assert sum(one.falsely_acquitted for one in guilty) <= 0.02 * len(guilty)
+    assert sum(outcome.falsely_acquitted for outcome in guilty) <= 0.02 * len(guilty)
 
 
 def test_the_page_says_what_the_recordings_show(scored: list[Outcome]) -> None:
@@ -58,8 +58,10 @@ def test_the_page_says_what_the_recordings_show(scored: list[Outcome]) -> None:
 
 def test_no_storage_cause_is_named_where_the_volume_is_none_but_for_one(scored: list[Outcome]) -> None:
     """One reading names a stall beside row locks: some of its checks failed, and its confidence says so."""
-    innocent = [one for one in scored if not one.volume_is_cause]
-    accused = [one.recording for one in innocent for cause in one.causes if cause.startswith("storage.")]
+    innocent = [outcome for outcome in scored if not outcome.volume_is_cause]
+    accused = [
+        outcome.recording for outcome in innocent for cause in outcome.causes if cause.startswith("storage.")
+    ]
     assert len(innocent) >= 50
     assert len(accused) <= 1
 
@@ -70,15 +72,15 @@ def test_confidences_are_what_comes_true_in_recordings_that_they_were_not_counte
 ) -> None:
     """Left out by recording, and by condition, which is a kind of recording that nothing like it was counted of."""
     pairs = cross_validated(scored, group)
-    stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
+    stated, true = (sum(pair[location] for pair in pairs) / len(pairs) for location in (0, 1))
     assert len(pairs) >= 80
     assert abs(stated - true) <= APART_MAX
 
 
 def test_stated_confidences_of_new_recordings_are_within_five_points(scored: list[Outcome]) -> None:
     """Counted on seeds 1 to 6. Verdicts of 7 and 8 were known when the method was chosen, those of 10 were not."""
-    new = [one for one in scored if one.seed in CHECKED_ON]
-    pairs = [pair for one in new for pair in zip(one.confidences, one.true, strict=True)]
+    new = [outcome for outcome in scored if outcome.seed in CHECKED_ON]
+    pairs = [pair for item in new for pair in zip(item.confidences, item.true, strict=True)]
     assert abs(sum(pair[0] - pair[1] for pair in pairs) / len(pairs)) <= APART_MAX
 
 
@@ -148,13 +150,13 @@ def test_all_devices_of_sar_are_no_device_beside_iostat() -> None:
 def test_a_change_in_the_middle_is_found_to_the_second(name: str, at_s: int) -> None:
     truth = json.loads((FIXTURES / name / "truth.json").read_text())
     hours, minutes, seconds = map(int, truth["started_utc"][11:19].split(":"))
-    found = explain_recorded([FIXTURES / name / "iostat.txt"], device=truth["device"])
-    assert found.episode is not None
-    assert found.episode.t0_s == pytest.approx(hours * 3600 + minutes * 60 + seconds + at_s, abs=2)
+    result = explain_recorded([FIXTURES / name / "iostat.txt"], device=truth["device"])
+    assert result.episode is not None
+    assert result.episode.t0_s == pytest.approx(hours * 3600 + minutes * 60 + seconds + at_s, abs=2)
 
 
 def test_where_nothing_changes_an_episode_is_seldom_seen() -> None:
-    places = [one for one in sorted(FIXTURES.iterdir()) if one.name.rpartition("-")[0] in STEADY]
-    seen = [one.name for one in places if explain_recorded([one / "iostat.txt"]).episode is not None]
-    assert len(places) >= 25
-    assert len(seen) <= FALSE_ALARMS_MAX * len(places)
+    paths = [path for path in sorted(FIXTURES.iterdir()) if path.name.rpartition("-")[0] in STEADY]
+    names = [path.name for path in paths if explain_recorded([path / "iostat.txt"]).episode is not None]
+    assert len(paths) >= 25
+    assert len(names) <= FALSE_ALARMS_MAX * len(paths)

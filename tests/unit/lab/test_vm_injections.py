@@ -36,8 +36,8 @@ def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None
     """But those that say so on the page: netem and flush delays have no counter beside volbench's."""
     proof = INJECTIONS[name]["proof"]
     still = {
-        f"disk.{proof.get('disk')}.{one}": 0.0
-        for one in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
+        f"disk.{proof.get('disk')}.{item}": 0.0
+        for item in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
     }
     idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.high": 0.0})
     _, missing = prove(proof, idle)
@@ -63,8 +63,8 @@ def test_a_bucket_is_judged_by_the_time_after_it_is_empty() -> None:
 
 def test_foreign_reads_are_those_beyond_the_services_own() -> None:
     proof = {"of": "foreign", "disk": DISK, "iops": 60}
-    seen = samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 20.0})
-    assert prove(proof, seen) == ({"foreign reads/s": 80.0}, [])
+    observed = samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 20.0})
+    assert prove(proof, observed) == ({"foreign reads/s": 80.0}, [])
     assert prove(proof, samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 95.0}))[1] == [
         "5 foreign reads/s"
     ]

@@ -32,39 +32,41 @@ READINGS = {
 
 def now() -> Now:
     metrics = {"p95": 12.0, "credits": 40.0, "await": 2.0, "p99": 50.0}
-    seen = {**dict.fromkeys(metrics, 5.0), "p99": -100.0}
-    return Now(t_s=6.0, metrics=metrics, seen_s=seen, incidents=2, suspicion='storage.stall (confidence 0.98)\n"x"')
+    observed = {**dict.fromkeys(metrics, 5.0), "p99": -100.0}
+    return Now(
+        t_s=6.0, metrics=metrics, seen_s=observed, incidents=2, suspicion='storage.stall (confidence 0.98)\n"x"'
+    )
 
 
-def samples(readings: Mapping[str, Reading], known: Now) -> dict[tuple[str, str], float]:
+def samples(readings: Mapping[str, Reading], known_values: Now) -> dict[tuple[str, str], float]:
     """As another reader of the format sees it."""
     registry = CollectorRegistry()
-    registry.register(ObservationCollector(lambda: readings, known))
+    registry.register(ObservationCollector(lambda: readings, known_values))
     text = exposition.generate_latest(registry).decode()
     return {
-        (one.name, ",".join(one.labels.values())): one.value
+        (sample.name, ",".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 
 def test_counters_have_the_exporters_names_and_units() -> None:
-    found = samples(READINGS, now())
-    assert found["node_disk_reads_completed_total", "vda"] == 10
-    assert found["node_disk_read_bytes_total", "vda"] == 1 << 20
-    assert found["node_disk_read_time_seconds_total", "vda"] == 1.5
-    assert found["node_disk_io_now", "vda"] == 3
-    assert found["mysql_global_status_innodb_data_reads", ""] == 42
-    assert found["volbench_statement_latency_seconds_sum", ""] == 3.0
-    assert found["volbench_statement_latency_seconds_count", ""] == 900
-    assert found["volbench_statement_latency_seconds", "0.95"] == 0.012
-    assert found["volbench_volume_credits_ratio", ""] == 0.4
-    assert found["volbench_incidents_total", ""] == 2
+    result = samples(READINGS, now())
+    assert result["node_disk_reads_completed_total", "vda"] == 10
+    assert result["node_disk_read_bytes_total", "vda"] == 1 << 20
+    assert result["node_disk_read_time_seconds_total", "vda"] == 1.5
+    assert result["node_disk_io_now", "vda"] == 3
+    assert result["mysql_global_status_innodb_data_reads", ""] == 42
+    assert result["volbench_statement_latency_seconds_sum", ""] == 3.0
+    assert result["volbench_statement_latency_seconds_count", ""] == 900
+    assert result["volbench_statement_latency_seconds", "0.95"] == 0.012
+    assert result["volbench_volume_credits_ratio", ""] == 0.4
+    assert result["volbench_incidents_total", ""] == 2
 
 
 def test_what_is_not_known_now_is_absent() -> None:
-    found = samples(READINGS, now())
-    assert ("volbench_statement_latency_seconds", "0.99") not in found, "it is of long ago"
+    result = samples(READINGS, now())
+    assert ("volbench_statement_latency_seconds", "0.99") not in result, "it is of long ago"
     nothing = samples({}, Now())
     assert {name for name, _ in nothing} == {
         "volbench_incidents_total",
@@ -87,10 +89,10 @@ def address() -> Iterator[str]:
 
 
 def test_prometheus_is_answered_in_the_format_that_it_asks_for(address: str) -> None:
-    wanted = urllib.request.Request(
+    expected = urllib.request.Request(
         f"http://{address}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    with urllib.request.urlopen(wanted, timeout=60) as answer:  # noqa: S310
+    with urllib.request.urlopen(expected, timeout=60) as answer:  # noqa: S310
         assert "openmetrics-text" in answer.headers["Content-Type"]
         assert answer.read().decode().endswith("# EOF\n")
     with pytest.raises(EnvironmentLacks, match="nobody can be answered there"):
@@ -105,15 +107,15 @@ def test_an_address_without_a_port_is_refused(text: str) -> None:
 
 
 def test_every_metric_of_the_dashboard_is_one_that_is_told() -> None:
-    told = {name for name, _ in samples(READINGS, now())}
-    told |= {f"node_disk_{name}_total" for name in ("written_bytes", "write_time_seconds", "writes_completed")}
+    messages = {name for name, _ in samples(READINGS, now())}
+    messages |= {f"node_disk_{name}_total" for name in ("written_bytes", "write_time_seconds", "writes_completed")}
     dashboard = json.loads(DASHBOARD.read_text())
-    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    assert asked
-    for expression in asked:
+    exprs = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    assert exprs
+    for expression in exprs:
         names = re.findall(r"\b(?:node|mysql|volbench)_\w+", expression)
         assert names, expression
-        assert set(names) <= told, expression
+        assert set(names) <= messages, expression
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 

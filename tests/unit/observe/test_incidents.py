@@ -29,17 +29,17 @@ def incident(name: str, trigger: str, onset_s: float, end_s: float | None) -> In
 
 def test_triggers_that_see_one_event_make_one_incident() -> None:
     """An event's effects end one after the other: the last end is its end."""
-    seen = [
+    observed = [
         incident("002", "p95 > 200ms", 101.0, 109.0),
         incident("001", "stalled > 1s", 100.0, 104.0),
         incident("003", "p95 > 200ms", 130.0, 131.0),
     ]
-    first, second = by_event(seen)
+    first, second = by_event(observed)
     assert (first.name, first.trigger, first.onset_s, first.end_s) == (
         "001", "stalled > 1s and p95 > 200ms", 100.0, 109.0,
     )  # fmt: skip
     assert first.window_s == (40.0, 119.0)
-    assert second == seen[2], "twenty seconds later is another event"
+    assert second == observed[2], "twenty seconds later is another event"
 
 
 def test_an_event_that_goes_on_has_no_end() -> None:
@@ -58,11 +58,11 @@ def stood(seconds: int = 60, *, at: int = 30) -> Case:
 
 
 def test_a_stand_within_a_second_is_found_without_a_trigger() -> None:
-    (found,) = found_afterwards(stood())
-    assert found.trigger == "found afterwards: no session got an answer for up to 798 ms"
-    assert found.end_s is not None
-    assert found.onset_s <= 30.2
-    assert found.end_s >= 31.0
+    (result,) = found_afterwards(stood())
+    assert result.trigger == "found afterwards: no session got an answer for up to 798 ms"
+    assert result.end_s is not None
+    assert result.onset_s <= 30.2
+    assert result.end_s >= 31.0
     assert not [*found_afterwards(stood(at=0))][1:]
 
 

@@ -41,5 +41,5 @@ def test_they_have_no_rights_and_only_read_the_data(container: dict[str, Any]) -
 
 
 def test_the_sidecar_takes_options_that_there_are() -> None:
-    known = {name for option in get_command(app).params for name in option.opts}
-    assert {word.partition("=")[0] for word in SIDECAR["containers"][0]["args"]} <= known
+    names = {name for option in get_command(app).params for name in option.opts}
+    assert {arg.partition("=")[0] for arg in SIDECAR["containers"][0]["args"]} <= names

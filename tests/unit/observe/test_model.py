@@ -13,10 +13,10 @@ from volbench.observe.model import OBSERVATION_FILE, read_incidents, read_observ
 
 @pytest.fixture
 def observation(tmp_path: Path) -> Path:
-    place = tmp_path / "o"
-    synthetic_observation.build(place, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
-    synthetic_observation.add_incident(place, 20.0, 30.0)
-    return place
+    directory = tmp_path / "o"
+    synthetic_observation.build(directory, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
+    synthetic_observation.add_incident(directory, 20.0, 30.0)
+    return directory
 
 
 @pytest.mark.parametrize("zero", ["1e19", "-1", "2.3e11", "NaN", '"x"'])

@@ -19,7 +19,7 @@ from volbench.observe.server import ObservedServer, is_this_machine, listening_p
 
 
 def server(**changes: Any) -> ObservedServer:
-    said = {
+    output = {
         "address": "unix:/run/s",
         "local": True,
         "peer_pid": None,
@@ -29,20 +29,20 @@ def server(**changes: Any) -> ObservedServer:
         "pid_file": "/var/lib/mysql/db1.pid",
         "facts": ServerFacts(flavor="mysql", version="8.4.0"),
     }
-    return ObservedServer(**{**said, **changes})
+    return ObservedServer(**{**output, **changes})
 
 
 def process(
     proc: Path, pid: int, comm: str = "mysqld", *, inside: int | None = None, hostname: str = "db1"
 ) -> None:
-    place = proc / str(pid)
-    (place / "root/var/lib/mysql").mkdir(parents=True)
-    (place / "root/etc").mkdir()
-    (place / "comm").write_text(f"{comm}\n")
-    (place / "status").write_text(f"Name:\t{comm}\nNSpid:\t{pid}\t{inside or pid}\n")
-    (place / "root/etc/hostname").write_text(f"{hostname}\n")
-    (place / "root/var/lib/mysql/db1.pid").write_text(f"{inside or pid}\n")
-    (place / "fd").mkdir()
+    directory = proc / str(pid)
+    (directory / "root/var/lib/mysql").mkdir(parents=True)
+    (directory / "root/etc").mkdir()
+    (directory / "comm").write_text(f"{comm}\n")
+    (directory / "status").write_text(f"Name:\t{comm}\nNSpid:\t{pid}\t{inside or pid}\n")
+    (directory / "root/etc/hostname").write_text(f"{hostname}\n")
+    (directory / "root/var/lib/mysql/db1.pid").write_text(f"{inside or pid}\n")
+    (directory / "fd").mkdir()
 
 
 def test_the_process_behind_the_socket_is_the_servers(tmp_path: Path) -> None:
@@ -108,30 +108,30 @@ def test_a_container_of_this_machine_is_known_by_its_address(tmp_path: Path) -> 
     assert find_process(server(address="172.17.255.255:3306", local=False), tmp_path) is None
 
 
-@pytest.mark.parametrize(("host", "here"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)])
-def test_which_addresses_are_this_machine(host: str, here: bool) -> None:
-    assert is_this_machine(host) == here
+@pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)])
+def test_which_addresses_are_this_machine(host: str, local: bool) -> None:
+    assert is_this_machine(host) == local
 
 
 def test_a_server_elsewhere_has_no_host_and_says_what_is_missing() -> None:
-    found = find_place(server(local=False, address="db.example:3306"), "auto")
-    assert (found.host, found.volume, found.pid) == (None, None, None)
-    assert "on another machine" in found.notes[0]
+    result = find_place(server(local=False, address="db.example:3306"), "auto")
+    assert (result.host, result.volume, result.pid) == (None, None, None)
+    assert "on another machine" in result.notes[0]
     assert find_place(server(), "none").notes == ("--volume none: no metrics of the host and its storage",)
 
 
 def test_a_volume_that_is_given_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such path"):
         find_place(server(), str(tmp_path / "absent"))
-    found = find_place(server(local=False), str(tmp_path))
-    assert found.volume is not None
-    assert found.volume.path == str(tmp_path)
-    assert found.host is not None
+    result = find_place(server(local=False), str(tmp_path))
+    assert result.volume is not None
+    assert result.volume.path == str(tmp_path)
+    assert result.host is not None
 
 
-def denying(*words: str) -> Callable[[str], list[tuple[Any, ...]]]:
+def denying(*arguments: str) -> Callable[[str], list[tuple[Any, ...]]]:
     def query(sql: str) -> list[tuple[Any, ...]]:
-        if any(word in sql for word in words):
+        if any(term in sql for term in arguments):
             raise mysql.connector.errors.ProgrammingError(errno=errorcode.ER_TABLEACCESS_DENIED_ERROR)
         return [(0,)]
 

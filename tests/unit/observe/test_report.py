@@ -33,26 +33,26 @@ def stalled(tick: int) -> tuple[float, float, float]:
 
 
 def test_a_stall_is_the_incidents_cause_with_its_begin(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 100, stalled)
-    add_incident(place, 60.0, 65.0)
-    found = as_json(report_of(place))
-    (incident,) = found["incidents"]
-    (stall,) = [one for one in incident["findings"] if one["cause"] == "storage.stall"]
+    directory = build(tmp_path / "o", 100, stalled)
+    add_incident(directory, 60.0, 65.0)
+    result = as_json(report_of(directory))
+    (incident,) = result["incidents"]
+    (stall,) = [finding for finding in incident["findings"] if finding["cause"] == "storage.stall"]
     assert not stall["also_before"]
     assert stall["window_s"][0] == pytest.approx(60.0, abs=1.0)
     assert incident["onset"] == "2025-10-09 08:54:20"
-    levels = {one["name"]: (one["before"], one["during"]) for one in incident["levels"]}
+    levels = {level["name"]: (level["before"], level["during"]) for level in incident["levels"]}
     assert levels["operations"][0] == pytest.approx(303, abs=3)
     assert levels["operations"][1] == 0.0
-    assert found["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
+    assert result["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
 
 
 def test_a_stall_that_the_trigger_saw_at_its_end_was_not_there_before(tmp_path: Path) -> None:
     """`await > 50ms` holds when the operations of a stall complete: the stall began four seconds earlier."""
-    place = build(tmp_path / "o", 100, stalled)
-    add_incident(place, 64.0, 66.0, trigger="await > 50ms", metric="await")
-    (incident,) = report_of(place).incidents
-    assert "storage.stall" in {one.cause for one in incident.findings}
+    directory = build(tmp_path / "o", 100, stalled)
+    add_incident(directory, 64.0, 66.0, trigger="await > 50ms", metric="await")
+    (incident,) = report_of(directory).incidents
+    assert "storage.stall" in {finding.cause for finding in incident.findings}
     assert "storage.stall" not in incident.also_before
 
 
@@ -62,48 +62,48 @@ def slow(tick: int) -> tuple[float, float, float]:
 
 
 def test_the_extra_time_of_a_statement_is_stated_by_piece(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 120, slow)
-    add_incident(place, 60.0, 120.0)
-    report = report_of(place)
-    found = as_json(report)
-    (extra,) = (one["extra_time"] for one in found["incidents"])
+    directory = build(tmp_path / "o", 120, slow)
+    add_incident(directory, 60.0, 120.0)
+    report = report_of(directory)
+    result = as_json(report)
+    (extra,) = (incident["extra_time"] for incident in result["incidents"])
     assert extra["before_ms"] == pytest.approx(0.2, rel=0.01)
     assert extra["during_ms"] == pytest.approx(2.1, rel=0.05)
-    assert sum(one["during_ms"] for one in extra["pieces"]) == pytest.approx(extra["during_ms"])
-    assert sum(one["share"] for one in extra["pieces"]) == pytest.approx(1.0)
-    assert sum(one["ms"] for one in found["statement_time"]["pieces"]) == pytest.approx(
-        found["statement_time"]["ms"]
+    assert sum(piece["during_ms"] for piece in extra["pieces"]) == pytest.approx(extra["during_ms"])
+    assert sum(piece["share"] for piece in extra["pieces"]) == pytest.approx(1.0)
+    assert sum(piece["ms"] for piece in result["statement_time"]["pieces"]) == pytest.approx(
+        result["statement_time"]["ms"]
     )
     assert "ms in the incident and 0.200 ms before it (mean). Of the extra" in extra["text"]
-    for shown in (markdown(report), page(report)):
-        assert extra["text"] in shown
-        assert "CPU and what has no instrument" in shown, "no CPU times here: what is left over has them"
+    for displayed in (markdown(report), page(report)):
+        assert extra["text"] in displayed
+        assert "CPU and what has no instrument" in displayed, "no CPU times here: what is left over has them"
 
 
 def test_one_incident_has_one_mean_of_a_statement(tmp_path: Path) -> None:
     """Few end in a stall, and all that waited in the second after it: the sentence and the table agree."""
-    place = build(tmp_path / "o", 100, stalled)
-    add_incident(place, 60.0, 65.0)
-    report = report_of(place)
+    directory = build(tmp_path / "o", 100, stalled)
+    add_incident(directory, 60.0, 65.0)
+    report = report_of(directory)
     (incident,) = report.incidents
     assert incident.extra is not None
     (mean,) = (level for level in incident.levels if "mean" in level.name)
     assert (mean.before, mean.during) == (incident.extra.before_ms, incident.extra.during_ms)
-    for shown in (markdown(report), page(report)):
-        assert "edian of the intervals, unless named otherwise" in shown
+    for displayed in (markdown(report), page(report)):
+        assert "edian of the intervals, unless named otherwise" in displayed
 
 
 def test_an_incident_without_longer_statements_has_no_extra_time(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 100, lambda _: (300.0, 1.0, 1.0))
-    add_incident(place, 60.0, 80.0)
-    (incident,) = report_of(place).incidents
+    directory = build(tmp_path / "o", 100, lambda _: (300.0, 1.0, 1.0))
+    add_incident(directory, 60.0, 80.0)
+    (incident,) = report_of(directory).incidents
     assert incident.extra is None
 
 
 def test_the_report_begins_with_its_incidents(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 100, stalled)
-    add_incident(place, 60.0, 65.0)
-    report = report_of(place)
+    directory = build(tmp_path / "o", 100, stalled)
+    add_incident(directory, 60.0, 65.0)
+    report = report_of(directory)
     line = "Incident 001, 2025-10-09 08:54:20 UTC: The volume stalled"
     assert markdown(report).index(line) < markdown(report).index("## All of the time")
     assert '<a href="#incident-001">Incident 001</a>, 2025-10-09 08:54:20 UTC: The volume stalled' in page(report)
@@ -118,40 +118,40 @@ def test_what_was_there_before_is_no_news(tmp_path: Path) -> None:
     def twice(tick: int) -> tuple[float, float, float]:
         return stalled(tick if tick < 80 else tick - 50)
 
-    place = build(tmp_path / "o", 140, twice)
-    add_incident(place, 110.0, 115.0)
-    (incident,) = report_of(place).incidents
-    assert "storage.stall" in {one.cause for one in incident.findings}
+    directory = build(tmp_path / "o", 140, twice)
+    add_incident(directory, 110.0, 115.0)
+    (incident,) = report_of(directory).incidents
+    assert "storage.stall" in {finding.cause for finding in incident.findings}
     assert "storage.stall" in incident.also_before
-    assert "it was there before, too" in markdown(report_of(place))
+    assert "it was there before, too" in markdown(report_of(directory))
 
 
 def test_a_slow_stretch_is_found_without_a_trigger(tmp_path: Path) -> None:
     def slow(tick: int) -> tuple[float, float, float]:
         return 300.0 + tick % 7, (25.0 if 90 < tick <= 140 else 1.0) + tick % 3 / 10, 1.0
 
-    found = report_of(build(tmp_path / "o", 200, slow))
-    (incident,) = found.incidents
+    result = report_of(build(tmp_path / "o", 200, slow))
+    (incident,) = result.incidents
     assert incident.incident.trigger.startswith("found afterwards")
     assert incident.incident.onset_s == pytest.approx(90.0, abs=3)
     assert incident.incident.end_s == pytest.approx(140.0, abs=3)
 
 
 def test_an_incident_whose_readings_are_gone_says_so(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 150, stalled)
-    add_incident(place, 20.0, 25.0)
-    for segment in segments_in(place / "ring")[:1]:
+    directory = build(tmp_path / "o", 150, stalled)
+    add_incident(directory, 20.0, 25.0)
+    for segment in segments_in(directory / "ring")[:1]:
         segment.path.unlink()
-    (incident,) = report_of(place).incidents
+    (incident,) = report_of(directory).incidents
     assert incident.findings == ()
     assert "were erased" in incident.notes[0]
 
 
 def test_over_a_hole_in_the_ring_there_is_no_rate(tmp_path: Path) -> None:
     """What happened while nothing was kept is no interval of an hour."""
-    place = build(tmp_path / "o", 200, stalled)
-    segments_in(place / "ring")[1].path.unlink()
-    iops = report_of(place).case.at("statements_per_s", "performance_schema")
+    directory = build(tmp_path / "o", 200, stalled)
+    segments_in(directory / "ring")[1].path.unlink()
+    iops = report_of(directory).case.at("statements_per_s", "performance_schema")
     assert iops is not None
     hole = iops[62:118]
     assert not (hole[2:] == hole[2:]).any(), "all of it is unknown"
@@ -175,26 +175,26 @@ def cloudwatch(begin_s: float, minutes: int) -> str:
 @pytest.fixture
 def remote(tmp_path: Path) -> Path:
     """Ten minutes of a server whose host is not seen from here."""
-    place = build(tmp_path / "o", 600, lambda _: (300.0, 1.0, 1.0))
+    directory = build(tmp_path / "o", 600, lambda _: (300.0, 1.0, 1.0))
     elsewhere = observation(host=None, volume=None, notes=("the host is not seen from here",))
-    (place / OBSERVATION_FILE).write_text(elsewhere.model_dump_json(by_alias=True))
-    for segment in (place / "ring").glob("*.jsonl"):
+    (directory / OBSERVATION_FILE).write_text(elsewhere.model_dump_json(by_alias=True))
+    for segment in (directory / "ring").glob("*.jsonl"):
         lines = [json.loads(line) for line in segment.read_text().splitlines()]
         for line in lines:
             line.get("read", {}).pop("diskstats", None)
         segment.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return place
+    return directory
 
 
 def test_cloudwatch_is_the_volumes_side_of_a_server_that_is_watched_over_tcp(remote: Path) -> None:
     assert "storage.burst_exhausted" not in {row.cause for row in report_of(remote).findings}
     file = remote.parent / "cloudwatch.json"
     file.write_text(cloudwatch(ZERO_EPOCH_S, 10))
-    told = report_of(remote, recorded=[str(file)])
-    (gone,) = [row for row in told.findings if row.cause == "storage.burst_exhausted"]
+    messages = report_of(remote, recorded=[str(file)])
+    (gone,) = [row for row in messages.findings if row.cause == "storage.burst_exhausted"]
     assert gone.window_s is not None
     assert gone.window_s[0] == pytest.approx(300.0, abs=61.0), "CloudWatch has a point a minute"
-    assert '<b>Credits</b> <span class="dim">%</span>' in page(told)
+    assert '<b>Credits</b> <span class="dim">%</span>' in page(messages)
 
 
 def test_a_recording_of_another_day_is_refused_and_nothing_is_written(remote: Path) -> None:
@@ -208,10 +208,10 @@ def test_a_recording_of_another_day_is_refused_and_nothing_is_written(remote: Pa
 
 
 def test_what_was_cut_short_is_read_and_what_is_none_is_refused(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 30, stalled)
-    with segments_in(place / "ring")[-1].path.open("ab") as file:
+    directory = build(tmp_path / "o", 30, stalled)
+    with segments_in(directory / "ring")[-1].path.open("ab") as file:
         file.write(b'{"tick": 31, "la')
-    assert report_of(place).samples == 29
+    assert report_of(directory).samples == 29
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunUnreadable, match="no directory of an observation"):
         report_of(tmp_path / "empty")
@@ -222,15 +222,15 @@ def test_what_was_cut_short_is_read_and_what_is_none_is_refused(tmp_path: Path) 
 
 
 def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 60, stalled)
+    directory = build(tmp_path / "o", 60, stalled)
     evil = "<script>alert(1)</script>|`x`"
-    said = observation(
+    output = observation(
         server_address=evil, notes=(evil,), volume=VolumeFacts(path=evil, disk="vda", mount_point=evil)
     )
-    (place / OBSERVATION_FILE).write_text(said.model_dump_json(by_alias=True))
-    add_incident(place, 20.0, None, trigger=evil)
+    (directory / OBSERVATION_FILE).write_text(output.model_dump_json(by_alias=True))
+    add_incident(directory, 20.0, None, trigger=evil)
     assets = chart_assets()
-    html = page(report_of(place)).replace(assets.library, "").replace(assets.script, "")
+    html = page(report_of(directory)).replace(assets.library, "").replace(assets.script, "")
     assert html.count("<script") == 3, "the charts' data, the library, the charts"
     assert "<script>alert" not in html
     assert html.count("<h2") == html.count("</h2>")
@@ -238,18 +238,18 @@ def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
 
 
 def test_report_writes_three_files_and_prints_markdown(tmp_path: Path) -> None:
-    place = build(tmp_path / "o", 100, stalled)
-    add_incident(place, 60.0, 65.0)
-    result = CliRunner().invoke(app, ["observe", "report", str(place)], catch_exceptions=False)
+    directory = build(tmp_path / "o", 100, stalled)
+    add_incident(directory, 60.0, 65.0)
+    result = CliRunner().invoke(app, ["observe", "report", str(directory)], catch_exceptions=False)
     assert result.exit_code == 0
     assert "storage.stall" in result.stdout
-    assert json.loads((place / "report.json").read_text())["incidents"][0]["name"] == "001"
-    assert (place / "report.html").read_text().startswith("<!doctype html>")
-    assert (place / "report.md").read_text() in result.stdout
+    assert json.loads((directory / "report.json").read_text())["incidents"][0]["name"] == "001"
+    assert (directory / "report.html").read_text().startswith("<!doctype html>")
+    assert (directory / "report.md").read_text() in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ([], "a server is needed"),
         (["--server", "mysql://u:secret@h"], "a password does not belong on a command line"),
@@ -260,12 +260,12 @@ def test_report_writes_three_files_and_prints_markdown(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_line_is_told_before_anything_is_done(
-    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as caught:
         CliRunner().invoke(app, ["observe", *options], catch_exceptions=False)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -42,12 +42,12 @@ def writer(directory: Path, clock: Clock, *, bytes_max: int = 1 << 20, keep_s: f
 def take(ring: RingWriter, clock: Clock, ticks: range, *, values: int = 1) -> None:
     for tick in ticks:
         clock.s = float(tick)
-        found = {(f"counter{number}", ""): float(tick * number) for number in range(values)}
-        ring.tick(tick, late_s=0, took_s=0, read={"vm": Reading(t_s=float(tick), values=found)}, failed={})
+        results = {(f"counter{number}", ""): float(tick * number) for number in range(values)}
+        ring.tick(tick, late_s=0, took_s=0, read={"vm": Reading(t_s=float(tick), values=results)}, failed={})
 
 
 def ticks_of(directory: Path) -> list[int]:
-    return [one.tick for one in records_of(segments_in(directory)) if isinstance(one, Tick)]
+    return [item.tick for item in records_of(segments_in(directory)) if isinstance(item, Tick)]
 
 
 def size_of(directory: Path) -> int:
@@ -59,11 +59,11 @@ def test_every_segment_can_be_read_by_itself(tmp_path: Path) -> None:
     ring = writer(tmp_path / "ring", clock)
     take(ring, clock, range(1, 36))
     segments = segments_in(tmp_path / "ring")
-    assert [one.begin_s for one in segments] == [0.0, 10.0, 20.0, 30.0]
+    assert [segment.begin_s for segment in segments] == [0.0, 10.0, 20.0, 30.0]
     for segment in segments:
         records = list(records_of([segment]))
-        assert [one.source for one in records if isinstance(one, SourcePresence)] == ["vm"]
-        (first, *_) = [one for one in records if isinstance(one, Tick)]
+        assert [record.source for record in records if isinstance(record, SourcePresence)] == ["vm"]
+        (first, *_) = [record for record in records if isinstance(record, Tick)]
         assert first.read["vm"].values == {("counter0", ""): 0.0}
     assert ticks_of(tmp_path / "ring") == list(range(1, 36))
 
@@ -76,8 +76,8 @@ def test_the_oldest_is_erased_when_there_is_no_room(tmp_path: Path) -> None:
         take(ring, clock, range(tick, tick + 1), values=20)
         largest = max(largest, size_of(tmp_path / "ring"))
     assert largest <= most
-    kept = ticks_of(tmp_path / "ring")
-    assert kept == list(range(kept[0], 1500)), "what is left is the newest, without a hole"
+    remaining = ticks_of(tmp_path / "ring")
+    assert remaining == list(range(remaining[0], 1500)), "what is left is the newest, without a hole"
     assert size_of(tmp_path / "ring") > most // 2, "the room is used"
 
 
@@ -90,15 +90,15 @@ def test_readings_older_than_wanted_are_erased(tmp_path: Path) -> None:
 
 
 def test_nobody_elses_file_is_erased(tmp_path: Path) -> None:
-    clock, place = Clock(), tmp_path / "ring"
-    ring = writer(place, clock, keep_s=20.0)
+    clock, directory = Clock(), tmp_path / "ring"
+    ring = writer(directory, clock, keep_s=20.0)
     take(ring, clock, range(1, 15))
-    (place / "notes.txt").write_text("mine")
-    oldest = segments_in(place)[0].path
+    (directory / "notes.txt").write_text("mine")
+    oldest = segments_in(directory)[0].path
     oldest.unlink()
     oldest.write_text("mine, too")  # another file of the same name
     take(ring, clock, range(15, 100))
-    assert (place / "notes.txt").read_text() == "mine"
+    assert (directory / "notes.txt").read_text() == "mine"
     assert oldest.read_text() == "mine, too"
 
 
@@ -124,13 +124,13 @@ def test_what_a_killed_process_wrote_is_readable(tmp_path: Path) -> None:
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env={"PYTHONPATH": "runner"})
     deadline = time.monotonic() + 60
-    while not any(one.number > 10 for one in segments_in(tmp_path / "ring")) and time.monotonic() < deadline:
+    while not any(item.number > 10 for item in segments_in(tmp_path / "ring")) and time.monotonic() < deadline:
         assert process.poll() is None
     os.kill(process.pid, signal.SIGKILL)
     process.wait(60)
-    kept = ticks_of(tmp_path / "ring")
-    assert kept == list(range(kept[0], kept[-1] + 1))
-    assert kept[-1] > 500
+    remaining = ticks_of(tmp_path / "ring")
+    assert remaining == list(range(remaining[0], remaining[-1] + 1))
+    assert remaining[-1] > 500
     assert size_of(tmp_path / "ring") <= 200_000
 
 
@@ -147,11 +147,11 @@ def test_a_follower_gets_each_record_once(tmp_path: Path) -> None:
     clock = Clock()
     ring = writer(tmp_path / "ring", clock)
     tail = RingTail(tmp_path / "ring")
-    seen = []
+    observed = []
     for begin in (1, 4, 12, 40, 41):
         take(ring, clock, range(begin, {1: 4, 4: 12, 12: 40, 40: 41, 41: 60}[begin]))
-        seen += [one.tick for one in tail.new_records() if isinstance(one, Tick)]
-    assert seen == list(range(1, 60))
+        observed += [new_record.tick for new_record in tail.new_records() if isinstance(new_record, Tick)]
+    assert observed == list(range(1, 60))
     with segments_in(tmp_path / "ring")[-1].path.open("ab") as file:
         file.write(b'{"tick": 60,')
     assert list(tail.new_records()) == []
@@ -161,13 +161,13 @@ def test_an_incident_keeps_its_segments_when_the_ring_goes_on(tmp_path: Path) ->
     clock = Clock()
     ring = writer(tmp_path / "ring", clock, keep_s=20.0)
     take(ring, clock, range(1, 36))
-    kept = KeptIncidents(tmp_path / "incidents", bytes_max=1 << 20)
-    wanted = [one for one in segments_in(tmp_path / "ring") if one.overlaps((12.0, 18.0))]
-    assert kept.keep("001", wanted)
+    incidents = KeptIncidents(tmp_path / "incidents", bytes_max=1 << 20)
+    expected = [item for item in segments_in(tmp_path / "ring") if item.overlaps((12.0, 18.0))]
+    assert incidents.keep("001", expected)
     take(ring, clock, range(36, 120))
     assert ticks_of(tmp_path / "incidents/001") == list(range(10, 20))
     both = segments_in(tmp_path / "ring", tmp_path / "incidents/001")
-    assert len({one.number for one in both}) == len(both)
+    assert len({item.number for item in both}) == len(both)
 
 
 def test_the_oldest_incident_gives_way_and_a_large_one_is_cut(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_the_oldest_incident_gives_way_and_a_large_one_is_cut(tmp_path: Path) ->
     take(ring, clock, range(1, 60), values=5)
     segments = segments_in(tmp_path / "ring")
     size = segments[0].path.stat().st_size
-    kept = KeptIncidents(tmp_path / "incidents", bytes_max=round(2.5 * size))
-    assert kept.keep("001", segments[:2])
-    assert kept.keep("002", segments[2:3])
+    incidents = KeptIncidents(tmp_path / "incidents", bytes_max=round(2.5 * size))
+    assert incidents.keep("001", segments[:2])
+    assert incidents.keep("002", segments[2:3])
     assert list((tmp_path / "incidents/001").iterdir()) == []
-    assert not kept.keep("002", segments)
-    assert kept.bytes <= round(2.5 * size)
+    assert not incidents.keep("002", segments)
+    assert incidents.bytes <= round(2.5 * size)

@@ -27,12 +27,12 @@ from volbench.observe.triggers import METRICS, Fired, TriggerState, parse_trigge
     ],
 )
 def test_what_a_trigger_says(text: str, metric: str, limit: float, for_s: float) -> None:
-    found = parse_trigger(text)
-    assert (found.metric, found.limit, found.for_s) == (metric, pytest.approx(limit), for_s)
+    trigger = parse_trigger(text)
+    assert (trigger.metric, trigger.limit, trigger.for_s) == (metric, pytest.approx(limit), for_s)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("p59 > 1ms", "perhaps you meant p9"),
         ("latency > 1ms", "metrics: p50"),
@@ -46,10 +46,10 @@ def test_what_a_trigger_says(text: str, metric: str, limit: float, for_s: float)
         ("", "this is no trigger"),
     ],
 )
-def test_a_mistake_is_told_with_what_would_be_right(text: str, said: str) -> None:
+def test_a_mistake_is_told_with_what_would_be_right(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_trigger(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE == 2
 
 
@@ -63,8 +63,8 @@ def test_every_metric_can_be_used() -> None:
 def fired(text: str, values: list[float | None], *, cooldown_s: float = 3.0, **limits: Any) -> list[Fired]:
     """What comes of values of one second each; the last entry is what stands at the end."""
     state = TriggerState(trigger=parse_trigger(text), cooldown_s=cooldown_s, **limits)
-    found = [state.see(value, float(second), second + 1.0) for second, value in enumerate(values)]
-    return [one for one in (*found, state.stop()) if one is not None]
+    sees = [state.see(value, float(second), second + 1.0) for second, value in enumerate(values)]
+    return [item for item in (*sees, state.stop()) if item is not None]
 
 
 def test_it_must_hold_for_so_long_without_a_break() -> None:
@@ -75,17 +75,17 @@ def test_it_must_hold_for_so_long_without_a_break() -> None:
 
 
 def test_one_that_comes_back_soon_is_the_same_incident() -> None:
-    found = fired("p95 > 10ms", [20, 1, 1, 20, 1, 1, 1, 1])
-    assert {one.onset_s for one in found} == {0.0}
-    assert found[-1].end_s == 4.0
+    result = fired("p95 > 10ms", [20, 1, 1, 20, 1, 1, 1, 1])
+    assert {item.onset_s for item in result} == {0.0}
+    assert result[-1].end_s == 4.0
     later = fired("p95 > 10ms", [20, 1, 1, 1, 1, 20, 1, 1, 1, 1])
-    assert {one.onset_s for one in later} == {0.0, 5.0}
+    assert {item.onset_s for item in later} == {0.0, 5.0}
 
 
 def test_seconds_without_a_value_neither_begin_nor_end_anything() -> None:
     """In a stall no statement ends, so no latency is known: the incident goes on."""
-    found = fired("p95 > 10ms for 4s", [20, None, None, None, 20, 1, 1, 1, 1])
-    assert (found[-1].onset_s, found[-1].end_s) == (0.0, 5.0)
+    result = fired("p95 > 10ms for 4s", [20, None, None, None, 20, 1, 1, 1, 1])
+    assert (result[-1].onset_s, result[-1].end_s) == (0.0, 5.0)
     assert fired("p95 > 10ms", [None, None, 1]) == []
 
 
@@ -113,16 +113,16 @@ def test_one_long_interval_counts_with_its_length() -> None:
     """The server hung: the reading after it is about all of that time."""
     state = TriggerState(trigger=parse_trigger("p95 > 10ms for 5s"))
     assert state.see(1.0, 0.0, 1.0) is None
-    found = state.see(5000.0, 1.0, 7.0)
-    assert found is not None
-    assert found.onset_s == 1.0
+    result = state.see(5000.0, 1.0, 7.0)
+    assert result is not None
+    assert result.onset_s == 1.0
 
 
 def test_a_limit_that_is_always_exceeded_is_one_incident_that_ends() -> None:
-    found = fired("p95 > 10ms", [20.0] * 30, length_s_max=10.0)
-    assert [one.end_s for one in found if one.end_s is not None] == [10.0]
+    result = fired("p95 > 10ms", [20.0] * 30, length_s_max=10.0)
+    assert [item.end_s for item in result if item.end_s is not None] == [10.0]
     again = fired("p95 > 10ms", [*[20.0] * 12, 1.0, *[20.0] * 3], length_s_max=10.0)
-    assert {one.onset_s for one in again} == {0.0, 13.0}
+    assert {item.onset_s for item in again} == {0.0, 13.0}
 
 
 def test_an_incident_that_goes_on_ends_with_the_observation() -> None:
@@ -132,7 +132,7 @@ def test_an_incident_that_goes_on_ends_with_the_observation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "absent", "host_seen", "said"),
+    ("text", "absent", "host_seen", "message"),
     [
         ("p95 > 1ms", {"statement_histograms": "this server has no histograms"}, True, "use statement_time"),
         ("statement_time > 1ms", {"performance_schema": "performance_schema is off"}, True, "is off"),
@@ -142,17 +142,17 @@ def test_an_incident_that_goes_on_ends_with_the_observation() -> None:
     ],
 )
 def test_a_trigger_that_could_never_fire_is_refused(
-    text: str, absent: dict[str, str], host_seen: bool, said: str
+    text: str, absent: dict[str, str], host_seen: bool, message: str
 ) -> None:
     server = ServerFacts(flavor="mariadb", version="10.11", absent=absent)
     with pytest.raises(EnvironmentLacks) as caught:
         refuse_unknowable([parse_trigger(text)], server, host_seen=host_seen)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_trigger_on_what_is_known_is_not_refused() -> None:
     server = ServerFacts(flavor="mysql", version="8.4")
-    every = [parse_trigger(f"{name} > 1{one.unit}") for name, one in METRICS.items()]
+    every = [parse_trigger(f"{name} > 1{value.unit}") for name, value in METRICS.items()]
     refuse_unknowable(every, server, host_seen=True)
     no_schema = ServerFacts(flavor="mysql", version="8.4", absent={"performance_schema": "off"})
     refuse_unknowable([parse_trigger("threads_running > 25")], no_schema, host_seen=False)

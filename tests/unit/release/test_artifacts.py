@@ -48,9 +48,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_builds_are_equal_byte_for_byte(release: Path, tmp_path: Path) -> None:
     """Also with another umask, clock zone, language and order of sets."""
-    other = built(tmp_path / "two", TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="7", SOURCE_DATE_EPOCH="1")
-    assert other == {file.name: file.read_bytes() for file in release.iterdir()}
-    assert sorted(other) == [
+    second = built(tmp_path / "two", TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="7", SOURCE_DATE_EPOCH="1")
+    assert second == {file.name: file.read_bytes() for file in release.iterdir()}
+    assert sorted(second) == [
         "SHA256SUMS",
         f"volbench-{__version__}-py3-none-any.whl",
         f"volbench-{__version__}.tar.gz",
@@ -81,8 +81,8 @@ def test_what_is_not_committed_has_no_part(tmp_path: Path) -> None:
     checkout.mkdir()
     (checkout / "committed").write_text("x")
     git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@volbench.invalid"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
-        subprocess.run([*git, *words], check=True, timeout=60)
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *arguments], check=True, timeout=60)
     (checkout / "secret.env").write_text("password")
     (checkout / "committed").write_text("changed")
     with artifacts.exported(checkout) as (tree, epoch):

@@ -30,7 +30,7 @@ def test_it_fits_its_schema_and_is_always_the_same(bill: str) -> None:
 
 
 def test_it_has_every_package_of_the_lock_files(bill: str) -> None:
-    listed = {(part["purl"].partition("/")[0], part["name"], part["version"]) for part in parts(bill)}
+    listed = {(piece["purl"].partition("/")[0], piece["name"], piece["version"]) for piece in pieces(bill)}
     pins = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / PYTHON_LOCK).read_text(), re.MULTILINE)
     crates = [crate for lock in RUST_LOCKS for crate in tomllib.loads((ROOT / lock).read_text())["package"]]
     assert sorted(str(path.relative_to(ROOT)) for path in (ROOT / "runner").glob("*/Cargo.lock")) == sorted(
@@ -41,13 +41,13 @@ def test_it_has_every_package_of_the_lock_files(bill: str) -> None:
     assert {entry for entry in listed if entry[0] != "pkg:npm"} == expected
 
 
-def parts(bill: str) -> list[dict[str, str]]:
-    return [part for part in json.loads(bill)["components"] if "purl" in part]
+def pieces(bill: str) -> list[dict[str, str]]:
+    return [component for component in json.loads(bill)["components"] if "purl" in component]
 
 
 def test_it_tells_what_is_needed_by_what_and_always(bill: str) -> None:
     content = json.loads(bill)
-    scope = {part["name"]: part.get("scope") for part in content["components"]}
+    scope = {component["name"]: component.get("scope") for component in content["components"]}
     assert (scope["pydantic-core"], scope["duckdb"], scope["hatchling"]) == ("required", "optional", "excluded")
     needs = {entry["ref"]: entry.get("dependsOn", []) for entry in content["dependencies"]}
     assert {"volbench-emulator", "volbench-lexer"} <= set(needs["volbench"])
@@ -57,7 +57,7 @@ def test_it_tells_what_is_needed_by_what_and_always(bill: str) -> None:
 
 
 def test_the_library_in_the_pages_has_its_version_and_hash(bill: str) -> None:
-    (library,) = [part for part in json.loads(bill)["components"] if part["name"] == "uplot"]
+    (library,) = [component for component in json.loads(bill)["components"] if component["name"] == "uplot"]
     assert library["hashes"][0]["content"] == hashlib.sha256((ROOT / PAGE_LIBRARY).read_bytes()).hexdigest()
     assert library["purl"] == f"pkg:npm/uplot@{library['version']}"
     assert re.fullmatch(r"\d+\.\d+\.\d+", library["version"])

@@ -22,7 +22,7 @@ def settled(tmp_path: Path) -> Path:
     """This source with an address, and without news fragments."""
     (tmp_path / "docs" / "changes").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "changes" / "README.md", tmp_path / "docs" / "changes")
-    names = {place.rpartition(":")[0] for place in placeholders.placeholder_lines(ROOT)} | {
+    names = {placeholder_line.rpartition(":")[0] for placeholder_line in placeholders.placeholder_lines(ROOT)} | {
         "README.md",
         "pyproject.toml",
     }

@@ -46,9 +46,9 @@ def test_what_is_missing_is_said_with_its_remedy(
         (libdir / "libstd-1.rlib").touch()
     programs(tmp_path / "bin", *present, libdir=libdir)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    said = wheels.missing_compiler(crate, "s390x")
-    assert reason in said
-    assert bool(reason) == bool(said)
+    output = wheels.missing_compiler(crate, "s390x")
+    assert reason in output
+    assert bool(reason) == bool(output)
 
 
 def test_a_wheel_that_cannot_be_built_is_told_and_the_others_are_built(

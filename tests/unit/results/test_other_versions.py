@@ -127,7 +127,7 @@ def _suffixed(key: str) -> Callable[[Json], object]:
     return lambda row: row.update({key: f"{row[key]}.{UNKNOWN}"}) if isinstance(row.get(key), str) else None
 
 
-SHOWN = {
+DISPLAYED = {
     "a metric more": _in_steps(_add),
     "no metric known": _in_steps(_rename),
     "no metric": _in_steps(lambda step: step.update(metrics={})),
@@ -190,8 +190,8 @@ def _append_event(run: Path, event: Json) -> None:
 def written_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A run of each shape with its report."""
     runs = {}
-    for name, wanted in RUNS.items():
-        runs[name] = build_run(tmp_path_factory.mktemp(name), wanted).path
+    for name, expected in RUNS.items():
+        runs[name] = build_run(tmp_path_factory.mktemp(name), expected).path
         assert volbench("report", str(runs[name])).returncode == 0
     return runs
 
@@ -202,18 +202,18 @@ def _copied(original: Path, results: Path) -> Path:
 
 def _commands(run: Path, tmp_path: Path) -> dict[str, list[str]]:
     """Every command that reads a run."""
-    place, results = str(run), str(run.parent)
+    location, results = str(run), str(run.parent)
     policy = str(ROOT / "suites/policies/move-to-new-volume.yaml")
     queries = ("runs", "cells", "metrics", "findings")
     return {
-        "report": ["report", place],
-        **{f"report {name}": ["report", place, "--format", name] for name in ("md", "json", "junit", "csv")},
-        "report --what-if": ["report", place, "--what-if", "ebs-gp3?iops=6000", "--format", "md"],
-        "explain": ["explain", place],
-        "explain --json": ["explain", place, "--json"],
-        "explain --what-if": ["explain", place, "--what-if", "ebs-gp3?iops=6000"],
-        "compare": ["compare", place],
-        "gate": ["gate", place, "--policy", policy],
+        "report": ["report", location],
+        **{f"report {name}": ["report", location, "--format", name] for name in ("md", "json", "junit", "csv")},
+        "report --what-if": ["report", location, "--what-if", "ebs-gp3?iops=6000", "--format", "md"],
+        "explain": ["explain", location],
+        "explain --json": ["explain", location, "--json"],
+        "explain --what-if": ["explain", location, "--what-if", "ebs-gp3?iops=6000"],
+        "compare": ["compare", location],
+        "gate": ["gate", location, "--policy", policy],
         "list": ["list", "--out", results],
         **{f"query {name}": ["query", f"FROM {name}", "--out", results] for name in queries},
         "site": ["site", results, "--out", str(tmp_path / "site")],
@@ -221,13 +221,13 @@ def _commands(run: Path, tmp_path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("shape", RUNS)
-@pytest.mark.parametrize("alteration", SHOWN)
+@pytest.mark.parametrize("alteration", DISPLAYED)
 def test_what_this_version_does_not_know_crashes_no_command(
     alteration: str, shape: str, originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explain_once(monkeypatch)
     run = _copied(originals[shape], tmp_path / "results")
-    SHOWN[alteration](run)
+    DISPLAYED[alteration](run)
     for name, command in _commands(run, tmp_path).items():
         if shape == "three" and name not in ("report", "report md", "explain", "gate"):
             continue

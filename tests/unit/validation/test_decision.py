@@ -24,7 +24,7 @@ HEAD = "schema: 2\nsource: {host: a}\ncandidate: {host: b}\n"
 
 
 def plan(*conditions: str, head: str = "") -> LoadedPlan:
-    policy = "policy:\n" + "".join(f"  - {one}\n" for one in conditions) if conditions else ""
+    policy = "policy:\n" + "".join(f"  - {condition}\n" for condition in conditions) if conditions else ""
     return check_validation_plan(HEAD + head + policy, name="plan.yaml")
 
 
@@ -62,22 +62,22 @@ def test_a_check_that_was_not_made_is_named_with_those_that_were() -> None:
 
 def test_the_worst_of_checks_and_runs_wins(report: Report) -> None:
     go, fails = "tps >= 1", "latency_ms_p95 <= 0.001 ms"
-    whole = report.model_copy(update={"complete": True})
-    assert decided(plan(go), (check("go"),), (whole,))[0] == "go"
-    assert decided(plan(go), (check("no-go"),), (whole,))[0] == "no-go"
-    assert decided(plan(go, fails), (check("go"),), (whole,))[0] == "no-go"
-    assert decided(plan(fails), (check("undecided"),), (whole,))[0] == "no-go"
+    total = report.model_copy(update={"complete": True})
+    assert decided(plan(go), (check("go"),), (total,))[0] == "go"
+    assert decided(plan(go), (check("no-go"),), (total,))[0] == "no-go"
+    assert decided(plan(go, fails), (check("go"),), (total,))[0] == "no-go"
+    assert decided(plan(fails), (check("undecided"),), (total,))[0] == "no-go"
 
 
 def test_a_condition_that_one_of_two_runs_fails_fails(report: Report) -> None:
     """Each run is judged by itself: cells of two runs are never put together."""
-    metrics = {name: one.model_copy(update={"value": 1e6}) for name, one in report.cells[0].metrics.items()}
+    metrics = {name: value.model_copy(update={"value": 1e6}) for name, value in report.cells[0].metrics.items()}
     slow = report.model_copy(
         update={"complete": True, "cells": tuple(c.model_copy(update={"metrics": metrics}) for c in report.cells)}
     )
-    whole = report.model_copy(update={"complete": True})
-    assert decided(plan("latency_ms_p95 <= 100 s"), (), (whole,))[0] != "no-go"
-    assert decided(plan("latency_ms_p95 <= 100 s"), (), (whole, slow))[0] == "no-go"
+    total = report.model_copy(update={"complete": True})
+    assert decided(plan("latency_ms_p95 <= 100 s"), (), (total,))[0] != "no-go"
+    assert decided(plan("latency_ms_p95 <= 100 s"), (), (total, slow))[0] == "no-go"
 
 
 def test_an_unfinished_run_and_a_missing_one_never_make_a_go(report: Report) -> None:
@@ -104,9 +104,9 @@ def test_any_policy_is_refused_with_its_line_or_decided_no_better_than_its_check
     conditions: list[str], checks: list[Decision]
 ) -> None:
     rows = tuple(
-        check(one, name) for one, name in zip(checks, ("objects", "checksums", "times", "plans"), strict=False)
+        check(item, name) for item, name in zip(checks, ("objects", "checksums", "times", "plans"), strict=False)
     )
-    text = "".join(f"  - {{check: {yaml_text(one)}}}\n" for one in conditions)
+    text = "".join(f"  - {{check: {yaml_text(condition)}}}\n" for condition in conditions)
     try:
         loaded = check_validation_plan(HEAD + (f"policy:\n{text}" if text else ""), name="plan.yaml")
         decision, _ = decided(loaded, rows)

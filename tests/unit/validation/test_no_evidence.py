@@ -344,11 +344,11 @@ def test_a_fault_counts_even_where_nothing_else_was_compared(count: int) -> None
 
 def test_an_error_on_both_is_told_with_its_code_and_count() -> None:
     server = Answers(NO_COLUMNS)
-    found = compared(server, server, a_class(), a_class("SELECT b FROM t"))
-    rows = rows_of(list(query_checks(found)))
+    result = compared(server, server, a_class(), a_class("SELECT b FROM t"))
+    rows = rows_of(list(query_checks(result)))
     assert "2 classes: error on both 1146" in rows["queries"].text
     assert any("doesn't exist" in text for text in rows["queries"].details)
-    masked = rows_of(list(query_checks(found, values=False)))["queries"]
+    masked = rows_of(list(query_checks(result, values=False)))["queries"]
     assert "1146" in masked.text
     assert not any("doesn't exist" in text for text in masked.details)
 
@@ -365,8 +365,8 @@ class BySample(Answers):
 def test_a_sample_that_fails_on_both_is_not_hidden_by_one_that_is_equal() -> None:
     server = BySample([])
     for samples in (("SELECT a FROM t", "SELECT a FROM gone"), ("SELECT a FROM gone", "SELECT a FROM t")):
-        [one] = compared(server, server, a_class(*samples))
-        assert one.result == "error on both"
+        [item] = compared(server, server, a_class(*samples))
+        assert item.result == "error on both"
     rows = rows_of(list(query_checks(compared(server, server, a_class(), a_class("SELECT a FROM gone")))))
     assert rows["queries"].decision == "undecided"
     assert rows["times"].decision == "undecided"
@@ -395,9 +395,9 @@ class FailsLater(Answers):
     ],
 )
 def test_an_error_of_a_later_execution_counts_as_one_of_the_first(error: str, decision: str) -> None:
-    [one] = compared(Answers([(1,)]), FailsLater(error), a_class())
-    assert one.result == "error on the candidate"
-    assert rows_of(list(query_checks([one])))["queries"].decision == decision
+    [item] = compared(Answers([(1,)]), FailsLater(error), a_class())
+    assert item.result == "error on the candidate"
+    assert rows_of(list(query_checks([item])))["queries"].decision == decision
 
 
 def test_a_class_that_gives_other_rows_each_time_is_not_called_equal() -> None:
@@ -409,19 +409,19 @@ def test_a_class_that_gives_other_rows_each_time_is_not_called_equal() -> None:
                 Changing.asked += 1
             return [(Changing.asked,)]
 
-    found = compared(Changing([]), Answers([(1,)]), a_class())
-    assert found[0].result == "not deterministic"
-    row = rows_of(list(query_checks(found)))["queries"]
+    result = compared(Changing([]), Answers([(1,)]), a_class())
+    assert result[0].result == "not deterministic"
+    row = rows_of(list(query_checks(result)))["queries"]
     assert (row.decision, "give other rows each time" in row.text) == ("undecided", True)
 
 
 def test_tables_and_columns_of_one_side_are_no_part_of_what_is_equal() -> None:
-    one = Answers([(5, 7)])
+    item = Answers([(5, 7)])
     more = ONE_TABLE | {"table": {"shop.t": {}, "shop.u": {}}}
-    row = checksums_check(one, one, more, ONE_TABLE, lambda *_: None)
+    row = checksums_check(item, item, more, ONE_TABLE, lambda *_: None)
     assert (row.decision, "shop.u" in row.details[0]) == ("undecided", True)
     wider = ONE_TABLE | {"column": {**ONE_TABLE["column"], "shop.t.b": ONE_TABLE["column"]["shop.t.a"]}}
-    row = checksums_check(one, one, wider, ONE_TABLE, lambda *_: None)
+    row = checksums_check(item, item, wider, ONE_TABLE, lambda *_: None)
     assert (row.decision, "shop.t.b" in row.details[0]) == ("undecided", True)
 
 
@@ -434,7 +434,7 @@ def test_classes_of_a_capture_that_cannot_be_sent_are_counted(tmp_path: Path) ->
     for masked, reason in ((False, "the server stores none"), (True, "the capture was masked")):
         (tmp_path / "c").write_text(a_capture("2026-01-01T00:00:00Z", *classes, masked=masked).model_dump_json())
         usable, notes = _query_classes(QueriesPlan(capture=str(tmp_path / "c")), ["shop"])
-        assert [one.samples for one in usable] == [("SELECT 2",)]
+        assert [item.samples for item in usable] == [("SELECT 2",)]
         assert "skipped 1 class that do more than read" in notes
         assert "skipped 1 class of other schemas" in notes
         assert any(reason in note for note in notes)
@@ -457,7 +457,7 @@ class Identified:
 
 
 @pytest.mark.parametrize(
-    ("other", "same"),
+    ("alternative", "same"),
     [
         (Identified("a", 1000), True),
         (Identified("a", 1001), True),
@@ -466,6 +466,6 @@ class Identified:
         (Identified("a", 1000, "another"), False),
     ],
 )
-def test_one_server_under_two_addresses_is_found(other: Identified, same: bool) -> None:
-    assert is_same_server(Identified("a", 1000), other) is same
+def test_one_server_under_two_addresses_is_found(alternative: Identified, same: bool) -> None:
+    assert is_same_server(Identified("a", 1000), alternative) is same
     assert is_same_server(Identified("", 1000), Identified("", 1000))

@@ -23,14 +23,14 @@ cat "$1"
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory that other users may read, as that of an installed program."""
     with shared_place(0o755) as directory:
         yield directory
 
 
-def printed(place: Path, *accounts: Account) -> list[str]:
-    program = place / "pt-upgrade"
+def printed(directory: Path, *accounts: Account) -> list[str]:
+    program = directory / "pt-upgrade"
     program.write_text(SCRIPT)
     program.chmod(0o755)
     done = InstalledProgram(path=str(program)).run(
@@ -40,19 +40,19 @@ def printed(place: Path, *accounts: Account) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_it_is_another_user_with_limits_who_reads_its_files_in_memory(place: Path) -> None:
-    user, memory_kib, home, options = printed(place)
+def test_it_is_another_user_with_limits_who_reads_its_files_in_memory(directory: Path) -> None:
+    user, memory_kib, home, options = printed(directory)
     assert (int(user) in range(61184, 65520)) == IS_ROOT
     assert memory_kib == str(2 << 20)
     assert (home, options) == ("home /nonexistent", "the options")
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root becomes another user")
-def test_it_stays_this_user_where_another_one_would_not_reach_the_server(place: Path) -> None:
+def test_it_stays_this_user_where_another_one_would_not_reach_the_server(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(place / "sock"))
-        (place / "sock").chmod(0o777)
-        assert printed(place, Account(user="u", socket=str(place / "sock")))[0] != "0"
-        (place / "sock").chmod(0o700)
-        assert printed(place, Account(user="u", socket=str(place / "sock")))[:2] == ["0", str(2 << 20)]
-    assert printed(place, Account(user="u", socket=str(place / "none")))[0] == "0"
+        server.bind(str(directory / "sock"))
+        (directory / "sock").chmod(0o777)
+        assert printed(directory, Account(user="u", socket=str(directory / "sock")))[0] != "0"
+        (directory / "sock").chmod(0o700)
+        assert printed(directory, Account(user="u", socket=str(directory / "sock")))[:2] == ["0", str(2 << 20)]
+    assert printed(directory, Account(user="u", socket=str(directory / "none")))[0] == "0"

@@ -253,7 +253,7 @@ def _notes_of_rates(probe: Probe) -> Iterator[str]:
     for name, mean in probe.uneven.items():
         yield (
             f"{FIGURES[name].title}: {figure_text(probe.figures[name])} {FIGURES[name].unit} is the median half "
-            f"second, the mean is {figure_text(mean)}: the volume or this machine stalled meanwhile."
+            f"second, the mean is {figure_text(mean)}: the volume or this machine stalled in between."
         )
     for name in probe.unsaturated:
         yield f"{FIGURES[name].title}: the queue was the limit, not the volume; it can do more."

@@ -89,4 +89,4 @@ def _why_not(step: Record) -> str:
         return "no OLTP load, so no latency of transactions follows the volume"
     if step.rate is not None:
         return "a load at a rate, whose transactions also wait for a free client thread"
-    return "a load with concurrent steps, whose effect is not told apart" if step.concurrent else ""
+    return "a load with concurrent steps, whose effect cannot be separated" if step.concurrent else ""

@@ -192,12 +192,12 @@ def backup_chance(candidate: Candidate, goal: Goal, load: Work | None) -> Chance
         raise ValueError("no backup is asked about")
     took_s = duration_s(candidate.limits.starting_at(1.0), goal.backup, load)
     if took_s is None:
-        return Chance(part="backup", keeps=0.0, text="the backup never ends beside the load")
+        return Chance(part="backup", keeps=0.0, text="the backup never ends under the load")
     interval = (took_s / DUMP_DOUBT, took_s * DUMP_DOUBT)
     return Chance(
         part="backup",
         keeps=chance_below(goal.window_s, interval),
-        text=f"a backup takes {duration(took_s)} beside the mean load",
+        text=f"a backup takes {duration(took_s)} under the mean load",
         value=took_s,
         interval=interval,
     )

@@ -34,7 +34,7 @@ def volume_settings(candidate: Candidate, *, reads_per_s: float) -> tuple[Settin
         Setting(
             name="innodb_io_capacity",
             value=str(capacity),
-            reason=f"half of the {_round(left):,} operations/s that the volume sustains beside"
+            reason=f"half of the {_round(left):,} operations/s that the volume sustains with"
             f" {_round(reads_per_s):,} reads/s (burst credits are not counted)",
         ),
         Setting(

@@ -107,7 +107,7 @@ MODULES_BEFORE = {
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     with hostile_user.shared_place() as directory:
         plant_modules(directory)
         yield directory
@@ -122,18 +122,20 @@ def script_of(start: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("start", STARTS)
 def test_a_process_of_ours_imports_nothing_from_the_working_directory(
-    start: str, place: Path, tmp_path: Path
+    start: str, directory: Path, tmp_path: Path
 ) -> None:
-    run_script(script_of(start, tmp_path), tmp_path, directory=place)
-    assert imported_from(place) == []
+    run_script(script_of(start, tmp_path), tmp_path, directory=directory)
+    assert imported_from(directory) == []
 
 
 @pytest.mark.parametrize("start", ["the sampling process", "the processes of a replay"])
 @pytest.mark.parametrize("flags", [("-E",), ("-s",), ("-I",)])
-def test_whatever_pythons_own_flags_are(start: str, place: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_whatever_pythons_own_flags_are(
+    start: str, directory: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     """`-E` makes Python ignore PYTHONSAFEPATH, and its children inherit `-E`."""
-    run_script(script_of(start, tmp_path), tmp_path, directory=place, flags=flags)
-    assert imported_from(place) == []
+    run_script(script_of(start, tmp_path), tmp_path, directory=directory, flags=flags)
+    assert imported_from(directory) == []
 
 
 @pytest.mark.parametrize(
@@ -153,10 +155,10 @@ def test_whatever_pythons_own_flags_are(start: str, place: Path, tmp_path: Path,
 )
 @pytest.mark.parametrize("start", MODULES_BEFORE)
 def test_whatever_pythons_own_variables_are(
-    start: str, place: Path, tmp_path: Path, variables: dict[str, str]
+    start: str, directory: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     late = tmp_path / "late"
-    late.write_text(LATE.format(place=str(place), module=MODULES_BEFORE[start]))
+    late.write_text(LATE.format(place=str(directory), module=MODULES_BEFORE[start]))
     run_script(
         late,
         script_of(start, tmp_path),
@@ -164,15 +166,15 @@ def test_whatever_pythons_own_variables_are(
         directory=tmp_path,
         **{"PYTHONPATH": str(hostile_user.RUNNER), **variables},
     )
-    assert imported_from(place) == []
+    assert imported_from(directory) == []
 
 
-def test_the_planted_modules_are_imported_where_nobody_prevents_it(place: Path, tmp_path: Path) -> None:
+def test_the_planted_modules_are_imported_where_nobody_prevents_it(directory: Path, tmp_path: Path) -> None:
     """Else the tests above would prove nothing."""
     script = tmp_path / "script"
     script.write_text("import subprocess, sys; subprocess.run([sys.executable, '-c', 'import json'], check=True)")
-    run_script(script, directory=place)
-    assert any("json" in line for line in imported_from(place))
+    run_script(script, directory=directory)
+    assert any("json" in line for line in imported_from(directory))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="somebody else plants it")
@@ -190,15 +192,15 @@ def test_a_planted_suites_directory_is_refused(monkeypatch: pytest.MonkeyPatch) 
         assert bundled_path(Path("suites/compare.yaml")).is_file()
 
 
-def test_the_module_volbench_leaves_the_working_directory_out(place: Path) -> None:
+def test_the_module_volbench_leaves_the_working_directory_out(directory: Path) -> None:
     """`python -m volbench`: what Python imports before cannot be helped, but what volbench imports can."""
-    for path in place.iterdir():
+    for path in directory.iterdir():
         if path.name not in {"json", "typer", "pydantic", "rich", IMPORTED}:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     environment = {**os.environ, "PYTHONPATH": str(hostile_user.RUNNER)}
     done = subprocess.run(
         [sys.executable, "-m", "volbench", "--version"],
-        cwd=place,
+        cwd=directory,
         env=environment,
         capture_output=True,
         text=True,
@@ -206,4 +208,4 @@ def test_the_module_volbench_leaves_the_working_directory_out(place: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert imported_from(place) == []
+    assert imported_from(directory) == []

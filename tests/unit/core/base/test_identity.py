@@ -18,7 +18,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Path:
+def own_directory(tmp_path: Path) -> Path:
     directory = tmp_path / "ours"
     ownership.claim(directory, purpose="test")
     (directory / "file").write_text("x")
@@ -26,33 +26,33 @@ def ours(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("copied", [["cp", "-a"], ["cp", "-a", "--reflink=never"], ["cp", "-al"]])
-def test_a_copy_is_nobodys(ours: Path, tmp_path: Path, copied: list[str]) -> None:
+def test_a_copy_is_nobodys(own_directory: Path, tmp_path: Path, copied: list[str]) -> None:
     """Its data may be what somebody wanted to keep."""
     copy = tmp_path / "copy"
-    subprocess.run([*copied, str(ours), str(copy)], check=True, timeout=60)
+    subprocess.run([*copied, str(own_directory), str(copy)], check=True, timeout=60)
     (copy / MARKER).unlink()
-    shutil.copy2(ours / MARKER, copy / MARKER)
+    shutil.copy2(own_directory / MARKER, copy / MARKER)
     assert not ownership.is_owned(copy)
     with pytest.raises(Refused, match="this one is a copy"):
         ownership.remove(copy)
     with pytest.raises(Refused, match="this one is a copy"):
         ownership.erase_contents(copy)
     assert (copy / "file").read_text() == "x"
-    ownership.remove(ours)
-    assert not ours.exists()
+    ownership.remove(own_directory)
+    assert not own_directory.exists()
 
 
-def test_a_copy_on_another_file_system_is_nobodys(ours: Path) -> None:
+def test_a_copy_on_another_file_system_is_nobodys(own_directory: Path) -> None:
     copy = Path("/dev/shm") / f"volbench-copy-{os.getpid()}"
-    shutil.copytree(ours, copy)
+    shutil.copytree(own_directory, copy)
     try:
         assert not ownership.is_owned(copy)
     finally:
         shutil.rmtree(copy)
 
 
-def test_a_moved_directory_stays_ours(ours: Path, tmp_path: Path) -> None:
-    assert ownership.is_owned(ours.rename(tmp_path / "moved"))
+def test_a_moved_directory_stays_ours(own_directory: Path, tmp_path: Path) -> None:
+    assert ownership.is_owned(own_directory.rename(tmp_path / "moved"))
 
 
 @pytest.fixture
@@ -67,37 +67,37 @@ def image(tmp_path: Path) -> Path:
 @AS_ROOT
 def test_a_volume_that_moved_is_ours(image: Path, tmp_path: Path) -> None:
     """Unmounted, and mounted elsewhere by another device, as on another node; also by a bind mount."""
-    places = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
-    for place in places:
-        place.mkdir()
+    locations = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    for location in locations:
+        location.mkdir()
     mounted = ["mount", "-o", "loop", str(image)]
-    if subprocess.run([*mounted, str(places[0])], capture_output=True, check=False, timeout=60).returncode:
+    if subprocess.run([*mounted, str(locations[0])], capture_output=True, check=False, timeout=60).returncode:
         pytest.skip("no loop devices here")
-    ownership.claim(places[0] / "ours", purpose="test")
-    subprocess.run(["umount", str(places[0])], check=True, timeout=60)
-    subprocess.run([*mounted, str(places[1])], check=True, timeout=60)
+    ownership.claim(locations[0] / "ours", purpose="test")
+    subprocess.run(["umount", str(locations[0])], check=True, timeout=60)
+    subprocess.run([*mounted, str(locations[1])], check=True, timeout=60)
     try:
-        assert ownership.is_owned(places[1] / "ours")
-        subprocess.run(["mount", "--bind", str(places[1]), str(places[2])], check=True, timeout=60)
-        assert ownership.is_owned(places[2] / "ours")
+        assert ownership.is_owned(locations[1] / "ours")
+        subprocess.run(["mount", "--bind", str(locations[1]), str(locations[2])], check=True, timeout=60)
+        assert ownership.is_owned(locations[2] / "ours")
     finally:
-        for place in (places[2], places[1]):
-            subprocess.run(["umount", str(place)], check=False, timeout=60)
+        for location in (locations[2], locations[1]):
+            subprocess.run(["umount", str(location)], check=False, timeout=60)
 
 
 def test_where_directories_are_numbered_anew_the_number_decides_nothing(
-    ours: Path, monkeypatch: pytest.MonkeyPatch
+    own_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FUSE and overlayfs; and a marker of an older version has no number."""
-    content = json.loads((ours / MARKER).read_text())
-    (ours / MARKER).write_text(json.dumps({**content, "directory": {**content["directory"], "inode": 1}}))
-    assert not ownership.is_owned(ours)
+    content = json.loads((own_directory / MARKER).read_text())
+    (own_directory / MARKER).write_text(json.dumps({**content, "directory": {**content["directory"], "inode": 1}}))
+    assert not ownership.is_owned(own_directory)
     monkeypatch.setattr(identity, "LASTING", frozenset())
-    assert ownership.is_owned(ours)
+    assert ownership.is_owned(own_directory)
     monkeypatch.undo()
     del content["directory"]
-    (ours / MARKER).write_text(json.dumps(content))
-    assert ownership.is_owned(ours)
+    (own_directory / MARKER).write_text(json.dumps(content))
+    assert ownership.is_owned(own_directory)
 
 
 @AS_ROOT

@@ -231,11 +231,11 @@ def test_roots_confined_program_is_nobody_who_owns_anything(tmp_path: Path) -> N
     secret.write_text("x")
     secret.chmod(0o600)
     confined = Confinement()
-    shown = status(confined=confined)
-    assert shown["Uid"].split() == shown["Gid"].split() == [str(confined.user)] * 4
-    assert shown["Groups"] == ""
-    assert shown["NoNewPrivs"] == "1"
-    assert int(shown["CapEff"], 16) == int(shown["CapPrm"], 16) == int(shown["CapAmb"], 16) == 0
+    displayed = status(confined=confined)
+    assert displayed["Uid"].split() == displayed["Gid"].split() == [str(confined.user)] * 4
+    assert displayed["Groups"] == ""
+    assert displayed["NoNewPrivs"] == "1"
+    assert int(displayed["CapEff"], 16) == int(displayed["CapPrm"], 16) == int(displayed["CapAmb"], 16) == 0
     tmp_path.chmod(0o755)
     refused = programs.run(["cat", secret], capture_output=True, text=True, confined=confined, timeout=60)
     assert "Permission denied" in refused.stderr
@@ -291,9 +291,9 @@ def test_a_worker_can_be_confined() -> None:
         if IS_ROOT:
             with pytest.raises(PermissionError):
                 pool.submit(os.listdir, "/root").result(60)
-    shown = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
-    assert shown["NoNewPrivs"] == "1"
-    assert not IS_ROOT or shown["Uid"].split() == [str(confined.user)] * 4
+    values = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    assert values["NoNewPrivs"] == "1"
+    assert not IS_ROOT or values["Uid"].split() == [str(confined.user)] * 4
     assert confined.memory_bytes == 4 << 30
 
 

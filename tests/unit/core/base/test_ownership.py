@@ -21,28 +21,28 @@ def names(directory: Path) -> list[str]:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Path:
+def own_directory(tmp_path: Path) -> Path:
     directory = tmp_path / "volbench-1"
     ownership.claim(directory, purpose="test", run_id="r1")
     return directory
 
 
-def test_claim_creates_and_marks(ours: Path) -> None:
+def test_claim_creates_and_marks(own_directory: Path) -> None:
     """The marker says what the directory is for and carries a schema and a token."""
-    marker = json.loads((ours / MARKER).read_text())
+    marker = json.loads((own_directory / MARKER).read_text())
     assert (marker["schema"], marker["purpose"], marker["run_id"]) == (1, "test", "r1")
     assert marker["token"]
     assert marker["created_at"]
-    assert ownership.is_owned(ours)
+    assert ownership.is_owned(own_directory)
 
 
-def test_claim_again_keeps_the_marker(ours: Path) -> None:
+def test_claim_again_keeps_the_marker(own_directory: Path) -> None:
     """Taking a directory of ours changes nothing in it."""
-    (ours / "file").write_text("x")
-    before = (ours / MARKER).read_bytes()
-    ownership.claim(ours, purpose="other")
-    assert (ours / MARKER).read_bytes() == before
-    assert (ours / "file").exists()
+    (own_directory / "file").write_text("x")
+    before = (own_directory / MARKER).read_bytes()
+    ownership.claim(own_directory, purpose="other")
+    assert (own_directory / MARKER).read_bytes() == before
+    assert (own_directory / "file").exists()
 
 
 def test_claim_takes_an_empty_directory(tmp_path: Path) -> None:
@@ -70,18 +70,18 @@ def test_claim_refuses_a_data_directory(tmp_path: Path, signs: list[str]) -> Non
     """A server's data directory is named as such; so is a place inside one, where a new schema would appear."""
     for sign in signs:
         (tmp_path / sign).touch()
-    for place in (tmp_path, tmp_path / "volbench-1"):
+    for directory in (tmp_path, tmp_path / "volbench-1"):
         with pytest.raises(Refused, match="MySQL data directory"):
-            ownership.claim(place, purpose="test")
+            ownership.claim(directory, purpose="test")
     assert not (tmp_path / "volbench-1").exists()
 
 
-def test_our_own_data_directory_is_no_foreign_one(ours: Path) -> None:
+def test_our_own_data_directory_is_no_foreign_one(own_directory: Path) -> None:
     """A cell may claim directories inside what is ours, data directory or not."""
-    (ours / "data").mkdir()
-    (ours / "data/ibdata1").touch()
-    ownership.claim(ours / "data" / "sub", purpose="test")
-    assert ownership.is_owned(ours / "data" / "sub")
+    (own_directory / "data").mkdir()
+    (own_directory / "data/ibdata1").touch()
+    ownership.claim(own_directory / "data" / "sub", purpose="test")
+    assert ownership.is_owned(own_directory / "data" / "sub")
 
 
 def test_claim_needs_a_parent(tmp_path: Path) -> None:
@@ -99,46 +99,50 @@ def test_a_broken_marker_is_none(tmp_path: Path, content: bytes) -> None:
         ownership.remove(tmp_path)
 
 
-def test_a_linked_marker_is_none(ours: Path, tmp_path: Path) -> None:
+def test_a_linked_marker_is_none(own_directory: Path, tmp_path: Path) -> None:
     """A symbolic link to somebody's marker does not make a directory ours."""
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / MARKER).symlink_to(ours / MARKER)
-    assert not ownership.is_owned(other)
+    second = tmp_path / "other"
+    second.mkdir()
+    (second / MARKER).symlink_to(own_directory / MARKER)
+    assert not ownership.is_owned(second)
 
 
-def test_links_to_directories_are_not_followed(ours: Path, tmp_path: Path) -> None:
+def test_links_to_directories_are_not_followed(own_directory: Path, tmp_path: Path) -> None:
     """Neither a link inside is followed, nor one that is given in place of the directory."""
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("x")
-    (ours / "link").symlink_to(precious)
-    (ours / "below").mkdir()
-    (ours / "below" / "link").symlink_to(precious)
-    ownership.erase_contents(ours)
-    assert names(ours) == [MARKER]
+    (own_directory / "link").symlink_to(precious)
+    (own_directory / "below").mkdir()
+    (own_directory / "below" / "link").symlink_to(precious)
+    ownership.erase_contents(own_directory)
+    assert names(own_directory) == [MARKER]
     assert (precious / "file").exists()
     link = tmp_path / "link"
-    link.symlink_to(ours)
-    for act in (ownership.remove, ownership.erase_contents, lambda place: ownership.claim(place, purpose="x")):
+    link.symlink_to(own_directory)
+    for act in (
+        ownership.remove,
+        ownership.erase_contents,
+        lambda location: ownership.claim(location, purpose="x"),
+    ):
         with pytest.raises(Refused, match="symbolic link"):
             act(link)
-    assert ownership.is_owned(ours)
+    assert ownership.is_owned(own_directory)
 
 
-def test_remove_and_again(ours: Path) -> None:
+def test_remove_and_again(own_directory: Path) -> None:
     """Removal takes everything, and a second one finds nothing to do."""
-    (ours / "a/b/c").mkdir(parents=True)
-    (ours / "a/b/file").write_text("x")
-    ownership.remove(ours)
-    assert not ours.exists()
-    ownership.remove(ours)
+    (own_directory / "a/b/c").mkdir(parents=True)
+    (own_directory / "a/b/file").write_text("x")
+    ownership.remove(own_directory)
+    assert not own_directory.exists()
+    ownership.remove(own_directory)
 
 
-def test_interrupted_removal_goes_on(ours: Path) -> None:
+def test_interrupted_removal_goes_on(own_directory: Path) -> None:
     """The marker goes last: after an interruption the directory is still ours, or empty."""
-    (ours / "zzz").write_text("x")
-    (ours / "sub").mkdir()
+    (own_directory / "zzz").write_text("x")
+    (own_directory / "sub").mkdir()
     removed: list[str] = []
     real_unlink = os.unlink
 
@@ -154,19 +158,19 @@ def test_interrupted_removal_goes_on(ours: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "unlink", unlink)
         with pytest.raises(Interrupted):
-            ownership.remove(ours)
+            ownership.remove(own_directory)
     assert removed == ["zzz"]
-    assert names(ours) == [MARKER]
-    ownership.remove(ours)
-    assert not ours.exists()
+    assert names(own_directory) == [MARKER]
+    ownership.remove(own_directory)
+    assert not own_directory.exists()
 
 
 def test_remove_takes_the_empty_rest(tmp_path: Path) -> None:
     """An interruption between marker and directory leaves an empty directory, which holds nothing to lose."""
-    rest = tmp_path / "rest"
-    rest.mkdir()
-    ownership.remove(rest)
-    assert not rest.exists()
+    remainder = tmp_path / "rest"
+    remainder.mkdir()
+    ownership.remove(remainder)
+    assert not remainder.exists()
 
 
 def test_remove_refuses_what_is_not_ours(tmp_path: Path) -> None:
@@ -179,26 +183,26 @@ def test_remove_refuses_what_is_not_ours(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def bind_mount(ours: Path, tmp_path: Path) -> Iterator[Path]:
+def bind_mount(own_directory: Path, tmp_path: Path) -> Iterator[Path]:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("x")
-    place = ours / "deep" / "mnt"
-    place.mkdir(parents=True)
-    done = subprocess.run(["mount", "--bind", str(precious), str(place)], capture_output=True, check=False)
+    directory = own_directory / "deep" / "mnt"
+    directory.mkdir(parents=True)
+    done = subprocess.run(["mount", "--bind", str(precious), str(directory)], capture_output=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"cannot bind-mount: {done.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
-def test_mounts_are_never_entered(ours: Path, bind_mount: Path) -> None:
+def test_mounts_are_never_entered(own_directory: Path, bind_mount: Path) -> None:
     """A bind mount of the same filesystem inside stops the removal before anything is erased."""
-    (ours / "kept").write_text("x")
+    (own_directory / "kept").write_text("x")
     with pytest.raises(Refused, match="mounted inside"):
-        ownership.remove(ours)
-    assert (ours / "kept").exists()
+        ownership.remove(own_directory)
+    assert (own_directory / "kept").exists()
     assert (bind_mount / "file").exists()
 
 

@@ -43,9 +43,9 @@ def test_one_that_is_missing_or_takes_too_long_is_logged(caplog: pytest.LogCaptu
         programs.Popen(["no-such-program-here"])
     with pytest.raises(subprocess.TimeoutExpired):
         programs.run(["sleep", "60"], timeout=0.2)
-    said = caplog.text
-    assert said.count("FileNotFoundError") == 2
-    assert "TimeoutExpired" in said
+    text = caplog.text
+    assert text.count("FileNotFoundError") == 2
+    assert "TimeoutExpired" in text
 
 
 def test_one_that_runs_on_is_logged_at_its_start_and_once_at_its_end(caplog: pytest.LogCaptureFixture) -> None:

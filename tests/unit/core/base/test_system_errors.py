@@ -19,19 +19,19 @@ RESULTS = Path(__file__).parents[4] / "results" / "examples"
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.ECONNRESET, errno.ENOMEM])
 def test_an_error_of_the_system_is_told_with_what_to_do(number: int) -> None:
-    told = refusal_of_system(OSError(number, os.strerror(number), "/x/y"))
-    assert told is not None
-    assert told.exit_code == EXIT_ENVIRONMENT
-    assert (told.where, told.evidence) == ("/x/y", os.strerror(number))
-    assert told.next_step
+    message = refusal_of_system(OSError(number, os.strerror(number), "/x/y"))
+    assert message is not None
+    assert message.exit_code == EXIT_ENVIRONMENT
+    assert (message.where, message.evidence) == ("/x/y", os.strerror(number))
+    assert message.next_step
 
 
 def test_what_an_error_of_the_system_caused_is_told_as_that() -> None:
     error = ValueError("no table")
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
-    told = refusal_of_system(error)
-    assert told is not None
-    assert "space" in told.evidence
+    message = refusal_of_system(error)
+    assert message is not None
+    assert "space" in message.evidence
     assert refusal_of_system(MemoryError()) is not None
     assert refusal_of_system(SystemError("error return without exception set")) is not None
     assert refusal_of_system(SystemError("bad argument")) is None

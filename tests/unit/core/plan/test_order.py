@@ -23,10 +23,10 @@ def test_every_block_holds_every_volume_once(volumes: list[str], repeats: int, s
 @given(volume_names, st.integers(1, 6), st.integers(0, 2**31))
 def test_a_linear_drift_adds_the_same_to_every_volume(volumes: list[str], pairs: int, seed: int) -> None:
     cells = interleave(volumes, repeats=2 * pairs, seed=seed)
-    places: dict[str, int] = Counter()
-    for place, cell in enumerate(cells):
-        places[cell.volume] += place
-    assert len(set(places.values())) == 1
+    locations: dict[str, int] = Counter()
+    for location, cell in enumerate(cells):
+        locations[cell.volume] += location
+    assert len(set(locations.values())) == 1
 
 
 def test_cells_of_a_block_share_a_seed_and_blocks_differ() -> None:

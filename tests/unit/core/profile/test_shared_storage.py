@@ -17,8 +17,8 @@ DISK = {
 }
 
 
-def facts(**known: object) -> VolumeFacts:
-    return VolumeFacts.model_validate({"path": "/", **known})
+def facts(**known_values: object) -> VolumeFacts:
+    return VolumeFacts.model_validate({"path": "/", **known_values})
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def facts(**known: object) -> VolumeFacts:
     ],
 )
 def test_common_storage_is_named(a: dict[str, object], b: dict[str, object], storage: str) -> None:
-    (found,) = shared_storage({"gp3": facts(**a), "io2": facts(**b)})
-    assert found.storage == storage
-    assert found.text.startswith(f"Volumes gp3 and io2 lie on the same {storage}: ")
+    (result,) = shared_storage({"gp3": facts(**a), "io2": facts(**b)})
+    assert result.storage == storage
+    assert result.text.startswith(f"Volumes gp3 and io2 lie on the same {storage}: ")
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_other_storage_is_not(a: dict[str, object], b: dict[str, object]) -> Non
 
 def test_volumes_on_one_storage_are_told_together() -> None:
     """Of twelve directories of one disk a page had 66 sentences, one for each pair."""
-    found = shared_storage({"a": facts(**ROOT), "b": facts(**DISK), "c": facts(**ROOT), "d": facts(**ROOT)})
-    assert [one.volumes for one in found] == [("a", "c", "d")]
-    assert found[0].text.startswith("Volumes a, c and d lie on the same ")
+    result = shared_storage({"a": facts(**ROOT), "b": facts(**DISK), "c": facts(**ROOT), "d": facts(**ROOT)})
+    assert [item.volumes for item in result] == [("a", "c", "d")]
+    assert result[0].text.startswith("Volumes a, c and d lie on the same ")
     (many,) = shared_storage({name: facts(**ROOT) for name in "abcdefghijkl"})
     assert "Volumes a, b, c, d and 8 more lie on the same" in many.text
 

@@ -59,6 +59,6 @@ def test_every_primary_metric_is_catalogued_with_a_direction() -> None:
 
 
 def test_parameters_tell_two_rows_of_a_step_apart() -> None:
-    one, two = OltpStep(threads=(8,)), OltpStep(threads=(8,), rate=50, options={"range_size": 10})
-    assert two.parameters().items() - one.parameters().items() == {("rate", 50.0), ("range_size", 10)}
+    step, two = OltpStep(threads=(8,)), OltpStep(threads=(8,), rate=50, options={"range_size": 10})
+    assert two.parameters().items() - step.parameters().items() == {("rate", 50.0), ("range_size", 10)}
     assert "timeout_s" not in ColdReadStep().parameters()

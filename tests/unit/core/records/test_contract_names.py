@@ -72,8 +72,8 @@ def vague(name: str) -> bool:
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_property_names_are_terms_of_the_field(contract: str) -> None:
-    found = {name for name in names(CONTRACTS[contract].model_json_schema()) if vague(name)}
-    assert found == REMAINING.get(contract, set())
+    result = {name for name in names(CONTRACTS[contract].model_json_schema()) if vague(name)}
+    assert result == REMAINING.get(contract, set())
 
 
 def test_the_check_looks_at_every_word() -> None:

@@ -47,13 +47,13 @@ def test_every_model_has_the_strict_base() -> None:
     """All modules of commands are imported first, so that their models are known."""
     for name in volbench.cli.main.COMMANDS:
         volbench.cli.main._command(name)
-    found = records()
-    assert len(found) > 100
+    result = records()
+    assert len(result) > 100
     assert all(
         model.model_config["allow_inf_nan"] is False
         and model.model_config["extra"] == "forbid"
         and model.model_config["str_min_length"] == 0
-        for model in found
+        for model in result
     )
 
 

@@ -129,7 +129,7 @@ def test_the_set_up_compiles_the_sources_once_and_puts_the_library_into_the_pack
     directories = Directories(root=tmp_path / "root", state=tmp_path / "state", cache=tmp_path / "cache")
 
     def compile_into(argv: list[str], **_: object) -> None:
-        (target,) = (Path(word.partition("=")[2]) for word in argv if word.startswith("--target-dir="))
+        (target,) = (Path(argument.partition("=")[2]) for argument in argv if argument.startswith("--target-dir="))
         (target / "release").mkdir(parents=True)
         (target / "release" / lexer.LIBRARY).write_bytes(b"compiled")
 
@@ -172,9 +172,9 @@ def test_tokens_do_not_depend_on_where_a_piece_ends(monkeypatch: pytest.MonkeyPa
     for _ in range(300):
         sql = library.as_bytes("".join(chosen.choices(PIECES, k=40)))
         monkeypatch.setattr(library, "_SPANS", 4096)
-        whole = list(Tokens(sql))
+        tokens = list(Tokens(sql))
         monkeypatch.setattr(library, "_SPANS", 3)
-        assert list(Tokens(sql)) == whole
+        assert list(Tokens(sql)) == tokens
 
 
 REPEATED = [

@@ -48,12 +48,12 @@ print(peak() - before)
 
 
 @pytest.mark.parametrize("kind", ["literal", "escapes", "list", "rows"])
-@pytest.mark.parametrize("what", ["fingerprint", "judge", "closed", "values", "mask", "log"])
-def test_a_long_statement_takes_a_few_bytes_a_character(kind: str, what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("description", ["fingerprint", "judge", "closed", "values", "mask", "log"])
+def test_a_long_statement_takes_a_few_bytes_a_character(kind: str, description: str, tmp_path: Path) -> None:
     """With the text itself, and the log as it is read. Masks of many values take long: fewer of them here."""
-    count = CHARACTERS // 4 if what == "mask" and kind in {"list", "rows"} else CHARACTERS
+    count = CHARACTERS // 4 if description == "mask" and kind in {"list", "rows"} else CHARACTERS
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, kind, what, str(count), str(tmp_path / "slow.log")],
+        [sys.executable, "-c", _PROGRAM, kind, description, str(count), str(tmp_path / "slow.log")],
         env={"PYTHONPATH": "runner"},
         capture_output=True,
         text=True,

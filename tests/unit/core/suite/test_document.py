@@ -118,9 +118,9 @@ def test_a_fault_is_a_message_with_its_line(text: str, fault: str) -> None:
 
 
 def test_an_anchor_that_is_used_twice_is_the_same_value_twice() -> None:
-    found = parse_document("a: &x [1, 2]\nb: *x\nc: &x 3\nd: *x\n", name="s.yaml")
-    assert found.data == {"a": [1, 2], "b": [1, 2], "c": 3, "d": 3}
-    assert found.origin(("b",)) == "s.yaml:2"
+    document = parse_document("a: &x [1, 2]\nb: *x\nc: &x 3\nd: *x\n", name="s.yaml")
+    assert document.data == {"a": [1, 2], "b": [1, 2], "c": 3, "d": 3}
+    assert document.origin(("b",)) == "s.yaml:2"
 
 
 def test_scalars_are_those_of_yaml_1_2() -> None:
@@ -140,14 +140,14 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
 
 
 def test_a_value_of_set_goes_through_the_same_loader() -> None:
-    given = parse_document("a: 1\n", name="s.yaml")
-    assert set_value(given, "a=[1, 2]").data == {"a": [1, 2]}
-    assert set_value(given, "a=").data == {"a": None}
+    document = parse_document("a: 1\n", name="s.yaml")
+    assert set_value(document, "a=[1, 2]").data == {"a": [1, 2]}
+    assert set_value(document, "a=").data == {"a": None}
     for value in ("[" * 3000, "2026-13-45", "!!int x", "&a [*a]", "9" * 5000, ".inf"):
         with pytest.raises(UsageError, match="--set"):
-            set_value(given, f"a={value}")
+            set_value(document, f"a={value}")
     with pytest.raises(UsageError, match="nested"):
-        set_value(given, f"{'.'.join('a' * 3000)}=1")
+        set_value(document, f"{'.'.join('a' * 3000)}=1")
 
 
 def test_a_misspelled_step_is_named_with_the_nearest() -> None:

@@ -94,7 +94,7 @@ def test_all_faults_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
+    ("text", "phrase"),
     [
         ("name: [", "s.yaml:1"),
         ("- a\n- b\n", "has to be a mapping"),
@@ -109,8 +109,8 @@ def test_all_faults_are_reported_at_once() -> None:
         ("name: s\nsteps:\n  - kind: oltp\n    concurrent: [null]\n", "s.yaml:4: steps.0.concurrent.0"),
     ],
 )
-def test_bad_suites_are_refused_with_the_place(text: str, part: str) -> None:
-    assert part in faults_of(text)
+def test_bad_suites_are_refused_with_the_place(text: str, phrase: str) -> None:
+    assert phrase in faults_of(text)
 
 
 def test_set_changes_a_step_by_name_number_or_kind() -> None:
@@ -188,27 +188,27 @@ def test_faults_come_in_the_order_of_the_lines_and_in_words_of_the_writer() -> N
         "name: 5\nrepeats: 0\nunderpowered: maybe\ndescripton: x\nsteps:\n"
         "  - kind: oltpp\n  - kind: oltp\n    threads: []\n    duration: [3]\nscale: [1]\n"
     )
-    told = faults_of(text)
-    lines = [int(number) for number in re.findall(r"^ .*s\.yaml:(\d+): ", told, re.MULTILINE)]
+    messages = faults_of(text)
+    lines = [int(number) for number in re.findall(r"^ .*s\.yaml:(\d+): ", messages, re.MULTILINE)]
     assert lines == sorted(lines)
-    assert "name: has to be a text, and is 5" in told
-    assert "repeats: has to be at least 1, and is 0" in told
-    assert "underpowered: has to be true or false, and is 'maybe'" in told
-    assert re.search(r"unknown kind oltpp; known: alter, .*; perhaps you meant 'oltp'", told)
-    assert "threads: has to have at least 1 entry, and has 0" in told
-    assert not re.search(r"Input|validation|Tuple|valid string", told)
+    assert "name: has to be a text, and is 5" in messages
+    assert "repeats: has to be at least 1, and is 0" in messages
+    assert "underpowered: has to be true or false, and is 'maybe'" in messages
+    assert re.search(r"unknown kind oltpp; known: alter, .*; perhaps you meant 'oltp'", messages)
+    assert "threads: has to have at least 1 entry, and has 0" in messages
+    assert not re.search(r"Input|validation|Tuple|valid string", messages)
 
 
 def test_a_fault_of_set_comes_after_those_of_the_lines() -> None:
-    told = faults_of("name: 5\nsteps:\n  - kind: idle\n", "repeats=0")
-    assert told.index("s.yaml:1: name") < told.index("--set")
+    messages = faults_of("name: 5\nsteps:\n  - kind: idle\n", "repeats=0")
+    assert messages.index("s.yaml:1: name") < messages.index("--set")
 
 
-@pytest.mark.parametrize("given", ["comparee.yaml", "compare", "suits/compare.yaml"])
+@pytest.mark.parametrize("value", ["comparee.yaml", "compare", "suits/compare.yaml"])
 def test_a_suite_that_is_not_there_is_taken_for_the_nearest_that_comes_with_volbench(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as caught:
-        load_suite(Path(given))
+        load_suite(Path(value))
     assert "suites/compare.yaml" in caught.value.evidence

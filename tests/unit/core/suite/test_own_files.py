@@ -34,7 +34,7 @@ def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (suite("{kind: oltp}"), "needs sysbench's tables"),
         (suite("{kind: cold_read}"), "table_scan needs sysbench's tables"),
@@ -44,10 +44,10 @@ def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_
         (suite("{kind: idle}", dataset="dataset: {path: x}\n"), "has no `path`"),
     ],
 )
-def test_what_does_not_fit_is_a_fault_of_the_suite(text: str, said: str) -> None:
+def test_what_does_not_fit_is_a_fault_of_the_suite(text: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         check_suite(text, name="own.yaml")
-    assert said in refused.value.evidence
+    assert message in refused.value.evidence
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def suite(factor: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("factor", "said"),
+    ("factor", "message"),
     [
         ("volum.iops: {base: 1, levels: 2}", "perhaps you meant 'volume'"),
         ("steps.cold_reads.threads: {base: 1, levels: 2}", "perhaps you meant 'cold_read'"),
@@ -41,10 +41,10 @@ def suite(factor: str) -> str:
         ("dataset.rows: {base: 10, levels: []}", "at least 1"),
     ],
 )
-def test_a_key_or_value_that_does_not_fit_is_an_error_with_its_line(factor: str, said: str) -> None:
+def test_a_key_or_value_that_does_not_fit_is_an_error_with_its_line(factor: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         check_suite(suite(factor), name="s.yaml")
-    assert said in error.value.evidence
+    assert message in error.value.evidence
     assert "s.yaml:11" in error.value.where
 
 

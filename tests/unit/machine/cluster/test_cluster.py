@@ -54,14 +54,14 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
     with closing(Cluster()) as away:
         assert away.namespace == "ours"
-        with pytest.raises(EnvironmentLacks, match="never answered") as told:
+        with pytest.raises(EnvironmentLacks, match="never answered") as raised:
             away.ask("GET", "pods", doing="looking for pods")
-        assert told.value.cause == "api_server_away"
-        assert "volbench resume" in told.value.next_step
-        asked: list[str] = []
+        assert raised.value.cause == "api_server_away"
+        assert "volbench resume" in raised.value.next_step
+        requests: list[str] = []
         with pytest.raises(EnvironmentLacks):
-            away.with_retries(lambda: asked.append("again"), doing="cleaning up")
-        assert asked == []
+            away.with_retries(lambda: requests.append("again"), doing="cleaning up")
+        assert requests == []
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -106,8 +106,8 @@ class Refusing(BaseHTTPRequestHandler):
         if "/exec" in self.path:
             code, body = self.execs[self.path.split("/")[-2]]
         elif self.path == "/api/v1/namespaces/other":
-            code, found = self.namespace
-            body = json.dumps(found).encode()
+            code, result = self.namespace
+            body = json.dumps(result).encode()
         else:
             code, message = self.answers[self.path]
             body = json.dumps({"kind": "Status", "message": message}).encode()
@@ -132,7 +132,7 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "cause", "said"),
+    ("path", "kind", "cause", "message"),
     [
         ("/missing", NotFound, "", "x not found"),
         ("/quota", EnvironmentLacks, "quota", "exceeded quota: q"),
@@ -150,16 +150,16 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
     ],
 )
 def test_refusals_are_told_by_kind(
-    refusing: Cluster, path: str, kind: type[Exception], cause: str, said: str
+    refusing: Cluster, path: str, kind: type[Exception], cause: str, message: str
 ) -> None:
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as raised:
         refusing.ask("GET", path, doing="trying")
-    assert getattr(told.value, "cause", "") == cause
-    assert said in str(told.value)
+    assert getattr(raised.value, "cause", "") == cause
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ((404, {"message": 'namespaces "other" not found'}), "the namespace does not exist"),
         ((200, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "is being deleted"),
@@ -168,16 +168,16 @@ def test_refusals_are_told_by_kind(
     ],
 )
 def test_a_namespace_to_make_objects_in_is_looked_for_first(
-    refusing: Cluster, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, object], said: str
+    refusing: Cluster, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, object], message: str
 ) -> None:
     """A user who may not read it is not told here: the first object that is made there tells."""
     monkeypatch.setattr(Refusing, "namespace", answer)
-    if not said:
+    if not message:
         refusing.check_namespace()
         return
-    with pytest.raises(EnvironmentLacks, match=said) as told:
+    with pytest.raises(EnvironmentLacks, match=message) as raised:
         refusing.check_namespace()
-    assert told.value.next_step
+    assert raised.value.next_step
 
 
 @pytest.mark.usefixtures("impatient")
@@ -238,14 +238,14 @@ def test_a_login_that_fails_is_told_in_the_plugins_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client logs them, goes on without a login, and is refused as a stranger."""
-    words = "Error loading SSO Token: Token for corp has expired"
+    arguments = "Error loading SSO Token: Token for corp has expired"
     logging_in_by(
-        tmp_path, monkeypatch, "http://127.0.0.1:9", f"echo 'Traceback' >&2; echo '{words}' >&2; exit 255"
+        tmp_path, monkeypatch, "http://127.0.0.1:9", f"echo 'Traceback' >&2; echo '{arguments}' >&2; exit 255"
     )
-    with pytest.raises(EnvironmentLacks, match="login to the cluster failed") as told:
+    with pytest.raises(EnvironmentLacks, match="login to the cluster failed") as raised:
         Cluster()
-    assert told.value.evidence == words
-    assert "renew the login" in told.value.next_step
+    assert raised.value.evidence == arguments
+    assert "renew the login" in raised.value.next_step
     assert caplog.text == ""
 
 
@@ -259,11 +259,11 @@ def test_a_login_that_expires_in_mid_run_is_told_in_the_plugins_words(
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         logging_in_by(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}", script)
-        with closing(Cluster()) as opened, pytest.raises(EnvironmentLacks) as told:
+        with closing(Cluster()) as opened, pytest.raises(EnvironmentLacks) as raised:
             opened.ask("GET", "/who", doing="looking for pods")
         server.shutdown()
-    assert told.value.cause == "not_logged_in"
-    assert told.value.evidence == "SSO session has expired"
+    assert raised.value.cause == "not_logged_in"
+    assert raised.value.evidence == "SSO session has expired"
 
 
 def test_an_interruption_during_the_handshake_is_one(refusing: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from volbench.machine.engine.connection import (
 from volbench.machine.placement.attach import parse_dsn, without_password
 
 PASSWORD = "s3cret-of-production"  # noqa: S105 - of nobody
-ASKED = [
+REQUESTS = [
     {"plugin": "mysql_clear_password"},
     {"plugin": "sha256_password"},
     {"plugin": "caching_sha2_password", "full": True},
@@ -64,13 +64,13 @@ def account(server: RogueServer, mode: str = "", **more: object) -> Account:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("tls", [False, True])
-@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("request", REQUESTS, ids=str)
 def test_a_stranger_gets_no_password(
-    certificates: tuple[Path, OwnCa], asked: dict[str, object], tls: bool, mode: str
+    certificates: tuple[Path, OwnCa], request: dict[str, object], tls: bool, mode: str
 ) -> None:
     certificate = certificates[0] if tls else None
     with (
-        RogueServer(certificate=certificate, **asked).serving() as server,  # type: ignore[arg-type]
+        RogueServer(certificate=certificate, **request).serving() as server,  # type: ignore[arg-type]
         contextlib.suppress(mysql.connector.Error),  # a server that takes the answer to a challenge goes on
     ):
         rows(account(server, mode), "SELECT 1", timeout_s=10)
@@ -78,10 +78,10 @@ def test_a_stranger_gets_no_password(
     assert PASSWORD.encode() not in server.received
 
 
-@pytest.mark.parametrize("asked", ASKED[:3], ids=str)
-def test_the_user_is_told_once_what_to_do(certificates: tuple[Path, OwnCa], asked: dict[str, object]) -> None:
+@pytest.mark.parametrize("request", REQUESTS[:3], ids=str)
+def test_the_user_is_told_once_what_to_do(certificates: tuple[Path, OwnCa], request: dict[str, object]) -> None:
     with (
-        RogueServer(certificate=certificates[0], **asked).serving() as server,  # type: ignore[arg-type]
+        RogueServer(certificate=certificates[0], **request).serving() as server,  # type: ignore[arg-type]
         pytest.raises(UsageError, match="could be anybody") as refused,
     ):
         AttachedServer(AttachSpec(host="127.0.0.1", port=server.port, user="u"))
@@ -106,8 +106,8 @@ def test_a_verified_server_gets_the_password_and_in_clear_only_where_that_is_ask
     tmp_path: Path, certificates: tuple[Path, OwnCa]
 ) -> None:
     certificate = own_certificate(tmp_path, certificates[1])
-    for asked in ASKED[1:4]:
-        with RogueServer(certificate=certificate, **asked).serving() as server:  # type: ignore[arg-type]
+    for request in REQUESTS[1:4]:
+        with RogueServer(certificate=certificate, **request).serving() as server:  # type: ignore[arg-type]
             assert rows(verified(certificates[1], server), "SELECT 1") == []
         assert PASSWORD.encode() in server.received
     with RogueServer(certificate=certificate, plugin="mysql_clear_password").serving() as server:

@@ -74,8 +74,8 @@ def test_a_relative_socket_is_found_from_every_directory(tmp_path: Path, monkeyp
     """Workers and the sampling process work in `/`. A long path is left as it is: only the short one is valid."""
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path / "a")
-    here = account_of(AttachSpec(socket="../s"), {})
-    assert here.socket == str(tmp_path / "s")
+    local = account_of(AttachSpec(socket="../s"), {})
+    assert local.socket == str(tmp_path / "s")
     deep = tmp_path / ("d" * 120)
     deep.mkdir()
     monkeypatch.chdir(deep)

@@ -31,9 +31,9 @@ VERSION_LINES = [
 
 @pytest.mark.parametrize(("line", "flavor", "version"), VERSION_LINES)
 def test_flavor_and_version_are_read_from_the_binarys_answer(line: str, flavor: str, version: str) -> None:
-    found = identify(line, "mysqld")
-    assert found is not None
-    assert (found.flavor, found.version) == (flavor, version)
+    result = identify(line, "mysqld")
+    assert result is not None
+    assert (result.flavor, result.version) == (flavor, version)
 
 
 def test_an_answer_without_version_is_nobody() -> None:

@@ -17,19 +17,19 @@ USER = USERS[7]
 
 
 def test_the_uppermost_closed_directory_is_found(tmp_path: Path) -> None:
-    place = tmp_path / "a" / "b" / "data"
-    place.mkdir(parents=True)
-    for parent in place.parents:
+    directory = tmp_path / "a" / "b" / "data"
+    directory.mkdir(parents=True)
+    for parent in directory.parents:
         if parent == tmp_path.parents[-2]:
             break
         parent.chmod(0o711)
-    assert closed_parent(str(place), USER) is None
-    place.parent.chmod(0o700)
-    assert closed_parent(str(place), USER) == str(place.parent)
-    place.parents[1].chmod(0o750)
-    assert closed_parent(str(place), USER) == str(place.parents[1])
-    place.chmod(0o700)
-    assert closed_parent(str(place), os.geteuid()) is None
+    assert closed_parent(str(directory), USER) is None
+    directory.parent.chmod(0o700)
+    assert closed_parent(str(directory), USER) == str(directory.parent)
+    directory.parents[1].chmod(0o750)
+    assert closed_parent(str(directory), USER) == str(directory.parents[1])
+    directory.chmod(0o700)
+    assert closed_parent(str(directory), os.geteuid()) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -59,15 +59,15 @@ class TestOfRoot:
         for parent in tmp_path.parents[:-2]:
             parent.chmod(parent.stat().st_mode | 0o111)
         tmp_path.chmod(0o711)
-        ours = tmp_path / "ours"
-        ownership.claim(ours, purpose="test")
-        (ours / "data").mkdir()
-        open_parents([ours / "data"], USER)
-        assert closed_parent(str(ours / "data"), USER) is None
-        ours.chmod(0o700)
+        own = tmp_path / "ours"
+        ownership.claim(own, purpose="test")
+        (own / "data").mkdir()
+        open_parents([own / "data"], USER)
+        assert closed_parent(str(own / "data"), USER) is None
+        own.chmod(0o700)
         tmp_path.chmod(0o700)
         with pytest.raises(EnvironmentLacks, match=f"may not enter {tmp_path}") as refused:
-            open_parents([ours / "data"], USER)
+            open_parents([own / "data"], USER)
         assert "VOLBENCH_CACHE" in refused.value.next_step
         assert tmp_path.stat().st_mode & 0o777 == 0o700
 

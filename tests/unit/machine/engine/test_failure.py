@@ -76,10 +76,10 @@ def test_a_kill_of_our_own_is_said_to_be_ours() -> None:
 
 
 def test_the_volumes_own_state_counts_when_the_log_says_nothing() -> None:
-    seen = Circumstances(
+    circumstances = Circumstances(
         exit_code=1, log="", volume=VolumeTrouble(cause="volume_full", evidence="0 bytes are free")
     )
-    failure = diagnose(seen, where="x")
+    failure = diagnose(circumstances, where="x")
     assert failure.cause == "volume_full"
     assert "0 bytes are free" in failure.evidence
 

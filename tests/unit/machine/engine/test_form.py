@@ -70,8 +70,8 @@ def test_utf_16_is_read_with_and_without_its_mark(size: int, encoding: str) -> N
 
 def test_what_was_utf_16_is_noted() -> None:
     left_out = LeftOut()
-    kept = DumpFilter("shop", left_out).filtered(sql_of([SQL.encode("utf-16")], "a.sql", left_out.recode))
-    assert b"".join(kept).decode() == SQL
+    remaining = DumpFilter("shop", left_out).filtered(sql_of([SQL.encode("utf-16")], "a.sql", left_out.recode))
+    assert b"".join(remaining).decode() == SQL
     (note,) = left_out.notes()
     assert "UTF-16-LE" in note
 

@@ -75,8 +75,8 @@ def _signature(token: str) -> str:
     )
     text = "\n".join(("AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()))
     key = f"AWS4{SECRET_KEY}".encode()
-    for part in scope.split("/"):
-        key = _mac(key, part)
+    for field in scope.split("/"):
+        key = _mac(key, field)
     return _mac(key, text).hex()
 
 

@@ -62,7 +62,7 @@ def test_the_command_line_wins_over_the_option_file_key_by_key(ca: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         ({"ssl_mode": "VERIFY_IDENTITY"}, "needs ssl-ca"),
         ({"ssl_mode": "SOMETIMES"}, "there is no ssl-mode"),
@@ -70,8 +70,8 @@ def test_the_command_line_wins_over_the_option_file_key_by_key(ca: str) -> None:
         ({"ssl_ca": "/none/ca.pem"}, "the file of ssl-ca cannot be read"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused(section: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_options_that_cannot_be_used_are_refused(section: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         tls_of(section)
 
 
@@ -121,8 +121,8 @@ def test_a_ca_without_key_usage_is_accepted_as_mysqls_clients_accept_it(monkeypa
 
 def sections(account: Account) -> dict[str, list[str]]:
     """The lines of each section of an account's option file."""
-    parts = re.split(r"^\[(.*)\]\n", account.option_file_text(), flags=re.MULTILINE)
-    return {name: text.split() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    fields = re.split(r"^\[(.*)\]\n", account.option_file_text(), flags=re.MULTILINE)
+    return {name: text.split() for name, text in zip(fields[1::2], fields[2::2], strict=True)}
 
 
 @pytest.mark.parametrize(

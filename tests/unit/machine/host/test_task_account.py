@@ -59,20 +59,20 @@ def test_foreign_work_is_what_the_machine_did_beside_us() -> None:
         as_others, as_ours = CpuWatch([loops[0].pid]), CpuWatch([loop.pid for loop in loops])
         with as_others.watching(), as_ours.watching():
             time.sleep(1.5)
-    others, ours = as_others.share, as_ours.share
-    assert others is not None
-    assert ours is not None
-    assert others.foreign_cpus > 0.3 * CPUS
-    assert ours.own.delay_s > 0.5 * CPUS, "half of them wait at any moment"
-    assert ours.own.cpu_s > 3 * others.own.cpu_s / 2
-    assert ours.foreign_cpus < others.foreign_cpus
+    remaining, own = as_others.share, as_ours.share
+    assert remaining is not None
+    assert own is not None
+    assert remaining.foreign_cpus > 0.3 * CPUS
+    assert own.own.delay_s > 0.5 * CPUS, "half of them wait at any moment"
+    assert own.own.cpu_s > 3 * remaining.own.cpu_s / 2
+    assert own.foreign_cpus < remaining.foreign_cpus
 
 
 def test_a_process_tree_holds_children_and_not_those_set_apart() -> None:
     with busy_loops(2) as loops:
-        found = tree([os.getpid()], excluded=[loops[1].pid])
-    assert {os.getpid(), loops[0].pid} <= set(found)
-    assert loops[1].pid not in found
+        result = tree([os.getpid()], excluded=[loops[1].pid])
+    assert {os.getpid(), loops[0].pid} <= set(result)
+    assert loops[1].pid not in result
 
 
 def test_what_is_gone_or_of_another_form_is_no_error(tmp_path: Path) -> None:

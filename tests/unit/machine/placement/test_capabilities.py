@@ -42,19 +42,19 @@ def test_program_that_cannot_be_started_has_no_code() -> None:
 
 def test_program_is_found_by_any_of_its_names(tmp_path: Path) -> None:
     fake_program(tmp_path, "mariadbd", "true")
-    found = capabilities.find_program("mysqld", "mariadbd", path=str(tmp_path))
-    assert (found.present, found.evidence) == (True, str(tmp_path / "mariadbd"))
+    program = capabilities.find_program("mysqld", "mariadbd", path=str(tmp_path))
+    assert (program.present, program.evidence) == (True, str(tmp_path / "mariadbd"))
 
 
 def test_missing_program_names_the_package_that_brings_it(tmp_path: Path) -> None:
-    found = capabilities.find_program("pt-summary", package="percona-toolkit", path=str(tmp_path))
-    assert not found.present
-    assert found.mend.endswith("percona-toolkit")
+    program = capabilities.find_program("pt-summary", package="percona-toolkit", path=str(tmp_path))
+    assert not program.present
+    assert program.mend.endswith("percona-toolkit")
 
 
 def test_no_docker_command(only: Path) -> None:
-    found = capabilities.docker_engine()
-    assert (found.present, found.mend) == (False, "make engine")
+    result = capabilities.docker_engine()
+    assert (result.present, result.mend) == (False, "make engine")
 
 
 def test_engine_that_answers_gives_its_version(only: Path) -> None:
@@ -66,8 +66,8 @@ def test_engine_that_answers_gives_its_version(only: Path) -> None:
 
 def test_engine_that_is_down_says_why(only: Path) -> None:
     fake_program(only, "docker", "echo; echo Cannot connect to the Docker daemon >&2; exit 1")
-    found = capabilities.docker_engine()
-    assert (found.present, found.evidence) == (False, "Cannot connect to the Docker daemon")
+    result = capabilities.docker_engine()
+    assert (result.present, result.evidence) == (False, "Cannot connect to the Docker daemon")
 
 
 def test_engine_that_refuses_is_mended_by_the_group_not_by_another_engine(only: Path) -> None:
@@ -97,9 +97,9 @@ def test_root_has_rights() -> None:
 
 def test_every_answer_on_this_machine_has_evidence_and_every_lack_a_mend() -> None:
     for question in machine.QUESTIONS.values():
-        found = question()
-        assert found.evidence
-        assert found.present or found.mend
+        result = question()
+        assert result.evidence
+        assert result.present or result.mend
 
 
 def test_require_names_means_and_refuses_other_words() -> None:

@@ -16,7 +16,7 @@ def failed(message: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("message", "cause", "said"),
+    ("message", "cause", "output"),
     [
         (FORBIDDEN + "exceeded quota: q, requested: pods=1", "quota", "used up"),
         (
@@ -47,11 +47,11 @@ def failed(message: str) -> list[dict[str, Any]]:
         (FORBIDDEN + "something else", "no_permission", "something else"),
     ],
 )
-def test_a_refused_pod_names_what_refuses_it(message: str, cause: str, said: str) -> None:
+def test_a_refused_pod_names_what_refuses_it(message: str, cause: str, output: str) -> None:
     refusal = creation_refusal("cell 01-a", failed(message))
     assert refusal is not None
     assert refusal.cause == cause
-    assert said in f"{refusal.what} {refusal.evidence} {refusal.next_step}"
+    assert output in f"{refusal.what} {refusal.evidence} {refusal.next_step}"
 
 
 def test_what_may_pass_is_waited_for_and_named() -> None:
@@ -61,7 +61,7 @@ def test_what_may_pass_is_waited_for_and_named() -> None:
     trouble = creation_trouble(silent)
     assert trouble is not None
     assert (trouble.cause, trouble.final, trouble.at_once) == ("policy_away", True, False)
-    other = creation_trouble(failed("Error creating: Timeout: request did not complete"))
-    assert other is not None
-    assert not other.final
+    second = creation_trouble(failed("Error creating: Timeout: request did not complete"))
+    assert second is not None
+    assert not second.final
     assert creation_trouble([]) is None

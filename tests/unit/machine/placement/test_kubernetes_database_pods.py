@@ -28,7 +28,7 @@ ACCESS = Access(user="watch", secret="db", key="watch", image="r/tools:1")  # no
 
 def output(user: int = 27, directory: str = "/var/lib/mysql", *arguments: str) -> str:
     lines = [f"process 1 {user} {user} mysqld", f"directory {directory}", "argument mysqld"]
-    return "\n".join([*lines, *(f"argument {word}" for word in arguments), MOUNTS])
+    return "\n".join([*lines, *(f"argument {argument}" for argument in arguments), MOUNTS])
 
 
 @pytest.fixture
@@ -63,7 +63,9 @@ def cluster_with(containers: list[dict[str, Any]], owner: dict[str, str], **spec
         },
         status={
             "podIP": "10.0.0.7",
-            "containerStatuses": [{"name": one["name"], "state": {"running": {}}} for one in containers],
+            "containerStatuses": [
+                {"name": container["name"], "state": {"running": {}}} for container in containers
+            ],
         },
     )
     return made
@@ -78,32 +80,32 @@ def oracle() -> FakeCluster:
 
 def test_an_oracle_shape_names_user_claim_device_and_volume_handle(outputs: dict[str, str]) -> None:
     outputs["mysql"] = output()
-    found = look_at(oracle(), "db-0")
-    assert (found.container, found.server.user, found.port) == ("mysql", 27, 3306)
-    assert (found.volume, found.inside, found.claim) == ("datadir", "mysql", "datadir-db-0")
-    assert found.device == "259:3 ext4 /dev/nvme1n1"
-    assert found.handle == "ebs.csi.aws.com vol-0123"
-    assert found.owner == "InnoDBCluster shop"
-    assert found.operator is not None
-    assert found.operator.sidecars == "spec.podSpec.containers"
-    assert found.notes == ()
-    text = "\n".join(describe(found))
-    assert all(word in text for word in ("user 27:27", "class gp3", "vol-0123", "MySQL Operator (Oracle)"))
+    result = look_at(oracle(), "db-0")
+    assert (result.container, result.server.user, result.port) == ("mysql", 27, 3306)
+    assert (result.volume, result.inside, result.claim) == ("datadir", "mysql", "datadir-db-0")
+    assert result.device == "259:3 ext4 /dev/nvme1n1"
+    assert result.handle == "ebs.csi.aws.com vol-0123"
+    assert result.owner == "InnoDBCluster shop"
+    assert result.operator is not None
+    assert result.operator.sidecars == "spec.podSpec.containers"
+    assert result.notes == ()
+    text = "\n".join(describe(result))
+    assert all(phrase in text for phrase in ("user 27:27", "class gp3", "vol-0123", "MySQL Operator (Oracle)"))
 
 
 def test_the_ways_to_observe_use_the_servers_user_volume_and_secret(outputs: dict[str, str]) -> None:
     outputs["mysql"] = output(27, "/var/lib/mysql", "--port=3307")
-    found = look_at(oracle(), "db-0")
-    profile = custom_profile(found, ACCESS)
+    result = look_at(oracle(), "db-0")
+    profile = custom_profile(result, ACCESS)
     assert profile["securityContext"]["runAsUser"] == 27
     assert profile["volumeMounts"] == [{"name": "datadir", "mountPath": "/volbench-data", "readOnly": True}]
     assert profile["env"][1]["valueFrom"]["secretKeyRef"] == {"name": "db", "key": "watch"}
-    words = shlex.split(debug_command(found, ACCESS, "x.yaml"))
-    assert {"--target=mysql", "--profile=restricted", "--custom=x.yaml"} <= {*words}
-    assert "@127.0.0.1:3307/" in words[-1]
-    assert words[-1].endswith("--volume /volbench-data/mysql")
-    assert sidecar(found, ACCESS)["image"] == "r/tools:1"
-    assert list(tcp_commands(found, ACCESS))[-1].endswith("--add cloudwatch:vol-0123")
+    arguments = shlex.split(debug_command(result, ACCESS, "x.yaml"))
+    assert {"--target=mysql", "--profile=restricted", "--custom=x.yaml"} <= {*arguments}
+    assert "@127.0.0.1:3307/" in arguments[-1]
+    assert arguments[-1].endswith("--volume /volbench-data/mysql")
+    assert sidecar(result, ACCESS)["image"] == "r/tools:1"
+    assert list(tcp_commands(result, ACCESS))[-1].endswith("--add cloudwatch:vol-0123")
 
 
 def test_in_a_pod_that_shares_its_processes_the_container_with_the_claim_tells_the_mounts(
@@ -115,8 +117,8 @@ def test_in_a_pod_that_shares_its_processes_the_container_with_the_claim_tells_t
     cluster = cluster_with(containers, owner, shareProcessNamespace=True)
     outputs["a-mysql-proxy"] = output(999, "/vt/vtdataroot/vt_1/data")
     outputs["server"] = outputs["a-mysql-proxy"].replace("/var/lib/mysql rw", "/vt/vtdataroot rw")
-    found = look_at(cluster, "db-0")
-    assert (found.container, found.inside, found.device) == ("server", "vt_1/data", "259:3 ext4 /dev/nvme1n1")
+    result = look_at(cluster, "db-0")
+    assert (result.container, result.inside, result.device) == ("server", "vt_1/data", "259:3 ext4 /dev/nvme1n1")
 
 
 def test_the_longest_mount_and_a_directory_below_it_are_found(outputs: dict[str, str]) -> None:
@@ -124,31 +126,33 @@ def test_the_longest_mount_and_a_directory_below_it_are_found(outputs: dict[str,
     owner = {"kind": "MySQLCluster", "name": "m", "apiVersion": "moco.cybozu.com/v1beta2"}
     cluster = cluster_with([{"name": "mysqld", "volumeMounts": mounts}], owner)
     outputs["mysqld"] = output(10000, "/var/lib/mysql/data")
-    found = look_at(cluster, "db-0")
-    assert (found.volume, found.inside, found.server.user) == ("datadir", "data", 10000)
+    result = look_at(cluster, "db-0")
+    assert (result.volume, result.inside, result.server.user) == ("datadir", "data", 10000)
 
 
 def test_an_unknown_directory_is_taken_from_the_only_claim(outputs: dict[str, str]) -> None:
     outputs["mysql"] = output(1001, "/")
-    found = look_at(oracle(), "db-0")
-    assert (found.volume, found.inside, found.device) == ("datadir", "mysql", "259:3 ext4 /dev/nvme1n1")
+    result = look_at(oracle(), "db-0")
+    assert (result.volume, result.inside, result.device) == ("datadir", "mysql", "259:3 ext4 /dev/nvme1n1")
 
 
 def test_data_in_the_containers_layer_is_said(outputs: dict[str, str]) -> None:
     outputs["mysql"] = output(999, "/srv/data")
-    found = look_at(oracle(), "db-0")
-    assert (found.volume, found.claim) == ("", "")
-    assert found.notes == ("the data directory /srv/data is on no volume of the pod, but in the container's layer",)
-    assert "volumeMounts" not in custom_profile(found, ACCESS)
-    assert debug_command(found, ACCESS, "x").endswith("--volume none'")
+    result = look_at(oracle(), "db-0")
+    assert (result.volume, result.claim) == ("", "")
+    assert result.notes == (
+        "the data directory /srv/data is on no volume of the pod, but in the container's layer",
+    )
+    assert "volumeMounts" not in custom_profile(result, ACCESS)
+    assert debug_command(result, ACCESS, "x").endswith("--volume none'")
 
 
 def test_a_server_in_no_container_is_an_error_that_says_what_was_tried(outputs: dict[str, str]) -> None:
     outputs["sidecar"] = MOUNTS
-    with pytest.raises(EnvironmentLacks) as told:
+    with pytest.raises(EnvironmentLacks) as raised:
         look_at(oracle(), "db-0")
-    assert told.value.exit_code == 3
-    assert told.value.evidence == "container mysql: no shell; container sidecar: no process mysqld or mariadbd"
+    assert raised.value.exit_code == 3
+    assert raised.value.evidence == "container mysql: no shell; container sidecar: no process mysqld or mariadbd"
 
 
 def test_a_pod_that_is_missing_is_named() -> None:
@@ -160,9 +164,9 @@ def test_without_the_right_to_read_volumes_the_claim_is_still_named(outputs: dic
     outputs["mysql"] = output()
     cluster = oracle()
     cluster.forbidden = (VOLUMES,)
-    found = look_at(cluster, "db-0")
-    assert (found.claim, found.persistent_volume, found.handle) == ("datadir-db-0", "pv-1", "")
-    assert isinstance(found, DatabasePod)
+    result = look_at(cluster, "db-0")
+    assert (result.claim, result.persistent_volume, result.handle) == ("datadir-db-0", "pv-1", "")
+    assert isinstance(result, DatabasePod)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,6 @@ def test_output_without_a_server_is_none(text: str) -> None:
 
 def test_arguments_of_another_process_are_not_the_servers() -> None:
     text = "process 7 1 1 mysqld\nargument --port=1\nprocess 9 1 1 mysqld\nargument --port=2\n"
-    found = parse_look(text)
-    assert found is not None
-    assert (found.pid, found.option("port")) == (7, "1")
+    result = parse_look(text)
+    assert result is not None
+    assert (result.pid, result.option("port")) == (7, "1")

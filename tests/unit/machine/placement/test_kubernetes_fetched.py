@@ -125,11 +125,13 @@ def test_a_runner_that_works_is_read_through_its_own_pod(tmp_path: Path, monkeyp
     assert [path for path in cluster.objects if "fetch" in path] == []
 
 
-@pytest.mark.parametrize("other", ["claim", "ended"])
-def test_without_one_a_pod_is_made_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+@pytest.mark.parametrize("alternative", ["claim", "ended"])
+def test_without_one_a_pod_is_made_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alternative: str
+) -> None:
     cluster, collected = FakeCluster(), Collected(monkeypatch)
     cluster.put(cluster.jobs("vb-1"), spec=runner_job(image="t:1", name="vb-1")["spec"])
-    if other == "claim":
+    if alternative == "claim":
         runner_pod(cluster, "another")
     else:
         runner_pod(cluster, terminated={"exitCode": 0})
@@ -149,7 +151,7 @@ def test_a_run_is_fetched_without_the_job_that_made_it(tmp_path: Path, monkeypat
     with fetch_pod_starts(cluster, monkeypatch) as jobs:
         assert fetch(cluster, RUN, tmp_path / "out", image="t:2") == [tmp_path / "out" / RUN]
         assert jobs[0]["spec"]["template"]["spec"]["containers"][0]["image"] == "t:2"
-        with pytest.raises(UsageError, match="has no job nobody, and its results have no such run") as told:
+        with pytest.raises(UsageError, match="has no job nobody, and its results have no such run") as raised:
             fetch(cluster, "nobody", tmp_path / "out", image="t:2")
-    assert RUN in told.value.evidence
+    assert RUN in raised.value.evidence
     assert [path for path in cluster.objects if "fetch" in path] == []

@@ -23,12 +23,12 @@ def cluster() -> FakeCluster:
     """Two runs: the older one is left behind, the newer one runs. And a claim of the user."""
     made = FakeCluster()
 
-    def put(path: str, run_id: str, **parts: Any) -> None:
+    def put(path: str, run_id: str, **pieces: Any) -> None:
         metadata = {
             "labels": labels_of_run(run_id),
             "creationTimestamp": f"{run_id[:4]}-{run_id[4:6]}-01T00:00:00Z",
         }
-        made.put(path, metadata=metadata, **parts)
+        made.put(path, metadata=metadata, **pieces)
 
     put("persistentvolumeclaims/new-a", NEW, spec=SIZE)
     put("pods/new-1", NEW, status={"phase": "Running"})

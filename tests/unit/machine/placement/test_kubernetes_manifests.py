@@ -38,12 +38,12 @@ def test_the_agent_alone_reaches_an_emulated_volume_s_socket_and_only_to_ask(ver
     made = job_of("control")
     kubernetes_schemas.check(made, version)
     pod = made["spec"]["template"]["spec"]
-    (volume,) = [one for one in pod["volumes"] if one["name"] == "emulator"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "emulator"]
     assert volume["persistentVolumeClaim"] == {"claimName": "control", "readOnly": True}
     mounts = {
-        one["name"]: mount.get("readOnly")
-        for one in (*pod["initContainers"], *pod["containers"])
-        for mount in one["volumeMounts"]
+        item["name"]: mount.get("readOnly")
+        for item in (*pod["initContainers"], *pod["containers"])
+        for mount in item["volumeMounts"]
         if mount["name"] == "emulator"
     }
     assert mounts == {"agent": True}

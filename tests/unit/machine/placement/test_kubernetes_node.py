@@ -281,9 +281,9 @@ def test_a_node_that_goes_in_mid_run_ends_the_run_at_its_next_cell(
         return
     with pytest.raises(
         EnvironmentLacks, match="node node2, on which this run measures, cannot run the pod"
-    ) as told:
+    ) as raised:
         bench.affinity_of("02-b", "b")
-    assert "volbench resume" in told.value.next_step
+    assert "volbench resume" in raised.value.next_step
 
 
 def test_a_holder_that_was_evicted_is_made_again_where_its_node_stays(tmp_path: Path) -> None:

@@ -181,13 +181,13 @@ def test_a_cluster_without_a_further_node_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "alternative",
     ["node=n1", "parallel=3", "pin_node=false", "share_nodes=true", "a.selector=kind=fast"],
     ids=lambda text: text,
 )
-def test_options_that_contradict_several_nodes_are_refused(other: str) -> None:
+def test_options_that_contradict_several_nodes_are_refused(alternative: str) -> None:
     with pytest.raises(UsageError, match="contradict"):
-        parse_options(["nodes=2", other])
+        parse_options(["nodes=2", alternative])
     assert parse_options(["nodes=2"]) == {"nodes": "2"}
     assert parse_options(["nodes=2", "parallel=2"]) == {"nodes": "2", "parallel": "2"}
     with pytest.raises(UsageError, match="same for all cells"):
@@ -230,7 +230,7 @@ def test_nodes_that_measure_at_once_begin_on_nodes_of_their_own(tmp_path: Path) 
             affinity = made["spec"]["template"]["spec"]["affinity"]
             terms = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
             labels = [term["labelSelector"]["matchLabels"] for term in terms]
-            components = [one[COMPONENT] for one in labels if one.get("volbench.org/run") == RUN_ID]
+            components = [label[COMPONENT] for label in labels if label.get("volbench.org/run") == RUN_ID]
             assert components == [CELL, HOLDER], "cells of the same run count too"
     bench.runs_on(2, "a", "node3")
     assert required(bench.launch(3, "a")) == "node3"

@@ -55,14 +55,14 @@ def test_the_pod_that_only_keeps_results_comes_first_with_owner_end_and_next_ste
 
 def test_without_the_right_to_other_namespaces_this_one_is_looked_at(cluster: FakeCluster) -> None:
     cluster.forbidden = ("/api/v1/pods",)
-    assert [one.run_id for one in find_occupants(cluster, RUN)] == [LOST, BUSY]
+    assert [occupant.run_id for occupant in find_occupants(cluster, RUN)] == [LOST, BUSY]
 
 
 def test_the_wait_is_the_progress_of_the_cell(cluster: FakeCluster, tmp_path: Path) -> None:
     wait = NodeWait(cluster, RUN)
     wait.show(tmp_path)
     text = json.loads((tmp_path / "progress.json").read_text())["text"]
-    assert all(word in text for word in (LOST, this_user(), "2026-01-01T02:00:00Z", "volbench resume"))
+    assert all(phrase in text for phrase in (LOST, this_user(), "2026-01-01T02:00:00Z", "volbench resume"))
     (tmp_path / "progress.json").unlink()
     wait.show(tmp_path)
     assert not (tmp_path / "progress.json").exists(), "it asks every half minute alone"

@@ -50,9 +50,9 @@ def scheduled(message: str) -> dict[str, Any]:
     ],
 )
 def test_a_pod_without_a_node_says_why(message: str, cause: str) -> None:
-    found = waiting_trouble(scheduled(message))
-    assert found is not None
-    assert (found.cause, found.evidence, found.final) == (cause, message, False)
+    result = waiting_trouble(scheduled(message))
+    assert result is not None
+    assert (result.cause, result.evidence, result.final) == (cause, message, False)
 
 
 RECORDED = json.loads(
@@ -82,26 +82,30 @@ def test_every_recorded_condition_has_a_name() -> None:
 @pytest.mark.parametrize("condition", sorted(CONDITIONS))
 def test_what_a_real_scheduler_says_is_named(condition: str) -> None:
     """One cause alone, in words; the message of the cluster is the evidence."""
-    seen = RECORDED["conditions"][condition]
-    claims = [one for one in seen["events"] if one["involvedObject"]["kind"] == "PersistentVolumeClaim"]
-    found = waiting_trouble(seen["pod"], claims)
-    assert found is not None
-    cause, what = CONDITIONS[condition]
-    assert found.cause == cause
-    assert found.what.endswith(what)
-    assert [other for other in CONDITIONS.values() if other[1] in found.what] == [CONDITIONS[condition]]
-    assert found.evidence == next(
-        one["message"] for one in seen["pod"]["status"]["conditions"] if one["status"] == "False"
+    observed = RECORDED["conditions"][condition]
+    claims = [event for event in observed["events"] if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
+    result = waiting_trouble(observed["pod"], claims)
+    assert result is not None
+    cause, subject = CONDITIONS[condition]
+    assert result.cause == cause
+    assert result.what.endswith(subject)
+    assert [alternative for alternative in CONDITIONS.values() if alternative[1] in result.what] == [
+        CONDITIONS[condition]
+    ]
+    assert result.evidence == next(
+        condition["message"]
+        for condition in observed["pod"]["status"]["conditions"]
+        if condition["status"] == "False"
     )
 
 
 def test_several_reasons_are_all_named() -> None:
     """As the scheduler's documentation shows them."""
-    found = waiting_trouble(
+    result = waiting_trouble(
         scheduled("0/6 nodes are available: 2 Insufficient memory, 4 node(s) had untolerated taint {spot: true}.")
     )
-    assert found is not None
-    assert found.what == (
+    assert result is not None
+    assert result.what == (
         "no node can run the pod: nodes have taints that the pod does not tolerate; nodes lack free capacity"
     )
 
@@ -125,12 +129,12 @@ def test_a_spot_interruption_needs_a_notice_or_a_spot_node_that_goes() -> None:
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"])
 def test_an_image_that_cannot_be_had_is_final(reason: str) -> None:
     waiting = container("server", state={"waiting": {"reason": reason, "message": "no such host"}})
-    found = waiting_trouble(pod(initContainerStatuses=[waiting]))
-    assert found is not None
-    assert found.final
-    assert found.cause == "image_missing"
-    assert found.at_once == (reason != "ImagePullBackOff"), "a registry may fail for a moment"
-    assert "no such host" in found.evidence
+    result = waiting_trouble(pod(initContainerStatuses=[waiting]))
+    assert result is not None
+    assert result.final
+    assert result.cause == "image_missing"
+    assert result.at_once == (reason != "ImagePullBackOff"), "a registry may fail for a moment"
+    assert "no such host" in result.evidence
 
 
 def test_a_pod_that_is_just_being_made_is_in_no_trouble() -> None:
@@ -152,7 +156,7 @@ def restarted(reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("seen", "cause"),
+    ("observed", "cause"),
     [
         (pod(phase="Failed", reason="Evicted", message="low on memory"), "evicted"),
         (pod(phase="Failed", reason="NodeLost"), "node_lost"),
@@ -164,10 +168,10 @@ def restarted(reason: str) -> dict[str, Any]:
         (pod(initContainerStatuses=[container("server", state=ended("Error", 137))]), "server_killed"),
     ],
 )
-def test_who_ended_a_pod_is_named(seen: dict[str, Any], cause: str) -> None:
-    found = ended_trouble(seen)
-    assert found is not None
-    assert found.cause == cause
+def test_who_ended_a_pod_is_named(observed: dict[str, Any], cause: str) -> None:
+    result = ended_trouble(observed)
+    assert result is not None
+    assert result.cause == cause
 
 
 def test_a_supervisor_that_was_asked_to_end_was_not_killed() -> None:
@@ -177,11 +181,11 @@ def test_a_supervisor_that_was_asked_to_end_was_not_killed() -> None:
 
 
 def test_a_pod_that_somebody_deleted_is_told_as_that() -> None:
-    seen = pod()
-    seen["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
-    found = ended_trouble(seen)
-    assert found is not None
-    assert found.cause == "pod_deleted"
+    observed = pod()
+    observed["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
+    result = ended_trouble(observed)
+    assert result is not None
+    assert result.cause == "pod_deleted"
 
 
 def test_containers_are_told_with_reason_exit_code_and_events() -> None:
@@ -206,8 +210,8 @@ def test_pod_times_are_spans_between_what_the_cluster_put_down() -> None:
     ]
     server = container("server", state={"running": {"startedAt": "2026-01-01T00:00:50Z"}})
     agent = container("agent", state={"terminated": {"startedAt": "2026-01-01T00:01:00Z"}})
-    seen = pod(conditions=conditions, initContainerStatuses=[server], containerStatuses=[agent])
-    assert pod_times_s(seen) == {
+    observed = pod(conditions=conditions, initContainerStatuses=[server], containerStatuses=[agent])
+    assert pod_times_s(observed) == {
         "pod_scheduled_s": 4.0,
         "pod_sandbox_s": 5.0,
         "pod_server_started_s": 50.0,
@@ -271,7 +275,7 @@ def test_selectors_and_tolerations_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "what"),
+    ("message", "description"),
     [
         (
             'Error creating: pods "p" is forbidden: failed quota: sizes: must specify limits.cpu for: agent,server',
@@ -287,10 +291,10 @@ def test_selectors_and_tolerations_are_read_or_refused() -> None:
         ),
     ],
 )
-def test_sizes_that_a_namespace_refuses_are_told(message: str, what: str) -> None:
+def test_sizes_that_a_namespace_refuses_are_told(message: str, description: str) -> None:
     refusal = limits_refused("cell 1", message)
     assert refusal is not None
-    assert what in refusal.what
+    assert description in refusal.what
     assert "server_memory=" in refusal.next_step
     assert limits_refused("cell 1", 'pods "p" is forbidden: violates PodSecurity "restricted"') is None
 
@@ -334,20 +338,20 @@ KERNEL = "exec /bin/sh: exec format error\n"
 def test_an_image_without_the_nodes_architecture_is_named(message: str) -> None:
     """Messages as issues of these programs quote them; none was made on a node of another architecture."""
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
-    found = waiting_trouble(pod(containerStatuses=[container("agent", state=waiting)]))
-    assert found is not None
-    assert (found.cause, found.final) == ("image_architecture", True)
-    assert found.what == "the image i:1 is not for the architecture of node n1"
-    assert message in found.evidence
-    assert "--platform" in found.next_step
+    result = waiting_trouble(pod(containerStatuses=[container("agent", state=waiting)]))
+    assert result is not None
+    assert (result.cause, result.final) == ("image_architecture", True)
+    assert result.what == "the image i:1 is not for the architecture of node n1"
+    assert message in result.evidence
+    assert "--platform" in result.next_step
 
 
 def test_a_pull_whose_reason_is_only_in_an_event_is_named() -> None:
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "i:1"'}}
     stuck = pod(containerStatuses=[container("agent", state=waiting)])
-    other = {"reason": "Failed", "message": f'Failed to pull image "another:2": {DOCKER}'}
-    unnamed = waiting_trouble(stuck, (), [other])
-    named = waiting_trouble(stuck, (), [other, {"reason": "Failed", "message": f'Failed to pull "i:1": {DOCKER}'}])
+    second = {"reason": "Failed", "message": f'Failed to pull image "another:2": {DOCKER}'}
+    unnamed = waiting_trouble(stuck, (), [second])
+    named = waiting_trouble(stuck, (), [second, {"reason": "Failed", "message": f'Failed to pull "i:1": {DOCKER}'}])
     assert unnamed is not None
     assert named is not None
     assert (unnamed.cause, named.cause) == ("image_missing", "image_architecture")
@@ -358,7 +362,7 @@ def test_a_program_that_the_kernel_refuses_is_named_for_server_and_agent() -> No
     backoff = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
     server = pod(initContainerStatuses=[container("server", state=backoff, lastState=ended)])
     agent = pod(containerStatuses=[container("agent", state=ended)])
-    for found in (waiting_trouble(server), ended_trouble(server), ended_trouble(agent)):
-        assert found is not None
-        assert found.cause == "image_architecture"
-        assert "exec format error" in found.evidence
+    for result in (waiting_trouble(server), ended_trouble(server), ended_trouble(agent)):
+        assert result is not None
+        assert result.cause == "image_architecture"
+        assert "exec format error" in result.evidence

@@ -23,8 +23,8 @@ IMAGE = "volbench.invalid/tools:0.2.0"
 
 
 def document(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text())))
-    return found
+    document: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(file.read_text())))
+    return document
 
 
 def test_the_manifests_are_those_of_submit() -> None:
@@ -60,9 +60,9 @@ def test_every_container_has_requests_and_limits() -> None:
 def test_the_runners_suite_is_the_one_of_the_documentation() -> None:
     """suites/compare.yaml and two volumes."""
     mine, _ = load_suite(ROOT / "k8s/runner/suite.yaml")
-    theirs, _ = load_suite(ROOT / "suites/compare.yaml")
+    foreign, _ = load_suite(ROOT / "suites/compare.yaml")
     assert set(mine.volumes) == {"gp3", "gp2"}
-    assert mine.model_copy(update={"volumes": {}}) == theirs
+    assert mine.model_copy(update={"volumes": {}}) == foreign
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl's kustomize")
@@ -75,8 +75,8 @@ def test_the_image_is_set_in_one_place(tmp_path: Path) -> None:
         ["kubectl", "kustomize", str(file.parent)], check=True, capture_output=True, text=True
     ).stdout
     documents = list(YAML(typ="safe").load_all(built))
-    (job,) = [one for one in documents if one["kind"] == "Job"]
-    (files,) = [one for one in documents if one["kind"] == "ConfigMap"]
+    (job,) = [document for document in documents if document["kind"] == "Job"]
+    (files,) = [document for document in documents if document["kind"] == "ConfigMap"]
     expected = runner_job(image="reg.example/v:0.2.0")
     assert json.loads(json.dumps(job["spec"])) == expected["spec"]
     assert files["metadata"]["name"] == job["metadata"]["name"]

@@ -41,9 +41,9 @@ def test_a_pid_file_that_names_another_process_ends_nothing(
     foreign: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     """A run's directory may come from somebody else, who can guess pid and start time of a daemon."""
-    known = KnownProcess.of(foreign.pid)
-    assert known is not None
-    known.write(tmp_path / AGENT_PID_FILE)
+    known_values = KnownProcess.of(foreign.pid)
+    assert known_values is not None
+    known_values.write(tmp_path / AGENT_PID_FILE)
     agent = placement(tmp_path)
     assert not agent.running()
     agent.interrupt()
@@ -55,9 +55,9 @@ def test_the_agent_of_the_cell_is_interrupted_and_killed(tmp_path: Path) -> None
     for end, number in (("interrupt", signal.SIGTERM), ("kill", signal.SIGKILL)):
         process = started(LABEL)
         try:
-            known = KnownProcess.of(process.pid)
-            assert known is not None
-            known.write(tmp_path / AGENT_PID_FILE)
+            known_values = KnownProcess.of(process.pid)
+            assert known_values is not None
+            known_values.write(tmp_path / AGENT_PID_FILE)
             agent = placement(tmp_path)
             assert agent.running()
             getattr(agent, end)()
@@ -72,15 +72,15 @@ def test_a_later_process_with_the_same_pid_is_not_signalled() -> None:
     """Its start time differs."""
     process = started(None)
     try:
-        known = KnownProcess.of(process.pid)
-        assert known is not None
-        earlier = KnownProcess(pid=known.pid, start_ticks=known.start_ticks - 1)
+        known_values = KnownProcess.of(process.pid)
+        assert known_values is not None
+        earlier = KnownProcess(pid=known_values.pid, start_ticks=known_values.start_ticks - 1)
         earlier.signal(signal.SIGKILL)
         earlier.signal(signal.SIGKILL, group=True)
         assert process.poll() is None
-        known.signal(signal.SIGKILL)
+        known_values.signal(signal.SIGKILL)
         assert process.wait(WAIT_S) == -signal.SIGKILL
-        known.signal(signal.SIGKILL)
+        known_values.signal(signal.SIGKILL)
     finally:
         process.kill()
         process.wait(WAIT_S)
@@ -100,16 +100,16 @@ def test_a_process_that_replaces_its_program_keeps_its_label() -> None:
     environment = {**os.environ, LABEL_VARIABLE: LABEL}
     process = subprocess.Popen(["sh", "-c", again, again, "1500"], env=environment)
     try:
-        known = KnownProcess.of(process.pid)
-        assert known is not None
+        known_values = KnownProcess.of(process.pid)
+        assert known_values is not None
         until = time.monotonic() + WAIT_S
         answers: list[Any] = []
         while Path(f"/proc/{process.pid}/cmdline").read_bytes().count(b"1500") or len(answers) < 3000:
-            answers.append(known.has_label(LABEL))
+            answers.append(known_values.has_label(LABEL))
             if time.monotonic() > until:
                 break
         assert all(answers)
-        assert not known.has_label(LABEL + "1")
+        assert not known_values.has_label(LABEL + "1")
     finally:
         process.kill()
         process.wait(WAIT_S)

@@ -52,8 +52,8 @@ class Bench:
 
     def write(self, _cluster: object, pod: str, command: Sequence[str], *, doing: str) -> str:
         assert doing
-        words = shlex.split(command[-1].replace(">", " > "))
-        self.answers[f"{pod}:{words[-1]}"] = words[2]
+        arguments = shlex.split(command[-1].replace(">", " > "))
+        self.answers[f"{pod}:{arguments[-1]}"] = arguments[2]
         return ""
 
     def answer(self) -> SnapshotAnswer:
@@ -86,8 +86,8 @@ def test_a_request_is_answered_in_the_pod_and_its_objects_are_removed(monkeypatc
     assert bench.left() == set()
     bench.snapshots.follow(REQUEST, "pod-1")
     bench.snapshots.end()
-    taken = [path for path in bench.cluster.deleted if "volumesnapshots/" in path]
-    assert len(taken) == 1, "an answered request is not taken twice"
+    paths = [path for path in bench.cluster.deleted if "volumesnapshots/" in path]
+    assert len(paths) == 1, "an answered request is not taken twice"
 
 
 def test_a_failure_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,10 +205,10 @@ def test_the_reader_is_put_on_the_cells_node_and_reads_the_servers_files() -> No
 
 
 @pytest.mark.parametrize(
-    ("restore_size", "asked"), [("0", "12Gi"), ("", "12Gi"), ("1Gi", "12Gi"), ("20Gi", "20Gi"), ("x", "12Gi")]
+    ("restore_size", "request"), [("0", "12Gi"), ("", "12Gi"), ("1Gi", "12Gi"), ("20Gi", "20Gi"), ("x", "12Gi")]
 )
-def test_a_restored_claim_is_never_smaller_than_its_source(restore_size: str, asked: str) -> None:
-    assert restored_claim(PLAN, SOURCE, restore_size)["spec"]["resources"]["requests"]["storage"] == asked
+def test_a_restored_claim_is_never_smaller_than_its_source(restore_size: str, request: str) -> None:
+    assert restored_claim(PLAN, SOURCE, restore_size)["spec"]["resources"]["requests"]["storage"] == request
 
 
 def test_text_of_the_cluster_reaches_no_shell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,9 +63,9 @@ def test_a_snapshot_is_taken_restored_and_read_and_nothing_of_it_stays() -> None
 def test_all_of_it_is_owned_so_that_the_cluster_deletes_what_a_lost_laptop_leaves() -> None:
     cluster = SnapshotCluster()
     measured(cluster, keep=True)
-    made = {path: one for path, one in cluster.objects.items() if path.endswith(NAME)}
+    made = {path: item for path, item in cluster.objects.items() if path.endswith(NAME)}
     assert len(made) == 3
-    owners = {one["metadata"]["ownerReferences"][0]["name"] for one in made.values()}
+    owners = {manifest["metadata"]["ownerReferences"][0]["name"] for manifest in made.values()}
     assert owners == {"volbench-abcdef-owner"}
     assert cluster.deleted == []
 

@@ -55,7 +55,7 @@ def test_all_faults_of_all_volumes_are_told_at_once() -> None:
         "d=path:/mnt/e",
         "e=nfs:server:/export?nconect=4,rsiz=1",
     )
-    for word in (
+    for term in (
         "'ebs-gp22'",
         "'siez'",
         "'credis'",
@@ -67,7 +67,7 @@ def test_all_faults_of_all_volumes_are_told_at_once() -> None:
         "rsiz",
         "two volumes have the name 'd'",
     ):
-        assert word in fault, word
+        assert term in fault, term
 
 
 def test_kinds_of_a_cluster_and_of_a_machine_are_told_apart() -> None:

@@ -149,8 +149,8 @@ class TestAskedFor:
     def test_the_attributes_class_comes_after_the_class(self, cluster: FakeCluster) -> None:
         attributes = {"iops": "6000", "throughput": "250"}
         cluster.put("/apis/storage.k8s.io/v1/volumeattributesclasses/fast", parameters=attributes)
-        found = self.asked(cluster, currentVolumeAttributesClassName="fast")
-        assert found["class_parameters"] == {"type": "gp3", **attributes}
+        result = self.asked(cluster, currentVolumeAttributesClassName="fast")
+        assert result["class_parameters"] == {"type": "gp3", **attributes}
 
     def test_an_attributes_class_that_nobody_may_read_leaves_nothing_to_compare(self, cluster: FakeCluster) -> None:
         assert self.asked(cluster, currentVolumeAttributesClassName="gone") == {}
@@ -193,7 +193,7 @@ class TestLease:
             with pytest.raises(EnvironmentLacks) as refused, self.volume(shared, self.OTHER, claim):
                 pass
             assert (refused.value.exit_code, refused.value.cause) == (3, "claim_in_use")
-            assert all(word in refused.value.evidence for word in (RUN_ID, "claim mine", "2026-01-01T02:00:00Z"))
+            assert all(term in refused.value.evidence for term in (RUN_ID, "claim mine", "2026-01-01T02:00:00Z"))
         with self.volume(shared, self.OTHER, claim) as opened:
             assert opened.claim == claim, "it was given back"
 
@@ -212,7 +212,7 @@ class TestLease:
         self.volume(shared, RUN_ID).open()
         shared.delete(shared.jobs(owner_name(RUN_ID)), doing="the cluster, after ttl")
         self.volume(shared, RUN_ID).open()
-        (lease,) = [one for path, one in shared.objects.items() if "/leases/" in path]
+        (lease,) = [item for path, item in shared.objects.items() if "/leases/" in path]
         owner = shared.objects[shared.jobs(owner_name(RUN_ID))]
         assert lease["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
 

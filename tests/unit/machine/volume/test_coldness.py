@@ -76,19 +76,19 @@ def test_empty_file_and_directory(tmp_path: Path) -> None:
     """An empty file has no page to be resident; a directory is no file to tell it of."""
     (tmp_path / "empty").touch()
     assert resident_pages(tmp_path / "empty").resident == 0
-    told = resident_pages(tmp_path)
-    assert told.resident is None
-    assert told.reason == "not a regular file"
+    messages = resident_pages(tmp_path)
+    assert messages.resident is None
+    assert messages.reason == "not a regular file"
 
 
 def test_neither_method_gives_a_reason(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not known is None with both reasons, never 0."""
     monkeypatch.setattr(coldness, "_cachestat", lambda *_: (None, "Function not implemented"))
     monkeypatch.setattr(coldness, "_mincore", lambda *_: (None, "Cannot allocate memory"))
-    told = resident_pages(file)
-    assert told.resident is None
-    assert "Function not implemented" in told.reason
-    assert "Cannot allocate memory" in told.reason
+    messages = resident_pages(file)
+    assert messages.resident is None
+    assert "Function not implemented" in messages.reason
+    assert "Cannot allocate memory" in messages.reason
 
 
 def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +129,6 @@ def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.
 )
 def test_label(change: dict[str, Any], label: str, reason: str) -> None:
     """The label follows from the evidence, and the reason quotes it."""
-    told = coldness_label(ColdEvidence(**(COLD | change)))
-    assert told.label == label
-    assert reason in told.reason
+    messages = coldness_label(ColdEvidence(**(COLD | change)))
+    assert messages.label == label
+    assert reason in messages.reason

@@ -46,13 +46,13 @@ def template(tmp_path: Path) -> Path:
 
 
 def contents(directory: Path) -> dict[str, bytes | str]:
-    found: dict[str, bytes | str] = {}
+    result: dict[str, bytes | str] = {}
     for path in directory.rglob("*"):
         if path.is_symlink():
-            found[str(path.relative_to(directory))] = str(path.readlink())
+            result[str(path.relative_to(directory))] = str(path.readlink())
         elif path.is_file():
-            found[str(path.relative_to(directory))] = path.read_bytes()
-    return found
+            result[str(path.relative_to(directory))] = path.read_bytes()
+    return result
 
 
 @pytest.mark.parametrize("weakest", ["as it comes", "copy_file_range", "sendfile"])
@@ -66,8 +66,8 @@ def test_copy_is_identical(template: Path, tmp_path: Path, weakest: str, monkeyp
             raise OSError(errno.EXDEV, "refused")
 
         monkeypatch.setattr(os, "copy_file_range", refuse)
-    seen: list[tuple[int, int]] = []
-    stats = copy_tree(template, tmp_path / "copy", workers=3, progress=lambda *now: seen.append(now))
+    observed: list[tuple[int, int]] = []
+    stats = copy_tree(template, tmp_path / "copy", workers=3, progress=lambda *now: observed.append(now))
     expected = contents(template)
     del expected[MARKER]
     assert contents(tmp_path / "copy") == expected
@@ -79,19 +79,19 @@ def test_copy_is_identical(template: Path, tmp_path: Path, weakest: str, monkeyp
     assert (tmp_path / "copy/ibdata1").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "copy/mysql").stat().st_mode & 0o777 == 0o750
     assert (tmp_path / "copy/sparse").stat().st_blocks * 512 < 2 * MIB
-    assert seen == sorted(seen)
-    assert seen[-1] == (stats.bytes, stats.bytes)
+    assert observed == sorted(observed)
+    assert observed[-1] == (stats.bytes, stats.bytes)
 
 
 @pytest.fixture
 def xfs(tmp_path: Path) -> Iterator[Path]:
-    image, place = tmp_path / "xfs.img", tmp_path / "xfs"
+    image, directory = tmp_path / "xfs.img", tmp_path / "xfs"
     with image.open("wb") as file:
         file.truncate(512 * MIB)
-    place.mkdir()
+    directory.mkdir()
     for command in (
         ["mkfs.xfs", "-q", "-m", "reflink=1", str(image)],
-        ["mount", "-o", "loop", str(image), str(place)],
+        ["mount", "-o", "loop", str(image), str(directory)],
     ):
         try:
             done = subprocess.run(command, capture_output=True, check=False)
@@ -99,8 +99,8 @@ def xfs(tmp_path: Path) -> Iterator[Path]:
             pytest.skip(f"no {command[0]}")
         if done.returncode != 0:
             pytest.skip(f"cannot mount, {command[0]}: {done.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
 
 
 @root_only
@@ -129,11 +129,11 @@ def test_copy_is_durable(template: Path) -> None:
         file = destination / "mysql" / "t.ibd"
         with file.open("rb") as open_file:
             os.posix_fadvise(open_file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        told = resident_pages(file)
+        messages = resident_pages(file)
         evict(file)
         if resident_pages(file).resident != 0:
             pytest.skip("/var/tmp is not on a disk")
-        assert told.resident == 0
+        assert messages.resident == 0
     finally:
         ownership.discard(destination)
 
@@ -157,15 +157,15 @@ def test_source_gone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_volume(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "small"
-    place.mkdir()
+    directory = tmp_path / "small"
+    directory.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "volbench-test", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "volbench-test", str(directory)], capture_output=True, check=False
     )
     if done.returncode != 0:
         pytest.skip(f"cannot mount a tmpfs: {done.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
 
 
 @root_only

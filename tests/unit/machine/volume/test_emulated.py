@@ -133,13 +133,13 @@ def test_one_process_at_a_time_changes_a_volume(tmp_path: Path, monkeypatch: pyt
 def test_a_directory_that_was_removed_meanwhile_is_not_used(tmp_path: Path) -> None:
     """The lock is on what had this name before."""
     directory = make_directory(tmp_path, "x", owner=None)
-    held = os.open(directory, os.O_RDONLY)
+    opened = os.open(directory, os.O_RDONLY)
     try:
         directory.rename(tmp_path / "y")
         with pytest.raises(Refused, match="has just removed"):
-            exclusive._lock(held, directory)
+            exclusive._lock(opened, directory)
     finally:
-        os.close(held)
+        os.close(opened)
 
 
 @pytest.mark.parametrize("existed", [False, True])
@@ -164,10 +164,10 @@ def test_nothing_attached_is_nothing_to_take_down(tmp_path: Path) -> None:
 
 def test_a_lock_is_held_by_one_and_asked_for_by_many(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
-    with (tmp_path / LOCK).open("wb") as mine, (tmp_path / LOCK).open("wb") as other:
+    with (tmp_path / LOCK).open("wb") as mine, (tmp_path / LOCK).open("wb") as opened:
         assert take_lock(mine)
         assert is_locked(tmp_path)
-        assert not take_lock(other)
+        assert not take_lock(opened)
     assert not is_locked(tmp_path)
 
 
@@ -207,11 +207,11 @@ def deep_directory(tmp_path: Path) -> Path:
 
 
 def answer_once(directory: Path, answer: bytes) -> threading.Thread:
-    place = os.open(directory, os.O_PATH)
+    opened = os.open(directory, os.O_PATH)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(f"/proc/self/fd/{place}/control.sock")
+    listener.bind(f"/proc/self/fd/{opened}/control.sock")
     listener.listen(1)
-    os.close(place)
+    os.close(opened)
 
     def serve() -> None:
         with listener, listener.accept()[0] as stream:
@@ -241,13 +241,13 @@ def test_a_refusal_and_a_silence_are_failures(deep_directory: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with 16 MiB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    done = run(["mount", "-t", "tmpfs", "-o", "size=16m", "volbench-test", str(place)])
+    directory = tmp_path / "small"
+    directory.mkdir()
+    done = run(["mount", "-t", "tmpfs", "-o", "size=16m", "volbench-test", str(directory)])
     if done.code != 0:
         pytest.skip(f"cannot mount a tmpfs: {done.output}")
-    yield place
-    run(["umount", str(place)])
+    yield directory
+    run(["umount", str(directory)])
 
 
 def test_a_disk_without_room_for_the_image_is_refused(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

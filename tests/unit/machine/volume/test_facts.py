@@ -26,8 +26,8 @@ class Sysfs:
         for name in ("dev/block", "class/block", "class/bdi", "fs"):
             (root / name).mkdir(parents=True)
 
-    def disk(self, name: str, number: str, *, place: str = "virtual", model: str = "", **queue: str) -> Path:
-        folder = self.root / "devices" / place / "block" / name
+    def disk(self, name: str, number: str, *, directory: str = "virtual", model: str = "", **queue: str) -> Path:
+        folder = self.root / "devices" / directory / "block" / name
         self._device(folder, number)
         settings = {"scheduler": "[none] mq-deadline", "rotational": "0", "read_ahead_kb": "128"}
         settings |= {"logical_block_size": "512"} | queue
@@ -61,7 +61,7 @@ class Sysfs:
 @pytest.fixture
 def sys(tmp_path: Path) -> Sysfs:
     tree = Sysfs(tmp_path / "sys")
-    system = tree.disk("nvme0n1", "259:0", place="pci0000:00/nvme/nvme0", model="Amazon Elastic Block Store")
+    system = tree.disk("nvme0n1", "259:0", directory="pci0000:00/nvme/nvme0", model="Amazon Elastic Block Store")
     tree.partition(system, "nvme0n1p1", "259:1")
     return tree
 
@@ -72,28 +72,28 @@ def facts(table: str, path: str, sys: Sysfs) -> VolumeFacts:
 
 def test_partition_of_an_ebs_disk(sys: Sysfs) -> None:
     """A partition is the device; its disk is what has a model, a scheduler and a read-ahead."""
-    found = facts(ROOT, "/var/lib/mysql", sys)
-    assert (found.device, found.disk, found.device_number) == ("nvme0n1p1", "nvme0n1", "259:1")
-    assert found.disk_model == "Amazon Elastic Block Store"
-    assert (found.scheduler, found.read_ahead_kib, found.rotational) == ("none", 128, False)
-    assert (found.filesystem, found.mount_point, found.mount_source) == ("xfs", "/", "/dev/nvme0n1p1")
-    assert found.mount_options == ("rw", "noatime", "attr2", "inode64")
-    assert found.logical_block_bytes == 512
-    assert found.notes == ()
+    result = facts(ROOT, "/var/lib/mysql", sys)
+    assert (result.device, result.disk, result.device_number) == ("nvme0n1p1", "nvme0n1", "259:1")
+    assert result.disk_model == "Amazon Elastic Block Store"
+    assert (result.scheduler, result.read_ahead_kib, result.rotational) == ("none", 128, False)
+    assert (result.filesystem, result.mount_point, result.mount_source) == ("xfs", "/", "/dev/nvme0n1p1")
+    assert result.mount_options == ("rw", "noatime", "attr2", "inode64")
+    assert result.logical_block_bytes == 512
+    assert result.notes == ()
 
 
-@pytest.mark.parametrize(("says", "found"), [(None, None), ("0", 0), ("16384", 16384)])
-def test_what_the_kernel_says_of_whole_writes(sys: Sysfs, says: str | None, found: int | None) -> None:
+@pytest.mark.parametrize(("says", "result"), [(None, None), ("0", 0), ("16384", 16384)])
+def test_what_the_kernel_says_of_whole_writes(sys: Sysfs, says: str | None, result: int | None) -> None:
     """Linux before 6.11 says nothing, which is not the same as no promise."""
     if says is not None:
         (disk,) = sys.root.glob("devices/**/nvme0n1/queue")
         (disk / "atomic_write_unit_max_bytes").write_text(f"{says}\n")
-    assert facts(ROOT, "/var/lib/mysql", sys).atomic_write_bytes == found
+    assert facts(ROOT, "/var/lib/mysql", sys).atomic_write_bytes == result
 
 
 def test_volume_of_a_pod(sys: Sysfs) -> None:
     """In an EKS pod the volume is a whole disk, mounted from the node."""
-    sys.disk("nvme1n1", "259:3", place="pci0000:00/nvme/nvme1", model="Amazon Elastic Block Store")
+    sys.disk("nvme1n1", "259:3", directory="pci0000:00/nvme/nvme1", model="Amazon Elastic Block Store")
     table = (
         "1553 1210 0:232 / / rw - overlay overlay rw,upperdir=/var/lib/containerd/snapshots/112/fs\n"
         "1570 1553 259:3 / /var/lib/mysql rw,relatime - ext4 /dev/nvme1n1 rw\n"
@@ -116,48 +116,48 @@ def test_overlay_on_its_host(sys: Sysfs) -> None:
         r"90 20 0:60 / /var/lib/docker/overlay2/x/merged rw - overlay overlay "
         r"rw,lowerdir=/var/lib/docker/overlay2/l/A:/b,upperdir=/var/lib/docker/overlay2/x\054y/diff,workdir=/w"
     )
-    found = facts(table, "/var/lib/docker/overlay2/x/merged/data", sys)
-    assert found.overlay
-    assert (found.filesystem, found.device, found.disk) == ("overlay", "nvme0n1p1", "nvme0n1")
-    assert "/var/lib/docker/overlay2/x,y/diff" in found.notes[0]
+    result = facts(table, "/var/lib/docker/overlay2/x/merged/data", sys)
+    assert result.overlay
+    assert (result.filesystem, result.device, result.disk) == ("overlay", "nvme0n1p1", "nvme0n1")
+    assert "/var/lib/docker/overlay2/x,y/diff" in result.notes[0]
 
 
 def test_device_mapper_down_to_its_disks(sys: Sysfs) -> None:
     """LVM over md over partitions: the disks at the bottom, each once; what is sampled is the dm device."""
-    disks = [sys.disk(f"sd{letter}", f"8:{16 * n}", place=f"pci/{letter}") for n, letter in enumerate("abc")]
-    parts = [sys.partition(disk, f"{disk.name}1", f"8:{16 * n + 1}") for n, disk in enumerate(disks)]
+    disks = [sys.disk(f"sd{letter}", f"8:{16 * n}", directory=f"pci/{letter}") for n, letter in enumerate("abc")]
+    sections = [sys.partition(disk, f"{disk.name}1", f"8:{16 * n + 1}") for n, disk in enumerate(disks)]
     second = sys.partition(disks[0], "sda2", "8:2")
     array = sys.disk("md0", "9:0")
     volume = sys.disk("dm-3", "253:3", read_ahead_kb="4096")
-    sys.stack(array, *parts)
+    sys.stack(array, *sections)
     sys.stack(volume, array, second)
     sys.file(volume / "dm/name", "vg0-my--data")
     table = ROOT + "33 20 253:3 / /data rw - ext4 /dev/mapper/vg0-my--data rw\n"
-    found = facts(table, "/data/x", sys)
-    assert (found.device, found.disk, found.lower_devices) == ("dm-3", "dm-3", ("sda", "sdb", "sdc"))
-    assert found.read_ahead_kib == 4096
+    result = facts(table, "/data/x", sys)
+    assert (result.device, result.disk, result.lower_devices) == ("dm-3", "dm-3", ("sda", "sdb", "sdc"))
+    assert result.read_ahead_kib == 4096
 
 
 @pytest.mark.parametrize("source", ["/dev/mapper/vg0-my--data", "/dev/vg0/my-data", "/dev/dm-3"])
 def test_mapped_device_by_name(sys: Sysfs, source: str) -> None:
     """A mount source leads to its dm device even where /dev is not that of the host."""
     sys.file(sys.disk("dm-3", "253:3") / "dm/name", "vg0-my--data")
-    found = block_device_named(source, sys=sys.root)
-    assert found is not None
-    assert found.name == "dm-3"
+    result = block_device_named(source, sys=sys.root)
+    assert result is not None
+    assert result.name == "dm-3"
 
 
 def test_btrfs_subvolume(sys: Sysfs) -> None:
     """btrfs has an anonymous device number; its device is found by the mount's source, all of them by sysfs."""
     for number, name in ((16, "sdb"), (32, "sdc")):
-        sys.disk(name, f"8:{number}", place=name)
+        sys.disk(name, f"8:{number}", directory=name)
         sys.file(sys.root / "fs/btrfs/5f0c" / "devices" / name / "size", "1")
     table = ROOT + "34 20 0:45 /@data /data rw - btrfs /dev/sdb rw,space_cache=v2,subvolid=256,subvol=/@data\n"
-    found = facts(table, "/data/mysql", sys)
-    assert (found.device, found.disk, found.device_number) == ("sdb", "sdb", "0:45")
-    assert found.lower_devices == ("sdb", "sdc")
-    assert any("btrfs over 2 devices" in note for note in found.notes)
-    assert any("/@data" in note for note in found.notes)
+    result = facts(table, "/data/mysql", sys)
+    assert (result.device, result.disk, result.device_number) == ("sdb", "sdb", "0:45")
+    assert result.lower_devices == ("sdb", "sdc")
+    assert any("btrfs over 2 devices" in note for note in result.notes)
+    assert any("/@data" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_btrfs_subvolume(sys: Sysfs) -> None:
 def test_nfs(sys: Sysfs, fields: str, server: str, export: str, version: str) -> None:
     """Server, export and version come from the mount; read-ahead from its bdi; a cache stands below."""
     sys.file(sys.root / "class/bdi/0:52/read_ahead_kb", "15360")
-    found = facts(ROOT + f"35 20 0:52 / /mnt/n rw,relatime - {fields}\n", "/mnt/n/db", sys)
-    assert (found.nfs_server, found.nfs_export, found.nfs_version) == (server, export, version)
-    assert (found.device, found.disk, found.read_ahead_kib) == (None, None, 15360)
-    assert "NFS server" in (cache_below(found) or "")
-    assert bool(found.notes) == (server == "127.0.0.1")
+    result = facts(ROOT + f"35 20 0:52 / /mnt/n rw,relatime - {fields}\n", "/mnt/n/db", sys)
+    assert (result.nfs_server, result.nfs_export, result.nfs_version) == (server, export, version)
+    assert (result.device, result.disk, result.read_ahead_kib) == (None, None, 15360)
+    assert "NFS server" in (cache_below(result) or "")
+    assert bool(result.notes) == (server == "127.0.0.1")
 
 
 def test_memory(sys: Sysfs) -> None:
@@ -199,11 +199,11 @@ def test_loop_device(sys: Sysfs, direct_io: str, cached: bool) -> None:
     loop = sys.disk("loop0", "7:0")
     sys.file(loop / "loop/backing_file", "/var/tmp/disk.img")
     sys.file(loop / "loop/dio", direct_io)
-    found = facts(ROOT + "42 20 7:0 / /mnt/l rw - xfs /dev/loop0 rw\n", "/mnt/l", sys)
-    assert found.loop_backing_file == "/var/tmp/disk.img"
-    assert found.loop_direct_io is (direct_io == "1")
-    assert not found.memory_backed
-    assert (cache_below(found) is not None) == cached
+    result = facts(ROOT + "42 20 7:0 / /mnt/l rw - xfs /dev/loop0 rw\n", "/mnt/l", sys)
+    assert result.loop_backing_file == "/var/tmp/disk.img"
+    assert result.loop_direct_io is (direct_io == "1")
+    assert not result.memory_backed
+    assert (cache_below(result) is not None) == cached
 
 
 def test_fuse_and_unknown(sys: Sysfs) -> None:
@@ -232,43 +232,50 @@ def test_nothing_known(sys: Sysfs) -> None:
 
 def test_this_machine(tmp_path: Path) -> None:
     """The facts of a directory here agree with stat and statvfs."""
-    found = discover(tmp_path)
+    result = discover(tmp_path)
     space = os.statvfs(tmp_path)
-    assert found.path == str(tmp_path)
-    assert found.size_bytes == space.f_blocks * space.f_frsize
-    assert found.filesystem
-    if found.device is not None and found.filesystem != "btrfs":
+    assert result.path == str(tmp_path)
+    assert result.size_bytes == space.f_blocks * space.f_frsize
+    assert result.filesystem
+    if result.device is not None and result.filesystem != "btrfs":
         number = tmp_path.stat().st_dev
-        assert found.device_number == f"{os.major(number)}:{os.minor(number)}"
+        assert result.device_number == f"{os.major(number)}:{os.minor(number)}"
     assert discover(Path("/dev/shm")).memory_backed
 
 
 @pytest.fixture(params=["ext4", "xfs"])
 def loop_mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
-    image, place = tmp_path / "disk.img", tmp_path / "mnt with space"
+    image, directory = tmp_path / "disk.img", tmp_path / "mnt with space"
     with image.open("wb") as file:
         file.truncate(512 << 20)
-    place.mkdir()
-    for command in ([f"mkfs.{request.param}", "-q", str(image)], ["mount", "-o", "loop", str(image), str(place)]):
+    directory.mkdir()
+    for command in (
+        [f"mkfs.{request.param}", "-q", str(image)],
+        ["mount", "-o", "loop", str(image), str(directory)],
+    ):
         try:
             done = subprocess.run(command, capture_output=True, check=False)
         except FileNotFoundError:
             pytest.skip(f"no {command[0]}")
         if done.returncode != 0:
             pytest.skip(f"cannot mount, {command[0]}: {done.stderr.decode().strip()}")
-    yield request.param, image, place
-    subprocess.run(["umount", str(place)], check=True)
+    yield request.param, image, directory
+    subprocess.run(["umount", str(directory)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 def test_real_loop_mount(loop_mount: tuple[str, Path, Path]) -> None:
     """A real filesystem on a loop device: its file, its device, a mount point with a space in its name."""
-    filesystem, image, place = loop_mount
-    found = discover(place)
-    assert (found.filesystem, found.mount_point, found.loop_backing_file) == (filesystem, str(place), str(image))
-    assert found.device is not None
-    assert found.device.startswith("loop")
-    assert found.loop_direct_io is not None
+    filesystem, image, location = loop_mount
+    result = discover(location)
+    assert (result.filesystem, result.mount_point, result.loop_backing_file) == (
+        filesystem,
+        str(location),
+        str(image),
+    )
+    assert result.device is not None
+    assert result.device.startswith("loop")
+    assert result.loop_direct_io is not None
 
 
 LOOP_BELOW_TMP = ROOT + "30 20 7:0 / /data rw - ext4 /dev/loop0 rw\n"
@@ -302,10 +309,10 @@ def test_the_hosts_facts_stand_for_what_a_container_cannot_see(sys: Sysfs, file:
     table = LOOP_BELOW_TMP + "40 20 0:24 / /dev/shm rw - tmpfs tmpfs rw\n"
     of_host = facts(table, "/data", sys)
     inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
-    found = with_host_facts(inside, of_host)
-    assert (found.memory_backed, found.mount_point) == (in_memory, "/data")
-    assert found.path == "/volume"
-    assert not any("cannot be seen" in note for note in found.notes)
+    result = with_host_facts(inside, of_host)
+    assert (result.memory_backed, result.mount_point) == (in_memory, "/data")
+    assert result.path == "/volume"
+    assert not any("cannot be seen" in note for note in result.notes)
 
 
 def test_facts_of_another_file_system_are_not_taken(sys: Sysfs) -> None:

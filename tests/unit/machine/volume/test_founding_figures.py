@@ -64,16 +64,16 @@ def in_base_units(value: object, unit: str) -> tuple[str, float] | None:
 def figures(name: str, profile: Profile) -> Iterator[Figure]:
     for row in (profile.figures, *profile.table.values()):
         for key, figure in row.items():
-            if (known := in_base_units(figure.value, figure.unit)) is not None:
-                yield name, key, *known
+            if (known_names := in_base_units(figure.value, figure.unit)) is not None:
+                yield name, key, *known_names
 
 
 def near(rows: Iterator[Figure]) -> list[str]:
     """What is within 2 % of a measured figure, and has no source of its own."""
     return [
-        f"{name}: {key} is that of {what}"
+        f"{name}: {key} is that of {subject}"
         for name, key, dimension, value in rows
-        for measured, what in MEASURED[dimension].items()
+        for measured, subject in MEASURED[dimension].items()
         if abs(value / measured - 1) <= NEAR and (name, key) not in SOURCES
     ]
 
@@ -95,6 +95,6 @@ def test_every_exception_is_needed() -> None:
     [("66.8MiB", "bytes per s"), (66.8, "MiB per s"), (0.88, "ms"), (26_900.0, "us"), (365, "IOPS")],
 )
 def test_a_report_s_figure_is_found_whatever_it_is_called(value: object, unit: str) -> None:
-    known = in_base_units(value, unit)
-    assert known is not None
-    assert near(iter([("efs-elastic", "guess", *known)]))
+    known_names = in_base_units(value, unit)
+    assert known_names is not None
+    assert near(iter([("efs-elastic", "guess", *known_names)]))

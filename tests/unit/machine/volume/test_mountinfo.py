@@ -123,11 +123,11 @@ def test_unescape() -> None:
 @pytest.mark.parametrize("path", ["/", "/proc", "/dev", "/dev/shm", "/tmp", "/var/tmp", "/sys"])
 def test_walk_agrees_with_the_kernel(path: str) -> None:
     """On this machine the table's answer is the one that the kernel gives for the opened path."""
-    place = Path(path)
-    if not place.exists():
+    directory = Path(path)
+    if not directory.exists():
         pytest.skip(f"no {path} here")
     mounts = read_mounts()
-    told = mount_of_open_path(place, mounts)
-    if told is None:
+    messages = mount_of_open_path(directory, mounts)
+    if messages is None:
         pytest.skip("the kernel gives no mnt_id here")
-    assert mount_of(str(place.resolve()), mounts) == told
+    assert mount_of(str(directory.resolve()), mounts) == messages

@@ -43,9 +43,9 @@ def test_a_path_on_an_emulated_volume_is_labelled(tmp_path: Path, monkeypatch: p
     claim(tmp_path / "v", purpose="emulated volume")
     (tmp_path / "v" / "volume.json").write_text('{"profile": "ebs-gp2", "parameters": {"time_scale": 20.0}}')
     (tmp_path / "v" / "data").mkdir()
-    place = str(tmp_path / "v" / "data")
-    monkeypatch.setattr(path, "discover", lambda _: VolumeFacts(path=place, mount_point=place))
-    with make_volume(parse_volume(f"a=path:{place}")) as opened:
+    directory = str(tmp_path / "v" / "data")
+    monkeypatch.setattr(path, "discover", lambda _: VolumeFacts(path=directory, mount_point=directory))
+    with make_volume(parse_volume(f"a=path:{directory}")) as opened:
         assert opened.facts is not None
         assert opened.facts.emulated_profile == "ebs-gp2"
         assert opened.facts.emulated_parameters == {"time_scale": 20.0}

@@ -76,9 +76,9 @@ def probe_of(
 
 def test_no_profile_is_fitted_to_a_busy_machine() -> None:
     probe = replace(probe_of(GP3), held={"randread of 4 KiB, depth 32": 0.5}, foreign_cpu_ratio=0.9)
-    with pytest.raises(StepFailed, match="too busy") as told:
+    with pytest.raises(StepFailed, match="too busy") as raised:
         fitted_profile(probe, "mine", on=DAY)
-    assert "randread of 4 KiB, depth 32" in told.value.evidence
+    assert "randread of 4 KiB, depth 32" in raised.value.evidence
 
 
 def fio_answer(side: str = "read", **changes: Any) -> str:
@@ -187,7 +187,11 @@ def test_every_profile_s_figures_are_known_kinds(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in profile_names() if name != "snapshot-lazy-load"])
 def test_a_profile_is_nearest_to_itself(name: str) -> None:
     nearest = nearest_profiles(expected_figures(resolve(name)))
-    alike = {other.profile.profile for other in nearest if other.distance == pytest.approx(0.0, abs=1e-9)}
+    alike = {
+        alternative.profile.profile
+        for alternative in nearest
+        if alternative.distance == pytest.approx(0.0, abs=1e-9)
+    }
     assert name in alike
     assert alike <= {name, "efs-bursting", "fargate-efs"}  # Fargate's EFS has the same figures
 
@@ -195,9 +199,9 @@ def test_a_profile_is_nearest_to_itself(name: str) -> None:
 @given(st.floats(0.01, 100), st.floats(1.01, 50))
 def test_distance_is_that_of_ratios_in_both_directions(value: float, factor: float) -> None:
     names = ("read_iops", "write_iops", "read_4k_ms")
-    one, other = dict.fromkeys(names, value), dict.fromkeys(names, value * factor)
-    assert distance(one, other) == pytest.approx(distance(other, one))
-    assert distance(one, one) == 0.0
+    fromkeys, second = dict.fromkeys(names, value), dict.fromkeys(names, value * factor)
+    assert distance(fromkeys, second) == pytest.approx(distance(second, fromkeys))
+    assert distance(fromkeys, fromkeys) == 0.0
 
 
 def test_too_few_shared_figures_have_no_distance() -> None:

@@ -37,8 +37,8 @@ EXPECTED = {
 }
 
 
-def limit(name: str, options: dict[str, str], wanted: str) -> dict[str, Any]:
-    return next(limit for limit in resolve(name, options).model["limits"] if limit["name"] == wanted)
+def limit(name: str, options: dict[str, str], expected: str) -> dict[str, Any]:
+    return next(limit for limit in resolve(name, options).model["limits"] if limit["name"] == expected)
 
 
 def limit_names(name: str, options: dict[str, str]) -> set[str]:
@@ -178,8 +178,8 @@ def test_efs_s_elastic_throughput_replaces_the_bucket() -> None:
 
 
 def test_a_p99_becomes_the_lognormal_s_sigma() -> None:
-    part = resolve("ebs-gp3").model["latency"]["read"]["parts"][0]
-    assert part["median_us"] * math.exp(2.3263478740408408 * part["sigma"]) == pytest.approx(1500)
+    piece = resolve("ebs-gp3").model["latency"]["read"]["parts"][0]
+    assert piece["median_us"] * math.exp(2.3263478740408408 * piece["sigma"]) == pytest.approx(1500)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_every_figure_says_where_it_comes_from_and_guesses_are_called_so() -> No
             assert figure.source, (name, key)
             assert figure.unit, (name, key)
             assert "://" not in figure.source, (name, key)
-            guess = any(word in figure.source for word in ("guess", "from memory", "volbench:"))
+            guess = any(term in figure.source for term in ("guess", "from memory", "volbench:"))
             assert figure.assumed or not guess, (name, key)
 
 
@@ -261,8 +261,8 @@ def test_formulas_hold_no_numbers_of_their_own(name: str) -> None:
     """A number in a formula would have no source: only 0 and 1 are allowed."""
     profile: Profile = load_profile(name)
     data = profile.model_dump()
-    parts = [data[key] for key in ("formulas", "limits", "latency", "first_touch", "checks") if data[key]]
-    for formula in formulas_of(parts):
+    pieces = [data[key] for key in ("formulas", "limits", "latency", "first_touch", "checks") if data[key]]
+    for formula in formulas_of(pieces):
         numbers = {
             node.value for node in ast.walk(ast.parse(formula, mode="eval")) if isinstance(node, ast.Constant)
         }

@@ -35,8 +35,8 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> RecordedStack:
 
 
 def named(stack: RecordedStack) -> dict[str, Any]:
-    found: dict[str, Any] = STACKS[stack.record["name"]]
-    return found
+    result: dict[str, Any] = STACKS[stack.record["name"]]
+    return result
 
 
 def test_the_disks_below_are_found(stack: RecordedStack) -> None:
@@ -100,8 +100,8 @@ def test_bytes_written_are_conserved_or_multiplied_by_copies(stack: RecordedStac
 def test_two_logical_volumes_on_one_disk_share_it_and_both_are_mounted(tmp_path: Path) -> None:
     stack = rebuilt_stack("lvm-linear-neighbour", tmp_path)
     data = stack.facts
-    other = data.model_copy(update={"device_number": "254:9", "device": "dm-9", "disk": "dm-9"})
-    (shared,) = shared_storage({"data": data, "other": other})
+    second = data.model_copy(update={"device_number": "254:9", "device": "dm-9", "disk": "dm-9"})
+    (shared,) = shared_storage({"data": data, "other": second})
     assert shared.storage == f"disk {data.lower_devices[0]}"
     assert "not mounted" not in shared.text
     assert "disks of their own" in shared.text
@@ -110,10 +110,10 @@ def test_two_logical_volumes_on_one_disk_share_it_and_both_are_mounted(tmp_path:
 def test_a_journal_on_the_disk_of_the_other_volume_is_shared(tmp_path: Path) -> None:
     facts = rebuilt_stack("xfs-logdev", tmp_path).facts
     (journal,) = facts.journal_devices
-    other = facts.model_copy(
+    second = facts.model_copy(
         update={"device_number": "259:9", "device": journal, "disk": journal, "stack": {}, "journal_devices": ()}
     )
-    (shared,) = shared_storage({"a": facts, "b": other})
+    (shared,) = shared_storage({"a": facts, "b": second})
     assert shared.storage == f"disk {journal}"
 
 

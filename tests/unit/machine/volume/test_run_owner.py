@@ -48,7 +48,9 @@ def test_a_runs_claim_is_owned_and_a_users_is_not(cluster: FakeCluster) -> None:
     for spec in ("storage-class:gp2", "pvc:mine"):
         ClaimVolume(parse_volume(spec, name="a"), cluster=cluster, run_id=RUN_ID, owner=owner).open()
     made = cluster.objects[cluster.object_path("persistentvolumeclaims/volbench-abcdef-a")]
-    assert [one["uid"] for one in made["metadata"]["ownerReferences"]] == [job(cluster)["metadata"]["uid"]]
+    assert [owner_reference["uid"] for owner_reference in made["metadata"]["ownerReferences"]] == [
+        job(cluster)["metadata"]["uid"]
+    ]
     mine = cluster.objects[cluster.object_path("persistentvolumeclaims/mine")]
     assert "ownerReferences" not in mine["metadata"]
 

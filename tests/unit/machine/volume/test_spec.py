@@ -11,7 +11,7 @@ from volbench.errors import EXIT_USAGE, UsageError
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "place", "options"),
+    ("text", "kind", "location", "options"),
     [
         ("a=path:/mnt/x", "path", "/mnt/x", {}),
         ("a=/mnt/x", "path", "/mnt/x", {}),
@@ -29,10 +29,10 @@ from volbench.errors import EXIT_USAGE, UsageError
         ("a=storage-class:gp3?size=100Gi", "storage-class", "gp3", {"size": "100Gi"}),
     ],
 )
-def test_documented_forms(text: str, kind: str, place: str, options: dict[str, str]) -> None:
+def test_documented_forms(text: str, kind: str, location: str, options: dict[str, str]) -> None:
     """Every form of the documentation becomes its kind, place and options."""
     spec = parse_volume(text)
-    assert (spec.name, spec.kind, spec.location, spec.options) == ("a", kind, place, options)
+    assert (spec.name, spec.kind, spec.location, spec.options) == ("a", kind, location, options)
     assert spec.text == text.removeprefix("a=")
 
 

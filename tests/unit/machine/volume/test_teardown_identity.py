@@ -77,10 +77,10 @@ def test_the_process_that_has_the_volumes_lock_is_ended(directory: Path) -> None
 
 def test_a_lock_of_another_volume_proves_nothing(directory: Path, tmp_path: Path) -> None:
     """A daemon of another volume that stands in this directory."""
-    other = tmp_path / "other"
-    claim(other, purpose="emulated volume")
+    second = tmp_path / "other"
+    claim(second, purpose="emulated volume")
     (directory / LOCK).touch()
-    with process_named_as_the_daemon(other, lock=True) as process:
+    with process_named_as_the_daemon(second, lock=True) as process:
         os.kill(process.pid, 0)
         assert attachments(directory).daemons == ()
 
@@ -131,20 +131,20 @@ def test_beside_the_attachment_that_was_written_down_no_other_is_the_volumes(dir
 
 
 @AS_ROOT
-@pytest.mark.parametrize("place", ["data", "image", "data/inside"])
-def test_a_mount_that_somebody_else_made_is_not_unmounted(directory: Path, place: str) -> None:
+@pytest.mark.parametrize("result", ["data", "image", "data/inside"])
+def test_a_mount_that_somebody_else_made_is_not_unmounted(directory: Path, result: str) -> None:
     """It is named, and nothing is taken down below it."""
-    (directory / place).mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "none", directory / place], check=True)
+    (directory / result).mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", directory / result], check=True)
     try:
-        (directory / place / "precious").write_text("data")
+        (directory / result / "precious").write_text("data")
         with pytest.raises(StepFailed, match="mounted inside") as caught:
             take_down(directory, force=True)
-        assert str(directory / place) in str(caught.value)
-        assert (directory / place / "precious").read_text() == "data"
+        assert str(directory / result) in str(caught.value)
+        assert (directory / result / "precious").read_text() == "data"
         assert attachments(directory).mounts == ()
     finally:
-        subprocess.run(["umount", directory / place], check=True)
+        subprocess.run(["umount", directory / result], check=True)
 
 
 def test_a_directory_that_is_not_there_has_nothing_attached(tmp_path: Path) -> None:

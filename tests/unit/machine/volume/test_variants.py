@@ -47,8 +47,8 @@ def test_every_block_holds_every_combination_once() -> None:
     cells = interleave(treatments, repeats=4, seed=1)
     assert len({cell.cell_id for cell in cells}) == 4 * len(treatments) == 32
     for block in range(4):
-        found = [(c.volume, str(c.parameters)) for c in cells if c.block == block]
-        assert len(found) == len(set(found)) == len(treatments)
+        result = [(c.volume, str(c.parameters)) for c in cells if c.block == block]
+        assert len(result) == len(set(result)) == len(treatments)
 
 
 def test_an_option_that_a_volume_does_not_have_is_an_error_with_the_nearest() -> None:

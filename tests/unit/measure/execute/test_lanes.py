@@ -42,14 +42,14 @@ def test_two_lanes_run_at_once_and_never_two_of_one() -> None:
 
 def test_a_failure_is_raised_and_nothing_new_is_begun() -> None:
     begun: list[str] = []
-    other = threading.Event()
+    event = threading.Event()
 
     def do(cell: str) -> None:
         begun.append(cell)
         if cell == "1-a":
-            assert other.wait(60)
+            assert event.wait(60)
             raise ValueError(cell)
-        other.set()
+        event.set()
         threading.Event().wait(0.2)
 
     with pytest.raises(ValueError, match="1-a"):

@@ -39,11 +39,11 @@ def pod_directory(root: Path, uid: str = "uid-1") -> Path:
 
 def called(directory: Path) -> socket.socket:
     """A connection that has said nothing yet; by a descriptor, since a socket's path is short."""
-    place = os.open(directory, os.O_PATH)
+    opened = os.open(directory, os.O_PATH)
     caller = socket.socket(socket.AF_UNIX)
     caller.settimeout(5)
-    caller.connect(f"/proc/self/fd/{place}/{SOCKET}")
-    os.close(place)
+    caller.connect(f"/proc/self/fd/{opened}/{SOCKET}")
+    os.close(opened)
     return caller
 
 
@@ -72,7 +72,7 @@ def test_a_pod_with_the_directory_has_the_nodes_caches_dropped(
     synced: list[bool] = []
     monkeypatch.setattr(os, "sync", lambda: synced.append((tmp_path / "drop_caches").exists()))
     directory = pod_directory(tmp_path)
-    assert [said.rpartition(": ")[2] for said in helper.look()] == ["listening"]
+    assert [output.rpartition(": ")[2] for output in helper.look()] == ["listening"]
     monkeypatch.setattr(coldness, "DROP_CACHES", tmp_path / "no" / "drop_caches")
     assert not coldness.drop_caches(), "no pod: nobody is asked"
     monkeypatch.setenv(VARIABLE, str(directory / SOCKET))
@@ -98,10 +98,10 @@ def test_the_log_page_becomes_samples_of_the_pod(
     tmp_path: Path, helper: NodeHelper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read from the node's device, parsed in the pod; other disks and names are refused."""
-    asked: list[Path] = []
+    requests: list[Path] = []
 
     def read(device: Path) -> bytes:
-        asked.append(device)
+        requests.append(device)
         return PAGE
 
     monkeypatch.setattr(helping, "read_log_page", read)
@@ -110,12 +110,12 @@ def test_the_log_page_becomes_samples_of_the_pod(
     sampler = EbsNvme(["/dev/nvme1n1"], directory / SOCKET)
     assert sampler.probe().present
     assert ("reads", "nvme1n1") in sampler.read()
-    assert set(asked) == {tmp_path / "dev" / "nvme1n1"}
+    assert set(requests) == {tmp_path / "dev" / "nvme1n1"}
     with pytest.raises(OSError, match="not an EBS volume but 'Amazon EC2 NVMe Instance Storage'"):
         ask_for_log_page(directory / SOCKET, "nvme2n1")
     with pytest.raises(OSError, match="not an NVMe namespace"):
         ask_for_log_page(directory / SOCKET, "../../etc/shadow")
-    assert len(set(asked)) == 1
+    assert len(set(requests)) == 1
 
 
 def test_a_pod_on_a_node_without_helper_is_told_so(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_every_user_of_the_pod_may_ask_and_sockets_go_with_their_pods(tmp_path: 
     list(helper.look())
     assert stat.S_IMODE((first / SOCKET).stat().st_mode) & 0o222 == 0o222
     first.rename(tmp_path / "elsewhere")
-    assert [said.rpartition(": ")[2] for said in helper.look()] == ["gone"]
+    assert [output.rpartition(": ")[2] for output in helper.look()] == ["gone"]
     assert list(helper.look()) == []
     assert not (tmp_path / "elsewhere" / SOCKET).exists()
     helper.end()
@@ -153,25 +153,25 @@ def test_links_of_a_pod_lead_nowhere(tmp_path: Path, helper: NodeHelper) -> None
     swapped.rmdir()
     (tmp_path / "outside").mkdir()
     swapped.symlink_to(tmp_path / "outside")
-    said = sorted(one.rpartition(": ")[2] for one in helper.look())
-    assert said[-1] == "listening"
-    assert len(said) == 2
+    output = sorted(item.rpartition(": ")[2] for item in helper.look())
+    assert output[-1] == "listening"
+    assert len(output) == 2
     assert (victim.read_text(), stat.S_IMODE(victim.stat().st_mode)) == ("mine", 0o600)
     assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_a_pod_that_calls_too_often_is_turned_away(tmp_path: Path, helper: NodeHelper) -> None:
     """Callers that say nothing hold no more than their places, and others of the node none at all."""
-    busy, other = pod_directory(tmp_path, "uid-1"), pod_directory(tmp_path, "uid-2")
+    busy, second = pod_directory(tmp_path, "uid-1"), pod_directory(tmp_path, "uid-2")
     list(helper.look())
-    held = [called(busy) for _ in range(CALLERS_MAX)]
+    calleds = [called(busy) for _ in range(CALLERS_MAX)]
     with called(busy) as late:
         assert late.recv(100) == b""
-    with called(other) as late:
+    with called(second) as late:
         late.sendall(b"{}\n")
         assert json.loads(late.recv(1000))["ok"] is False
-    for one in held:
-        one.close()
+    for item in calleds:
+        item.close()
 
 
 def test_a_pod_that_asks_without_end_is_turned_away(tmp_path: Path, helper: NodeHelper) -> None:

@@ -77,10 +77,10 @@ class Bench:
 
     def __post_init__(self) -> None:
         volumes = tuple(SyntheticVolume(name=name, kind="storage-class") for name in "ab")
-        whole = build_run(self.root / "whole", Synthetic(volumes=volumes, repeats=4))
-        suite = whole.run.suite.model_copy(update={"replacements": 0.5})
-        self.results = {result.cell_id: result for result in whole.results()}
-        self.directory = RunDirectory.create(self.root, whole.run.model_copy(update={"suite": suite}))
+        run = build_run(self.root / "whole", Synthetic(volumes=volumes, repeats=4))
+        suite = run.run.suite.model_copy(update={"replacements": 0.5})
+        self.results = {result.cell_id: result for result in run.results()}
+        self.directory = RunDirectory.create(self.root, run.run.model_copy(update={"suite": suite}))
 
     def run(self, **target: object) -> tuple[Outcome, LanesTarget]:
         made = LanesTarget(results=self.results, script=self.script, **target)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ class Bench:
 
     def script(self, cell_id: str, attempt: int, result: CellResult) -> CellResult | None:
         busy = short(cell_id) in self.kept_busy and attempt == 1
-        return disturbed(result, held=0.5) if busy else good(cell_id, attempt, result)
+        return disturbed(result, delayed_share=0.5) if busy else good(cell_id, attempt, result)
 
 
 def test_each_lane_has_volumes_of_its_own_and_only_while_it_is_measured(tmp_path: Path) -> None:
@@ -129,7 +129,10 @@ def test_lanes_run_at_once_and_cells_of_a_lane_one_after_the_other(tmp_path: Pat
     outcome, target = bench.run(parallel=2, meet=threading.Barrier(2))
     assert len(outcome.done) == 8
     lanes = [
-        target.lane_of(cell) for one in target.launched for cell in bench.directory.run.cells if cell.cell_id == one
+        target.lane_of(cell)
+        for item in target.launched
+        for cell in bench.directory.run.cells
+        if cell.cell_id == item
     ]
     assert all({*lanes[at : at + 2]} == {"node1", "node2"} for at in range(0, 8, 2))
 
@@ -139,7 +142,7 @@ def test_an_invalid_cell_is_repeated_before_its_lanes_volumes_are_deleted(tmp_pa
     bench = Bench(tmp_path, kept_busy=("a-r1", "b-r1", "a-r2", "b-r3"))
     outcome, target = bench.run()
     assert len(outcome.done) == 8
-    repeated = [short(one) for one in target.launched if target.launched.count(one) == 2]
+    repeated = [short(item) for item in target.launched if target.launched.count(item) == 2]
     assert len({*repeated} & {"a-r1", "b-r1", "a-r2"}) == 2
     assert "b-r3" in repeated
     assert target.used["b-r3"] == "b@node2"
@@ -157,7 +160,7 @@ def test_an_interrupted_lane_keeps_its_volumes_and_a_lane_that_is_done_does_not(
     outcome, target = bench.run()
     assert len(outcome.done) == 8
     assert "make a@node1" not in bench.log
-    assert {target.used[short(one)] for one in target.launched} <= {"a@node2", "b@node2"}
+    assert {target.used[short(item)] for item in target.launched} <= {"a@node2", "b@node2"}
 
 
 def test_a_volume_that_all_lanes_share_is_made_once(tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ def test_a_volume_that_all_lanes_share_is_made_once(tmp_path: Path) -> None:
     assert bench.log.count("make b") == 1
     assert bench.log[-1].endswith(("b", "node2", "node1"))
     assert {target.used[f"b-r{block}"] for block in range(1, 5)} == {"b"}
-    assert [one for one in target.used if "template" in one and one.endswith("-b")] == ["template-b"]
+    assert [item for item in target.used if "template" in item and item.endswith("-b")] == ["template-b"]
 
 
 def test_a_volume_that_one_lane_cannot_have_costs_that_lanes_cells(tmp_path: Path) -> None:

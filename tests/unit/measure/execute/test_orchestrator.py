@@ -62,13 +62,13 @@ def test_a_failed_cell_gets_a_second_attempt_and_the_first_one_stays(bench: Benc
 
 
 def test_one_cell_that_fails_twice_does_not_stop_the_others(bench: Bench) -> None:
-    first, *others = bench.cell_ids
+    first, *remaining = bench.cell_ids
 
     def script(cell_id: str, _attempt: int, result: CellResult) -> CellResult:
         return failed(result) if cell_id == first else result
 
     outcome = bench.orchestrator(bench.target(script)).run()
-    assert outcome.done == tuple(others)
+    assert outcome.done == tuple(remaining)
     assert outcome.exit_code == 5
     assert outcome.failures[0].where == f"cell {first}: step rw"
     assert bench.directory.events()[-1].details == {"failed": [first]}

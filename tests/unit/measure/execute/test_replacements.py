@@ -42,7 +42,7 @@ def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Rep
     first = bench.directory.run.cells[0].cell_id
 
     def change(cell_id: str, attempt: int, result: CellResult) -> CellResult:
-        return disturbed(result, held=1.0) if (cell_id, attempt) == (first, 1) else result
+        return disturbed(result, delayed_share=1.0) if (cell_id, attempt) == (first, 1) else result
 
     assert bench.run(change).launched.count(first) == 2
     report = build_report(bench.directory)
@@ -55,7 +55,7 @@ def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Rep
 def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Replacing) -> None:
     """Every cell of every attempt is disturbed; half as many again are run, and the journal counts them."""
     planned = len(bench.directory.run.cells)
-    target = bench.run(lambda _cell, _attempt, result: disturbed(result, held=1.0))
+    target = bench.run(lambda _cell, _attempt, result: disturbed(result, delayed_share=1.0))
     assert len(target.launched) == planned + planned // 2
     assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == planned // 2
     assert BUSY in bench.messages[0]
@@ -63,9 +63,11 @@ def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Replacing) -> No
 
 
 def test_of_two_disturbed_attempts_the_one_that_was_held_back_less_counts(bench: Replacing) -> None:
-    bench.run(lambda _cell, attempt, result: disturbed(result, held=0.5 if attempt == 1 else 1.0))
-    held = {result.steps[0].disturbances[0].delayed_share_max for result in bench.directory.results()}
-    assert held == {0.5}
+    bench.run(lambda _cell, attempt, result: disturbed(result, delayed_share=0.5 if attempt == 1 else 1.0))
+    delayed_share_maxes = {
+        result.steps[0].disturbances[0].delayed_share_max for result in bench.directory.results()
+    }
+    assert delayed_share_maxes == {0.5}
 
 
 def test_what_a_cell_s_own_set_up_makes_invalid_is_not_run_anew(bench: Replacing) -> None:

@@ -66,10 +66,10 @@ def test_a_tool_that_hangs_ends_with_its_children(
     """As on a volume that stalls; the other tool's page is kept."""
     monkeypatch.setattr(summaries, "TIMEOUT_S", 1.0)
     child = tmp_path / "child"
-    (other,) = set(SUMMARIES) - {hanging}
-    program(programs, other, "echo well")
+    (second,) = set(SUMMARIES) - {hanging}
+    program(programs, second, "echo well")
     program(programs, hanging, f"sleep 300 & echo $! >{child}; wait")
-    assert pages(tmp_path) == {f"{other}.txt": "well\n"}
+    assert pages(tmp_path) == {f"{second}.txt": "well\n"}
     status = Path(f"/proc/{child.read_text().strip()}/stat")
     until_s = time.monotonic() + 30
     while status.exists() and status.read_text().split()[2] != "Z":  # its new parent may not have reaped it

@@ -89,11 +89,11 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     volumes = tuple(SyntheticVolume(name=name, kind="storage-class") for name in "abc")
-    whole = build_run(tmp_path / "whole", Synthetic(volumes=volumes, repeats=2, steps=()))
-    results = {result.cell_id: result for result in whole.results()}
-    specs: dict[str, object] = {spec.name: spec for spec in whole.run.volumes}
+    run = build_run(tmp_path / "whole", Synthetic(volumes=volumes, repeats=2, steps=()))
+    results = {result.cell_id: result for result in run.results()}
+    specs: dict[str, object] = {spec.name: spec for spec in run.run.volumes}
     return Bench(
-        directory=RunDirectory.create(tmp_path, whole.run),
+        directory=RunDirectory.create(tmp_path, run.run),
         results=results,
         volumes={name: ListedVolume(name, specs) for name in "abc"},
     )
@@ -159,8 +159,8 @@ def test_an_interruption_keeps_measured_claims_and_deletes_the_others(bench: Ben
 
     with pytest.raises(KeyboardInterrupt):
         bench.run(interrupt)
-    kept = {name for name, volume in bench.volumes.items() if volume.calls[-1] == "keep"}
-    assert kept == {first.volume}
+    names = {name for name, volume in bench.volumes.items() if volume.calls[-1] == "keep"}
+    assert names == {first.volume}
 
 
 def test_a_measured_volume_that_cannot_be_opened_stays_too(bench: Bench) -> None:

@@ -105,7 +105,9 @@ def test_a_decided_run_repeats_no_cell(tmp_path: Path) -> None:
     """Another value in place of one would be another look, and could take the verdict away."""
     bench = Bench.create(tmp_path, until="decided", repeats=8)
     first = bench.cell_ids[0]
-    target = bench.target(lambda cell_id, _, result: disturbed(result, held=1.0) if cell_id == first else result)
+    target = bench.target(
+        lambda cell_id, _, result: disturbed(result, delayed_share=1.0) if cell_id == first else result
+    )
     assert not bench.orchestrator(target, decided=decision_of, invalid_cells=cells_to_replace).run().failures
     assert target.launched.count(first) == 1
     report = build_report(bench.directory)
@@ -280,7 +282,9 @@ def test_no_cell_of_a_decided_pair_is_repeated(tmp_path: Path) -> None:
     bench = Bench.create(tmp_path, until="decided", repeats=8, volumes=OF_THREE, noise=0.1)
     cells = {(cell.volume, cell.block): cell.cell_id for cell in bench.directory.run.cells}
     bad = {cells["a", 1], cells["far", 0], cells["near", 5], cells["a", 6]}
-    target = bench.target(lambda cell_id, _, result: disturbed(result, held=1.0) if cell_id in bad else result)
+    target = bench.target(
+        lambda cell_id, _, result: disturbed(result, delayed_share=1.0) if cell_id in bad else result
+    )
     invalid = bench.orchestrator(target, decided=decision_of, invalid_cells=cells_to_replace)
     assert not invalid.run().failures
     last = max(block for (name, block), cell_id in cells.items() if name == "far" and cell_id in target.launched)

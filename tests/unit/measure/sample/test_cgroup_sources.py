@@ -62,8 +62,8 @@ def test_a_group_of_version_1_is_found_below_its_controller(tmp_path: Path) -> N
 def test_the_root_group_of_version_1_is_absent(tmp_path: Path) -> None:
     for name in ("blkio.throttle.io_serviced", "blkio.throttle.io_service_bytes"):
         (tmp_path / name).write_text("Total 0\n")
-    found = CgroupIoAccount(tmp_path).probe()
-    assert (found.present, "root group" in found.reason) == (False, True)
+    result = CgroupIoAccount(tmp_path).probe()
+    assert (result.present, "root group" in result.reason) == (False, True)
 
 
 def test_a_group_that_counted_nothing_gives_no_zero(tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ def test_version_1_holds_a_group_to_its_own_limits_alone(tmp_path: Path) -> None
     """blkio-controller.rst: throttling treats all groups as one flat list."""
     group = tmp_path / "blkio" / "docker" / "server"
     group.mkdir(parents=True)
-    for place in (group, group.parent):
-        (place / "cgroup.procs").write_text("")
-        (place / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
-        (place / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
+    for location in (group, group.parent):
+        (location / "cgroup.procs").write_text("")
+        (location / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
+        (location / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
         for name in ("read_iops", "write_iops", "read_bps", "write_bps"):
-            (place / f"blkio.throttle.{name}_device").write_text("")
+            (location / f"blkio.throttle.{name}_device").write_text("")
     (group / "blkio.throttle.write_iops_device").write_text("8:16 300\n")
     (group.parent / "blkio.throttle.write_iops_device").write_text("8:16 100\n")
     (group / "blkio.throttle.read_bps_device").write_text("8:16 12582912\n")
@@ -142,8 +142,8 @@ def test_the_cpu_account_of_a_group_of_version_1_and_of_its_quota(tmp_path: Path
         ("periods", "server"): 20,
         ("throttled", "server"): 10,
     }
-    found = rates(CgroupCpuAccount, values, later)
-    assert found == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.5}
+    result = rates(CgroupCpuAccount, values, later)
+    assert result == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.5}
 
 
 def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_a_quota_of_the_slice_holds_back_the_service_in_it(tmp_path: Path) -> No
     (slice_ / "cpu.stat").write_text("usage_usec 900000\nnr_periods 20\nnr_throttled 13\n")
     after = sampler.read()
     sampler.close()
-    found = rates(CgroupCpuAccount, before, after)
-    assert found == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.8}
+    result = rates(CgroupCpuAccount, before, after)
+    assert result == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.8}
 
 
 def test_limits_of_the_slice_are_known_where_the_service_has_no_account(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_a_server_that_is_moved_into_a_limited_group_is_followed(tmp_path: Path)
     for name in ("first", "second"):
         group = tmp_path / "blkio" / name
         group.mkdir(parents=True)
-        for place in (group, group.parent):
-            (place / "cgroup.procs").write_text("")
-            (place / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
-            (place / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
+        for location in (group, group.parent):
+            (location / "cgroup.procs").write_text("")
+            (location / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
+            (location / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
         for limit in ("read_iops", "write_iops", "read_bps", "write_bps"):
             (group / f"blkio.throttle.{limit}_device").write_text("8:16 300\n" if name == "second" else "")
     server, move = moved_server(tmp_path)
@@ -259,10 +259,10 @@ def test_a_quota_of_the_servers_group_is_seen_once_it_is_in_one(tmp_path: Path) 
     move("server")
     before = sampler.read()
     (tmp_path / "cpu/server/cpu.stat").write_text("nr_periods 20\nnr_throttled 12\nthrottled_time 99\n")
-    found = rates(CgroupCpuAccount, before, sampler.read())
+    result = rates(CgroupCpuAccount, before, sampler.read())
     sampler.close()
-    assert found["throttled_ratio", "server"] == pytest.approx(0.7)
-    assert found["cpus_used", "server"] == 0
+    assert result["throttled_ratio", "server"] == pytest.approx(0.7)
+    assert result["cpus_used", "server"] == 0
     move("")
     with pytest.raises(Unavailable):
         sampler.read()
@@ -270,13 +270,16 @@ def test_a_quota_of_the_servers_group_is_seen_once_it_is_in_one(tmp_path: Path) 
 
 def test_a_group_of_the_cpu_controller_alone_has_no_usage_and_a_quota(tmp_path: Path) -> None:
     """The root group of cpuacct counts the whole machine, which is not the server's."""
-    for place, text in (("cpu/db/cpu.stat", "nr_periods 10\nnr_throttled 5\n"), ("cpuacct/cpuacct.usage", "1\n")):
-        (tmp_path / place).parent.mkdir(parents=True)
-        (tmp_path / place).write_text(text)
+    for location, text in (
+        ("cpu/db/cpu.stat", "nr_periods 10\nnr_throttled 5\n"),
+        ("cpuacct/cpuacct.usage", "1\n"),
+    ):
+        (tmp_path / location).parent.mkdir(parents=True)
+        (tmp_path / location).write_text(text)
     files = find_cpu_files("4:cpu:/db\n3:cpuacct:/\n", tmp_path)
     sampler = CgroupCpuAccount({"server": files})
     before = sampler.read()
     (tmp_path / "cpu/db/cpu.stat").write_text("nr_periods 20\nnr_throttled 12\n")
-    found = rates(CgroupCpuAccount, before, sampler.read())
+    result = rates(CgroupCpuAccount, before, sampler.read())
     sampler.close()
-    assert found == {("throttled_ratio", "server"): pytest.approx(0.7)}
+    assert result == {("throttled_ratio", "server"): pytest.approx(0.7)}

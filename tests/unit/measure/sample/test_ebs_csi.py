@@ -65,7 +65,7 @@ def test_counters_of_one_volume_are_told_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (TEXT, "nothing of volume vol-other, but of vol-0123456789abcdef0, vol-0fedcba9876543210"),
         ("", "no volume at all"),
@@ -74,8 +74,8 @@ def test_counters_of_one_volume_are_told_from_the_others() -> None:
         ('aws_ebs_csi_read_ops_total{volume_id="vol-other"} NaN\n', "no volume at all"),
     ],
 )
-def test_what_does_not_tell_of_the_volume_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_does_not_tell_of_the_volume_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_exposition(text, "vol-other")
 
 
@@ -87,15 +87,15 @@ def test_two_readings_become_rates_and_shares_of_time() -> None:
         assert sampler.probe().present
         first, second = sampler.read(), sampler.read()
         sampler.close()
-    found = {
+    values = {
         row.metric: row.value
         for row in EbsCsi.rates(Reading(t_s=1.0, values=first), Reading(t_s=3.0, values=second))
     }
-    assert found["reads_per_s"] == pytest.approx(50)
-    assert found["r_await_ms"] == pytest.approx(1)
-    assert found["volume_exceeded_iops_ratio"] == pytest.approx(0.5)
-    assert found["writes_per_s"] == 0
-    assert "w_await_ms" not in found, "no write, no time of one"
+    assert values["reads_per_s"] == pytest.approx(50)
+    assert values["r_await_ms"] == pytest.approx(1)
+    assert values["volume_exceeded_iops_ratio"] == pytest.approx(0.5)
+    assert values["writes_per_s"] == 0
+    assert "w_await_ms" not in values, "no write, no time of one"
 
 
 def test_a_driver_that_cannot_be_asked_is_absent_with_a_reason() -> None:

@@ -29,33 +29,33 @@ def disk(line: str) -> Values:
 def test_iostat_formulas() -> None:
     before = disk("8 0 sda 100 10 2000 300 50 5 4000 900 2 700 1200 0 0 0 0 7 70")
     after = disk("8 0 sda 300 30 6096 700 150 9 8096 1400 3 1200 3200 0 0 0 0 11 86")
-    found = rates(DiskStats, before, after, dt_s=2.0)
-    assert found["reads_per_s", "sda"] == 100
-    assert found["read_mib_per_s", "sda"] == 1.0
-    assert found["reads_merged_per_s", "sda"] == 10
-    assert found["r_await_ms", "sda"] == 2.0
-    assert found["w_await_ms", "sda"] == 5.0
-    assert found["f_await_ms", "sda"] == 4.0
-    assert found["r_size_kib", "sda"] == pytest.approx(4096 * 512 / 200 / 1024)
-    assert found["aqu_sz", "sda"] == 1.0
-    assert found["util_ratio", "sda"] == 0.25
-    assert found["in_flight", "sda"] == 3
+    result = rates(DiskStats, before, after, dt_s=2.0)
+    assert result["reads_per_s", "sda"] == 100
+    assert result["read_mib_per_s", "sda"] == 1.0
+    assert result["reads_merged_per_s", "sda"] == 10
+    assert result["r_await_ms", "sda"] == 2.0
+    assert result["w_await_ms", "sda"] == 5.0
+    assert result["f_await_ms", "sda"] == 4.0
+    assert result["r_size_kib", "sda"] == pytest.approx(4096 * 512 / 200 / 1024)
+    assert result["aqu_sz", "sda"] == 1.0
+    assert result["util_ratio", "sda"] == 0.25
+    assert result["in_flight", "sda"] == 3
 
 
 def test_a_disk_at_rest_has_no_waiting_times() -> None:
     same = disk("8 0 sda 100 10 2000 300 50 5 4000 900 0 700 1200 0 0 0 0 7 70")
-    found = rates(DiskStats, same, same)
-    assert found["reads_per_s", "sda"] == 0
-    assert found["util_ratio", "sda"] == 0
-    assert not {name for name, _ in found} & {"r_await_ms", "w_await_ms", "f_await_ms", "d_await_ms", "r_size_kib"}
+    result = rates(DiskStats, same, same)
+    assert result["reads_per_s", "sda"] == 0
+    assert result["util_ratio", "sda"] == 0
+    assert not {name for name, _ in result} & {"r_await_ms", "w_await_ms", "f_await_ms", "d_await_ms", "r_size_kib"}
 
 
 def test_milliseconds_that_wrapped_still_give_a_waiting_time() -> None:
     before = disk("8 0 sda 100 0 0 4294967290 0 0 0 0 0 4294967290 4294967290")
     after = disk("8 0 sda 110 0 0 14 0 0 0 0 0 14 14")
-    found = rates(DiskStats, before, after)
-    assert found["r_await_ms", "sda"] == 2.0
-    assert found["util_ratio", "sda"] == pytest.approx(0.02)
+    result = rates(DiskStats, before, after)
+    assert result["r_await_ms", "sda"] == 2.0
+    assert result["util_ratio", "sda"] == pytest.approx(0.02)
 
 
 def test_a_disk_that_was_replaced_has_no_rate() -> None:
@@ -93,9 +93,9 @@ def test_pressure_is_a_share_of_the_interval() -> None:
 
 
 def test_pressure_is_absent_with_a_reason_where_the_kernel_has_none(tmp_path: Path) -> None:
-    found = Pressure(tmp_path).probe()
-    assert not found.present
-    assert "No such file" in found.reason
+    result = Pressure(tmp_path).probe()
+    assert not result.present
+    assert "No such file" in result.reason
 
 
 def test_cpu_shares_add_up_to_one() -> None:
@@ -103,9 +103,9 @@ def test_cpu_shares_add_up_to_one() -> None:
     before = sampler.read()
     sampler.close()
     after = {key: value + number for number, (key, value) in enumerate(before.items())}
-    found = rates(Cpu, before, after)
+    result = rates(Cpu, before, after)
     shares = ("user_ratio", "system_ratio", "iowait_ratio", "steal_ratio", "idle_ratio")
-    assert sum(found[name, ""] for name in shares) == pytest.approx(1.0)
+    assert sum(result[name, ""] for name in shares) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_cpu_at_the_same_instant_has_no_shares() -> None:
 def test_swapping_is_pages_a_second() -> None:
     before: Values = {("pswpin", ""): 5, ("pswpout", ""): 5, ("pgfault", ""): 0}
     after: Values = {("pswpin", ""): 5, ("pswpout", ""): 25, ("pgfault", ""): 100}
-    found = rates(VirtualMemory, before, after, dt_s=2.0)
-    assert found == {
+    result = rates(VirtualMemory, before, after, dt_s=2.0)
+    assert result == {
         ("swap_in_pages_per_s", ""): 0,
         ("swap_out_pages_per_s", ""): 10,
         ("page_faults_per_s", ""): 50,
@@ -169,11 +169,11 @@ def test_a_device_that_hands_on_bios_has_no_flushes_instead_of_none(tmp_path: Pa
     sampler = DiskStats(["dm-0", "nvme1n1"], file, sys=tmp_path)
     before = sampler.read()
     file.write_text(file.read_text().replace(" 9 5\n", " 29 45\n"))
-    found = rates(DiskStats, before, sampler.read())
+    result = rates(DiskStats, before, sampler.read())
     sampler.close()
-    assert ("flushes_per_s", "dm-0") not in found
-    assert ("writes_per_s", "dm-0") in found
-    assert (found["flushes_per_s", "nvme1n1"], found["f_await_ms", "nvme1n1"]) == (20, 2)
+    assert ("flushes_per_s", "dm-0") not in result
+    assert ("writes_per_s", "dm-0") in result
+    assert (result["flushes_per_s", "nvme1n1"], result["f_await_ms", "nvme1n1"]) == (20, 2)
 
 
 @pytest.fixture
@@ -196,15 +196,15 @@ def nfs(tmp_path: Path) -> tuple[Values, Values]:
 
 
 def test_nfs_rates(nfs: tuple[Values, Values]) -> None:
-    found = rates(MountStats, *nfs)
-    assert found["reads_per_s", ""] == 100
-    assert found["read_mib_per_s", ""] == 1.0
-    assert found["r_await_ms", ""] == 10
-    assert found["r_rtt_ms", ""] == 8
-    assert found["retransmissions_per_s", ""] == 5
-    assert found["metadata_ops_per_s", ""] == 0
-    assert ("w_await_ms", "") not in found
-    assert ("metadata_await_ms", "") not in found
+    result = rates(MountStats, *nfs)
+    assert result["reads_per_s", ""] == 100
+    assert result["read_mib_per_s", ""] == 1.0
+    assert result["r_await_ms", ""] == 10
+    assert result["r_rtt_ms", ""] == 8
+    assert result["retransmissions_per_s", ""] == 5
+    assert result["metadata_ops_per_s", ""] == 0
+    assert ("w_await_ms", "") not in result
+    assert ("metadata_await_ms", "") not in result
 
 
 def test_reads_by_read_plus_are_reads_and_opens_without_attributes_are_opens(tmp_path: Path) -> None:
@@ -214,38 +214,38 @@ def test_reads_by_read_plus_are_reads_and_opens_without_attributes_are_opens(tmp
         "READ_PLUS: 100 100 0 8000 1600000 0 150 200 0\n\tOPEN_NOATTR: 10 10 0 0 0 0 10 20 0",
         "READ_PLUS: 300 300 0 24000 4800000 0 550 700 0\n\tOPEN_NOATTR: 30 30 0 0 0 0 50 100 0",
     )
-    found = rates(MountStats, before, after)
-    assert found["reads_per_s", ""] == 200
-    assert found["r_await_ms", ""] == 2.5
-    assert found["r_rtt_ms", ""] == 2
-    assert found["open_await_ms", ""] == 4
-    assert found["metadata_ops_per_s", ""] == 20
-    assert found["metadata_await_ms", ""] == 4
+    result = rates(MountStats, before, after)
+    assert result["reads_per_s", ""] == 200
+    assert result["r_await_ms", ""] == 2.5
+    assert result["r_rtt_ms", ""] == 2
+    assert result["open_await_ms", ""] == 4
+    assert result["metadata_ops_per_s", ""] == 20
+    assert result["metadata_await_ms", ""] == 4
 
 
 def test_an_operation_that_nobody_knows_is_unknown_and_no_metadata(tmp_path: Path) -> None:
     before, after = changed_mount(tmp_path, "READ_TWICE: 5 5 0 0 0 0 1 1 0", "READ_TWICE: 25 25 0 0 0 0 900 900 0")
-    found = rates(MountStats, before, after)
-    assert found["unknown_ops_per_s", ""] == 20
-    assert found["metadata_ops_per_s", ""] == 0
-    assert ("metadata_await_ms", "") not in found
+    result = rates(MountStats, before, after)
+    assert result["unknown_ops_per_s", ""] == 20
+    assert result["metadata_ops_per_s", ""] == 0
+    assert ("metadata_await_ms", "") not in result
 
 
 def test_renewing_a_lease_is_no_metadata(tmp_path: Path) -> None:
     before, after = changed_mount(tmp_path, "SEQUENCE: 5 5 0 0 0 0 1 1 0", "SEQUENCE: 6 6 0 0 0 0 90 90 0")
-    found = rates(MountStats, before, after)
-    assert found["metadata_ops_per_s", ""] == 0
-    assert ("unknown_ops_per_s", "") not in found
+    result = rates(MountStats, before, after)
+    assert result["metadata_ops_per_s", ""] == 0
+    assert ("unknown_ops_per_s", "") not in result
 
 
 def changed_mount(tmp_path: Path, before: str, after: str) -> tuple[Values, Values]:
     """Readings of the fixture's first mount, with further operations below its GETATTR."""
     file, readings = tmp_path / "mountstats", []
     text = (FIXTURES / "mountstats.txt").read_text()
-    place = next(line for line in text.splitlines() if line.strip().startswith("GETATTR:"))
+    lines = next(line for line in text.splitlines() if line.strip().startswith("GETATTR:"))
     sampler = MountStats("/mnt/my data", file)
     for operations in (before, after):
-        file.write_text(text.replace(place, f"{place}\n\t{operations}", 1))
+        file.write_text(text.replace(lines, f"{lines}\n\t{operations}", 1))
         readings.append(sampler.read())
     sampler.close()
     return readings[0], readings[1]
@@ -256,9 +256,9 @@ def test_the_first_interval_of_an_operation_counts_from_zero(nfs: tuple[Values, 
     before, after = nfs
     later = {**after, ("operations", "RENAME"): 40, ("transmissions", "RENAME"): 40, ("execute_ms", "RENAME"): 200}
     assert not any(entity == "RENAME" for _, entity in before)
-    found = rates(MountStats, before, later)
-    assert found["metadata_ops_per_s", ""] == 40
-    assert found["metadata_await_ms", ""] == 5
+    result = rates(MountStats, before, later)
+    assert result["metadata_ops_per_s", ""] == 40
+    assert result["metadata_await_ms", ""] == 5
 
 
 def test_retransmissions_of_one_operation_are_not_made_up_for_by_another(nfs: tuple[Values, Values]) -> None:

@@ -59,12 +59,12 @@ class Server:
         self.asked.append(sql)
         if "setup_consumers" in sql:
             return [(b"statements_digest",)]
-        found: list[Row] = []
+        results: list[Row] = []
         for digest, (count, ps, text) in self.table.items():
             sums = (count, ps, 0, None, 10 * count, count, 0, 0)
-            row = (b"app", digest.encode(), *(None if one is None else str(one).encode() for one in sums))
-            found.append((*row, text.encode()) if "LAST_SEEN" in sql else row)
-        return found
+            row = (b"app", digest.encode(), *(None if item is None else str(item).encode() for item in sums))
+            results.append((*row, text.encode()) if "LAST_SEEN" in sql else row)
+        return results
 
     def text(self, sql: str) -> list[str]:
         assert sql == "history"
@@ -80,8 +80,8 @@ def digests(server: Server) -> StatementDigests:
 
 
 def rates(values: Values) -> dict[tuple[str, str], float]:
-    found = StatementDigests.rates(Reading(t_s=0.0, values={}), Reading(t_s=10.0, values=values))
-    return {(row.metric, row.entity): row.value for row in found if row.t_s == 10.0}
+    rates = StatementDigests.rates(Reading(t_s=0.0, values={}), Reading(t_s=10.0, values=values))
+    return {(row.metric, row.entity): row.value for row in rates if row.t_s == 10.0}
 
 
 def test_a_digest_counts_from_the_observations_begin() -> None:
@@ -96,12 +96,12 @@ def test_a_digest_counts_from_the_observations_begin() -> None:
         "bbbbbbbb": (105, 3 * 10**12, "SELECT new FROM t2"),
         "cccccccc": (20, 10**12, "SELECT c FROM t2"),
     }
-    found = rates(source.read())
-    assert found["query_per_s", "SELECT new FROM tN"] == 10.0
-    assert found["query_s_per_s", "SELECT new FROM tN"] == pytest.approx(0.2)
-    assert found["query_rows_examined_per_s", "SELECT new FROM tN"] == 100.0
-    assert found["query_per_s", "SELECT c FROM tN"] == 2.0, "a new digest counts from zero"
-    assert ("query_per_s", "SELECT old FROM tN") not in found
+    result = rates(source.read())
+    assert result["query_per_s", "SELECT new FROM tN"] == 10.0
+    assert result["query_s_per_s", "SELECT new FROM tN"] == pytest.approx(0.2)
+    assert result["query_rows_examined_per_s", "SELECT new FROM tN"] == 100.0
+    assert result["query_per_s", "SELECT c FROM tN"] == 2.0, "a new digest counts from zero"
+    assert ("query_per_s", "SELECT old FROM tN") not in result
 
 
 @pytest.mark.parametrize("grown", [{20: 111}, {20: 100, 50: 40}, {10: 5, 20: 5, 60: 90}, {60: 7}])
@@ -141,11 +141,11 @@ def test_our_own_statements_are_subtracted_and_those_of_others_with_the_same_tex
         "aaaaaaaa": (115, 2 * 10**12, "SHOW GLOBAL STATUS"),
         "dddddddd": (60, 2 * 10**12, "SELECT ( SELECT ..."),
     }
-    ours = [f"{event} 50000000000 0 0 aaaaaaaa" for event in range(1, 11)]
-    server.history = "\n".join(ours + [f"{event} 100000000000 0 0 dddddddd" for event in range(11, 21)])
-    found = rates(source.read())
-    assert found["query_per_s", "SHOW GLOBAL STATUS"] == 0.5
-    assert ("query_per_s", "SELECT ( SELECT ...") not in found
+    own = [f"{event} 50000000000 0 0 aaaaaaaa" for event in range(1, 11)]
+    server.history = "\n".join(own + [f"{event} 100000000000 0 0 dddddddd" for event in range(11, 21)])
+    result = rates(source.read())
+    assert result["query_per_s", "SHOW GLOBAL STATUS"] == 0.5
+    assert ("query_per_s", "SELECT ( SELECT ...") not in result
 
 
 def test_statements_beyond_the_tables_room_are_told_as_such() -> None:
@@ -225,8 +225,8 @@ def test_a_query_that_pays_is_never_one_of_ours() -> None:
     for text in ("aa SHOW GLOBAL STATUS LIKE ?", "bb SET @@SESSION . autocommit = ON", "cc SELECT c FROM sbtest1"):
         before |= {("digest_count", text): 1, ("digest_ps", text): 10}
     after = {key: value + 10**12 if key[0].startswith("digest") else value for key, value in before.items()}
-    found = PerformanceSchema.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
-    assert {row.entity for row in found if row.metric == "query_per_s"} == {"SELECT c FROM sbtestN"}
+    rates = PerformanceSchema.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
+    assert {row.entity for row in rates if row.metric == "query_per_s"} == {"SELECT c FROM sbtestN"}
 
 
 class Counting:
@@ -234,10 +234,10 @@ class Counting:
 
     generation = 1
 
-    def __init__(self, *, kept: int = 9) -> None:
+    def __init__(self, *, remaining: int = 9) -> None:
         self.columns = {"sessions": "9 2 2", "statements": "100 5000 300 4", "own": ""}
         self.programs = ""
-        self.history = "\n".join(f"{event} 1000 0 0 cccccccc" for event in range(1, kept + 1))
+        self.history = "\n".join(f"{event} 1000 0 0 cccccccc" for event in range(1, remaining + 1))
         self.asked: list[str] = []
 
     def rows(self, sql: str) -> list[Row]:
@@ -278,10 +278,10 @@ def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
     assert not any("by_thread_by_event_name" in sql for sql in server.asked)
 
 
-@pytest.mark.parametrize("kept", [0, 4])
-def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(kept: int) -> None:
+@pytest.mark.parametrize("remaining", [0, 4])
+def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(remaining: int) -> None:
     """Its size is a variable, and a consumer or an instrument that is off leaves it empty."""
-    server = Counting(kept=kept)
+    server = Counting(remaining=remaining)
     source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
     source.probe()
     assert source.read()["statements", ""] == 100, "the query itself leaves ours out"
@@ -290,7 +290,7 @@ def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(kept: int) 
 
 def test_five_statements_are_as_many_as_are_sent_between_two_readings() -> None:
     """One of performance_schema, program names, status, INNODB_METRICS, sessions: small servers keep five."""
-    server = Counting(kept=5)
+    server = Counting(remaining=5)
     source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
     source.probe()
     server.columns["own"] = "11 20 3 0 aaaaaaaa"

@@ -26,11 +26,11 @@ def wait_for(process: SamplingProcess, ticks: int) -> list[Tick]:
     """The ticks of the machine's own sources, once there are so many."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        found = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
-        if len(found) >= ticks:
-            return found
+        results = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
+        if len(results) >= ticks:
+            return results
         time.sleep(0.02)
-    raise AssertionError(f"{len(found)} ticks within {WAIT_S} s; log: {process.log_file.read_text()}")
+    raise AssertionError(f"{len(results)} ticks within {WAIT_S} s; log: {process.log_file.read_text()}")
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_the_first_reading_is_there_at_the_start(tmp_path: Path) -> None:
     ]
     assert first.tick == 0
     assert 1 < first.read["cpu"].t_s < 1 + WAIT_S
-    found = {one.source: one for one in process.stop()}
-    assert (found["cpu"].ticks_due, found["cpu"].ticks_missed) == (0, 0)
+    results = {quality.source: quality for quality in process.stop()}
+    assert (results["cpu"].ticks_due, results["cpu"].ticks_missed) == (0, 0)
 
 
 def test_a_launched_process_samples_once_it_knows_what(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_a_launched_process_that_is_gone_is_an_error(tmp_path: Path) -> None:
 
 def test_absent_sources_say_why(process: SamplingProcess) -> None:
     wait_for(process, 3)
-    found = {one.source: one for one in process.stop()}
-    assert found["cpu"].available
-    assert found["cpu"].ticks_due >= 2
-    assert "no line for no-such-disk" in found["diskstats"].reason
-    assert found["innodb"].reason == "there is no server to ask"
-    assert found["mountstats"].reason == "the data directory is not on NFS"
-    assert all(one.available or (one.reason and one.ticks_due == 0) for one in found.values())
+    results = {quality.source: quality for quality in process.stop()}
+    assert results["cpu"].available
+    assert results["cpu"].ticks_due >= 2
+    assert "no line for no-such-disk" in results["diskstats"].reason
+    assert results["innodb"].reason == "there is no server to ask"
+    assert results["mountstats"].reason == "the data directory is not on NFS"
+    assert all(item.available or (item.reason and item.ticks_due == 0) for item in results.values())
 
 
 def test_it_ends_cleanly_and_stop_may_be_called_again(process: SamplingProcess) -> None:
@@ -131,10 +131,10 @@ def test_what_was_read_before_a_kill_is_kept(process: SamplingProcess) -> None:
     ticks = wait_for(process, 4)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
-    found = {one.source: one for one in process.stop()}
-    kept = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
-    assert kept[: len(ticks)] == ticks
-    assert found["cpu"].available
+    results = {quality.source: quality for quality in process.stop()}
+    remaining = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
+    assert remaining[: len(ticks)] == ticks
+    assert results["cpu"].available
 
 
 def test_one_that_was_stopped_goes_on(process: SamplingProcess) -> None:
@@ -159,8 +159,8 @@ def test_only_wanted_sources_are_read(tmp_path: Path) -> None:
     process = SamplingProcess(config)
     process.start()
     wait_for(process, 2)
-    found = {one.source: one for one in process.stop()}
-    assert found["vm"].reason == "not asked for"
+    results = {quality.source: quality for quality in process.stop()}
+    assert results["vm"].reason == "not asked for"
     assert {row.source for row in series_rows(process.raw_file)} == {"cpu"}
 
 

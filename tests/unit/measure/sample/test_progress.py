@@ -109,7 +109,7 @@ class Server:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Server, ServerProgress]]:
+def requested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Server, ServerProgress]]:
     def sampler_of(*answers: object, statistics: dict[str, object] | None = None) -> tuple[Server, ServerProgress]:
         server = Server([(answer,) for answer in answers], statistics or {})
         monkeypatch.setattr(progress_module, "connection", server.connection)
@@ -120,9 +120,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return sampler_of
 
 
-def test_a_server_with_a_histogram_is_asked_once(asked: Callable[..., tuple[Server, ServerProgress]]) -> None:
+def test_a_server_with_a_histogram_is_asked_once(requested: Callable[..., tuple[Server, ServerProgress]]) -> None:
     """An absent source of a server is probed at each tick: that must not be a connection a second."""
-    server, sampler = asked(1)
+    server, sampler = requested(1)
     assert [sampler.probe().present for _ in range(5)] == [False] * 5
     assert server.connections == 1
 
@@ -132,12 +132,12 @@ def test_a_server_with_a_histogram_is_asked_once(asked: Callable[..., tuple[Serv
     [(("many",), {}), ((0, 0), {}), ((0, 0), {"Questions": "x"}), ((0, 0), {"Questions": None})],
 )
 def test_an_answer_that_is_no_number_ends_the_looks_without_a_traceback(
-    asked: Callable[..., tuple[Server, ServerProgress]],
+    requested: Callable[..., tuple[Server, ServerProgress]],
     answers: tuple[object, ...],
     statistics: dict[str, object],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    _, sampler = asked(*answers, statistics=statistics)
+    _, sampler = requested(*answers, statistics=statistics)
     if answers == ("many",):
         with pytest.raises(Unavailable):
             sampler.probe()

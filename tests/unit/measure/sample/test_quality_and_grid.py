@@ -32,41 +32,41 @@ class Sampling:
         if end_s is not None:
             self.raw.end(end_s)
         self.raw.close()
-        return {one.source: one for one in source_quality(self.path, **options)}  # type: ignore[arg-type]
+        return {quality.source: quality for quality in source_quality(self.path, **options)}  # type: ignore[arg-type]
 
 
 def test_every_tick_taken_is_none_missed(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     for tick in range(1, 11):
         sampling.tick("cpu", tick)
-    found = sampling.quality(10.4)["cpu"]
-    assert (found.available, found.ticks_due, found.ticks_missed) == (True, 10, 0)
+    cpu = sampling.quality(10.4)["cpu"]
+    assert (cpu.available, cpu.ticks_due, cpu.ticks_missed) == (True, 10, 0)
 
 
 def test_a_tick_that_was_not_taken_is_missed(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     for tick in (1, 2, 5):
         sampling.tick("cpu", tick)
-    found = sampling.quality(5.2)["cpu"]
-    assert (found.ticks_due, found.ticks_missed) == (5, 2)
+    cpu = sampling.quality(5.2)["cpu"]
+    assert (cpu.ticks_due, cpu.ticks_missed) == (5, 2)
 
 
 def test_a_server_that_is_down_misses_nothing_but_is_told(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     for tick in range(1, 5):
         sampling.tick("innodb", tick, failed="no connection" if tick in (2, 3) else "")
-    found = sampling.quality(4.5)["innodb"]
-    assert (found.ticks_due, found.ticks_missed) == (2, 0)
-    assert found.reason == "no reading at 2 ticks: no connection"
+    innodb = sampling.quality(4.5)["innodb"]
+    assert (innodb.ticks_due, innodb.ticks_missed) == (2, 0)
+    assert innodb.reason == "no reading at 2 ticks: no connection"
 
 
 def test_a_server_that_hangs_misses_nothing_but_is_told(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     sampling.tick("innodb", 1, took_s=3.2)
     sampling.tick("innodb", 5)
-    found = sampling.quality(5.5)["innodb"]
-    assert (found.ticks_due, found.ticks_missed) == (2, 0)
-    assert "took 3.2 s" in found.reason
+    innodb = sampling.quality(5.5)["innodb"]
+    assert (innodb.ticks_due, innodb.ticks_missed) == (2, 0)
+    assert "took 3.2 s" in innodb.reason
 
 
 def test_the_machines_own_sources_have_no_such_excuse(tmp_path: Path) -> None:
@@ -79,24 +79,24 @@ def test_the_machines_own_sources_have_no_such_excuse(tmp_path: Path) -> None:
 def test_a_process_that_died_missed_the_rest(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     sampling.tick("cpu", 1)
-    found = sampling.quality(until_s=10.0)["cpu"]
-    assert (found.ticks_due, found.ticks_missed) == (10, 9)
+    cpu = sampling.quality(until_s=10.0)["cpu"]
+    assert (cpu.ticks_due, cpu.ticks_missed) == (10, 9)
 
 
 def test_only_a_window_is_looked_at(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     for tick in (1, 2, 3, 6, 7, 8):
         sampling.tick("cpu", tick)
-    found = sampling.quality(8.5, window_s=(4.0, 7.0))["cpu"]
-    assert (found.ticks_due, found.ticks_missed) == (3, 1)
+    cpu = sampling.quality(8.5, window_s=(4.0, 7.0))["cpu"]
+    assert (cpu.ticks_due, cpu.ticks_missed) == (3, 1)
 
 
 def test_a_source_that_never_answered_is_absent_with_its_reason(tmp_path: Path) -> None:
     sampling = Sampling(tmp_path / "raw")
     sampling.tick("innodb", 1, failed="no connection")
     sampling.tick("cpu", 1)
-    found = sampling.quality(1.5)["innodb"]
-    assert (found.available, found.reason, found.ticks_due) == (False, "no connection", 0)
+    innodb = sampling.quality(1.5)["innodb"]
+    assert (innodb.available, innodb.reason, innodb.ticks_due) == (False, "no connection", 0)
 
 
 @given(

@@ -101,16 +101,16 @@ def test_a_list_of_names_that_are_not_there_is_damage(tmp_path: Path, ranges: ob
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(st.data())
 def test_a_file_cut_at_any_byte_loses_at_most_its_last_line(tmp_path: Path, data: st.DataObject) -> None:
-    whole = tmp_path / "whole.jsonl"
-    write(whole)
-    content = whole.read_bytes()
+    total = tmp_path / "whole.jsonl"
+    write(total)
+    content = total.read_bytes()
     size = data.draw(st.integers(0, len(content)))
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(content[:size])
-    expected = list(read_raw(whole))
-    found = list(read_raw(cut))
-    assert found == expected[: len(found)]
-    assert len(found) >= len([r for r in content[:size].split(b"\n")[:-1] if b'"keys"' not in r])
+    expected = list(read_raw(total))
+    raw = list(read_raw(cut))
+    assert raw == expected[: len(raw)]
+    assert len(raw) >= len([r for r in content[:size].split(b"\n")[:-1] if b'"keys"' not in r])
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:

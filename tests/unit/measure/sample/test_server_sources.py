@@ -42,11 +42,11 @@ def test_innodb_rates() -> None:
         innodb_buffer_pool_reads=5,
         innodb_buffer_pool_read_requests=100,
     )
-    found = rates(InnoDb, status("mysql-9.7"), after, dt_s=2.0)
-    assert found["data_fsyncs_per_s", ""] == 10
-    assert found["data_read_mib_per_s", ""] == 2.0
-    assert found["row_lock_wait_s_per_s", ""] == 0.25
-    assert found["buffer_pool_miss_ratio", ""] == 0.05
+    result = rates(InnoDb, status("mysql-9.7"), after, dt_s=2.0)
+    assert result["data_fsyncs_per_s", ""] == 10
+    assert result["data_read_mib_per_s", ""] == 2.0
+    assert result["row_lock_wait_s_per_s", ""] == 0.25
+    assert result["buffer_pool_miss_ratio", ""] == 0.05
 
 
 class Answers:
@@ -154,8 +154,8 @@ def test_checkpoint_age_is_the_distance_of_two_positions_in_mysql() -> None:
     values["innodb_redo_log_checkpoint_lsn", ""] = 1 << 20
     values["innodb_redo_log_current_lsn", ""] = 11 << 20
     values["innodb_redo_log_capacity_resized", ""] = 100 << 20
-    found = rates(InnoDb, values, values)
-    assert (found["checkpoint_age_mib", ""], found["checkpoint_age_ratio", ""]) == (10.0, 0.1)
+    result = rates(InnoDb, values, values)
+    assert (result["checkpoint_age_mib", ""], result["checkpoint_age_ratio", ""]) == (10.0, 0.1)
 
 
 def test_checkpoint_age_is_a_variable_of_its_own_in_mariadb() -> None:
@@ -171,9 +171,9 @@ def test_a_server_without_redo_positions_has_no_checkpoint_age() -> None:
 
 def test_a_restart_gives_no_rates_even_when_counters_are_larger_than_before() -> None:
     after = status("mysql-9.7", innodb_data_reads=1_000_000, connection=1)
-    found = rates(InnoDb, status("mysql-9.7"), after)
-    assert ("data_reads_per_s", "") not in found
-    assert ("pending_reads", "") in found
+    result = rates(InnoDb, status("mysql-9.7"), after)
+    assert ("data_reads_per_s", "") not in result
+    assert ("pending_reads", "") in result
 
 
 def test_file_times_become_seconds_by_class() -> None:
@@ -185,12 +185,12 @@ def test_file_times_become_seconds_by_class() -> None:
     after["file_syncs", "redo"] = 60
     after["file_sync_ps", "redo"] = 10**12
     after["background_ps", "redo"] = 25 * 10**10
-    found = rates(PerformanceSchema, before, after, dt_s=2.0)
-    assert found["file_syncs_per_s", "redo"] == 25
-    assert found["file_sync_s_per_s", "redo"] == 0.5
-    assert found["file_sync_ms", "redo"] == 20
-    assert ("file_write_ms", "redo") not in found
-    assert found["wait_s_per_s", "file_redo"] == 0.375
+    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    assert result["file_syncs_per_s", "redo"] == 25
+    assert result["file_sync_s_per_s", "redo"] == 0.5
+    assert result["file_sync_ms", "redo"] == 20
+    assert ("file_write_ms", "redo") not in result
+    assert result["wait_s_per_s", "file_redo"] == 0.375
 
 
 def test_foreground_waits_are_never_negative() -> None:
@@ -211,9 +211,9 @@ def test_waits_of_background_threads_for_metadata_locks_are_no_statements() -> N
         ("wait_ps", "binlog_group"): 10**11,
     }
     after |= {("background_wait_ps", "lock_metadata"): 5 + 8 * 10**11}
-    found = rates(PerformanceSchema, before, after)
-    assert found["wait_s_per_s", "lock_metadata"] == pytest.approx(0.1)
-    assert found["wait_s_per_s", "binlog_group"] == pytest.approx(0.1)
+    result = rates(PerformanceSchema, before, after)
+    assert result["wait_s_per_s", "lock_metadata"] == pytest.approx(0.1)
+    assert result["wait_s_per_s", "binlog_group"] == pytest.approx(0.1)
 
 
 def digests(**counted: tuple[int, int]) -> Values:
@@ -228,10 +228,10 @@ def test_like_digests_are_one_query_and_one_that_is_new_has_no_rate_yet() -> Non
     """What a digest counted before it came among the largest is not of this interval."""
     before = digests(aa_GET_t1=(10, 0), bb_GET_t2=(10, 0))
     after = digests(aa_GET_t1=(20, 4 * 10**12), bb_GET_t2=(40, 2 * 10**12), cc_GET_t3=(10**6, 10**15))
-    found = rates(PerformanceSchema, before, after, dt_s=2.0)
-    assert found["query_per_s", "GET tN"] == 20
-    assert found["query_s_per_s", "GET tN"] == 3.0
-    assert found["query_cpu_s_per_s", "GET tN"] == 0.75
+    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    assert result["query_per_s", "GET tN"] == 20
+    assert result["query_s_per_s", "GET tN"] == 3.0
+    assert result["query_cpu_s_per_s", "GET tN"] == 0.75
 
 
 def statements(buckets: dict[int, int], connection: int = 1, errors: int = 0) -> Values:
@@ -346,15 +346,15 @@ def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) ->
     control.answer = json.dumps(counters)
     after = sampler.read()
     sampler.close()
-    found = rates(Emulator, before, after)
-    assert found["reads_per_s", ""] == 100
-    assert found["r_await_ms", ""] == 2.5
-    assert found["volume_exceeded_iops_ratio", ""] == 0.5
-    assert found["f_await_ms", ""] == 3.0
-    assert found["balance_percent", "burst"] == 98.5
-    assert found["late_ratio", ""] == 0.005
-    assert found["queue_length", ""] == 4
-    assert ("w_await_ms", "") not in found
+    result = rates(Emulator, before, after)
+    assert result["reads_per_s", ""] == 100
+    assert result["r_await_ms", ""] == 2.5
+    assert result["volume_exceeded_iops_ratio", ""] == 0.5
+    assert result["f_await_ms", ""] == 3.0
+    assert result["balance_percent", "burst"] == 98.5
+    assert result["late_ratio", ""] == 0.005
+    assert result["queue_length", ""] == 4
+    assert ("w_await_ms", "") not in result
 
 
 def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: ControlSocket) -> None:
@@ -373,9 +373,9 @@ def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: C
     for control.answer in answers:
         readings.append(sampler.read())
     sampler.close()
-    found = rates(Emulator, readings[0], readings[1])
-    assert (found["disk_writes_per_s", "disk 0"], found["disk_writes_per_s", "disk 1"]) == (300, 150)
-    assert (found["disk_reads_per_s", "disk 0"], found["disk_limit_per_s", "disk 1"]) == (0, 300)
+    result = rates(Emulator, readings[0], readings[1])
+    assert (result["disk_writes_per_s", "disk 0"], result["disk_writes_per_s", "disk 1"]) == (300, 150)
+    assert (result["disk_reads_per_s", "disk 0"], result["disk_limit_per_s", "disk 1"]) == (0, 300)
 
 
 def test_an_error_answer_is_unavailable(control: ControlSocket) -> None:

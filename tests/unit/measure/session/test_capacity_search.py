@@ -33,15 +33,15 @@ class Volume:
 
     def __call__(self, rates: tuple[int, ...], cells: int) -> list[CapacityRow]:
         self.asked.append((rates, cells))
-        held, broke = [r for r in rates if r <= self.true], [r for r in rates if r > self.true]
+        retained, broke = [r for r in rates if r <= self.true], [r for r in rates if r > self.true]
         return [
             CapacityRow(
                 volume="a",
                 load="x",
                 run_id="r",
                 cells=cells,
-                sustained_per_s=max(held, default=None),
-                low_per_s=max(held, default=0),
+                sustained_per_s=max(retained, default=None),
+                low_per_s=max(retained, default=0),
                 high_per_s=min(broke, default=None),
                 confidence=None,
                 queries_per_transaction=20,
@@ -74,7 +74,7 @@ def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
     )
     suite = check_suite(text, name="made")
     loads = [step for step in suite.steps if isinstance(step, OltpStep)]
-    assert [(one.name, one.rate, one.threads, one.concurrent) for one in loads] == [
+    assert [(load.name, load.rate, load.threads, load.concurrent) for load in loads] == [
         ("rate-10", 10, (100,), ()),
         ("rate-20", 20, (100,), ()),
     ]

@@ -50,13 +50,13 @@ def test_a_run_without_a_verdict_gets_the_cells_of_a_longer_plan(tmp_path: Path)
     bench = undecided(tmp_path)
     assert may_get_cells(bench.directory)
     before = bench.directory.run.cells
-    said: list[str] = []
-    longer = extend_run(bench.directory, said.append).run
+    output: list[str] = []
+    longer = extend_run(bench.directory, output.append).run
     assert longer.cells[:16] == before
     planned = interleave(["a", "b"], repeats=20, seed=longer.suite.seed)
     assert longer.cells[16:] == tuple(planned[16:])
     assert longer.suite.repeats == 20
-    assert "24 more cells" in said[0]
+    assert "24 more cells" in output[0]
     assert not is_finished(bench.directory)
     assert not build_report(bench.directory).complete
 
@@ -86,12 +86,12 @@ def test_an_interruption_among_added_cells_loses_nothing(tmp_path: Path) -> None
 
     with pytest.raises(KeyboardInterrupt):
         bench.orchestrator(bench.target(ctrl_c), decided=decision_of).run()
-    kept = {result.cell_id: result for result in bench.directory.results()}
-    assert kept.keys() - first.keys() == {bench.directory.run.cells[len(first)].cell_id}
-    assert {cell_id: kept[cell_id] for cell_id in first} == first
-    said: list[str] = []
-    extend_run(bench.directory, said.append)
-    assert said == ["no cell is added: the run is not finished, so its planned cells come first"]
+    results = {result.cell_id: result for result in bench.directory.results()}
+    assert results.keys() - first.keys() == {bench.directory.run.cells[len(first)].cell_id}
+    assert {cell_id: results[cell_id] for cell_id in first} == first
+    output: list[str] = []
+    extend_run(bench.directory, output.append)
+    assert output == ["no cell is added: the run is not finished, so its planned cells come first"]
     again = bench.target()
     bench.orchestrator(again, decided=decision_of).run()
     assert not again.launched.count(next(iter(first)))
@@ -125,9 +125,9 @@ def test_an_end_while_the_plan_is_replaced_leaves_a_run_that_goes_on(
 
 def test_a_decided_run_says_so_and_gets_no_cell(tmp_path: Path) -> None:
     bench = finished(tmp_path)
-    before, said = snapshot(bench), list[str]()
-    extend_run(bench.directory, said.append)
-    assert said == [
+    before, output = snapshot(bench), list[str]()
+    extend_run(bench.directory, output.append)
+    assert output == [
         "no cell is added: the run is decided after 3 cells of each volume: every pair of volumes has a verdict"
     ]
     with pytest.raises(UsageError, match="--budget is for cells that are added"):
@@ -175,9 +175,9 @@ def test_an_open_pair_beside_a_decided_one_gets_cells_and_they_are_counted(tmp_p
     done = bench.directory.done_of_each_volume()
     assert done["far"] < done["near"] == 8
     assert may_get_cells(bench.directory)
-    said: list[str] = []
-    extend_run(bench.directory, said.append)
-    assert said[0].startswith("at most 24 more cells of ")
+    output: list[str] = []
+    extend_run(bench.directory, output.append)
+    assert output[0].startswith("at most 24 more cells of ")
 
 
 def test_a_decided_run_may_get_none(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def suite(tmp_path: Path, *steps: str) -> Path:
 
 
 def test_closed_loops_are_modulated_for_as_long_as_the_signal_takes(tmp_path: Path) -> None:
-    path, said = suite(tmp_path, CLOSED, LONG, RATE, IDLE), list[str]()
-    settings = modulate_settings(path, 4.0, ["repeats=3"], say=said.append)
+    path, output = suite(tmp_path, CLOSED, LONG, RATE, IDLE), list[str]()
+    settings = modulate_settings(path, 4.0, ["repeats=3"], say=output.append)
     checked, _ = load_suite(path, settings=settings)
     steps = {step.name: step for step in checked.steps}
     assert {name: getattr(step, "modulate", None) for name, step in steps.items()} == {
@@ -38,7 +38,7 @@ def test_closed_loops_are_modulated_for_as_long_as_the_signal_takes(tmp_path: Pa
     }
     assert [getattr(steps[name], "duration_s", 0) for name in ("closed", "long")] == [48.0, 90.0]
     assert checked.repeats == 3
-    assert len(said) == 3
+    assert len(output) == 3
 
 
 def test_a_suite_without_such_a_step_is_refused_with_each_reason(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def planned(suite: str, *settings: str) -> Planned:
     return make_plan(SUITES / f"{suite}.yaml", [], TargetRequest(target="local"), settings=settings)
 
 
-def said(plan: Planned) -> str:
+def difference_of(plan: Planned) -> str:
     with console.out.capture() as captured:
         show_plan(plan)
     return " ".join(captured.get().split())
@@ -29,11 +29,11 @@ def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
     plan = planned("fsx-async-writes", "scale=ci")
     assert {volume.variant_of for volume in plan.run.volumes} == {"", "fsx"}
     assert len(plan.run.cells) == plan.cost.cells == 30
-    text = said(plan)
+    text = difference_of(plan)
     assert "6 combinations" in text
     assert "volume.iops: 192 (base), 960" in text
     assert "decide nothing" not in text
-    assert "2 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=2"))
+    assert "2 repeats cannot decide" in difference_of(planned("fsx-async-writes", "repeats=2"))
 
 
 def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:
@@ -50,7 +50,7 @@ def test_gp2_credit_exhaustion_says_before_the_run_when_the_credits_will_be_gone
     scale: str, after: str, iops: str
 ) -> None:
     """5.4 million credits at so many reads less 150 a second; scale ci has a bucket 325 times smaller."""
-    text = said(planned("gp2-credit-exhaustion", f"scale={scale}"))
+    text = difference_of(planned("gp2-credit-exhaustion", f"scale={scale}"))
     assert f"credits run out {after} after shop begins, at {iops} IOPS; then 150 IOPS are left" in text
     assert "it fits its window" in text
     assert ("325 times smaller" in text) is (scale == "ci")
@@ -60,7 +60,7 @@ def test_rook_ceph_replicas_measures_the_same_on_nine_volumes() -> None:
     plan = planned("rook-ceph-replicas", "scale=ci")
     assert plan.run.volumes[0].name == "gp2"
     assert plan.cost.cells == 9 * 4
-    assert "prefill=True" in said(plan)
+    assert "prefill=True" in difference_of(plan)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_plan_prints_each_prediction_of_a_report_and_each_is_of_a_volume_and_s
     forecast = plan.run.suite.forecast
     assert forecast is not None
     assert forecast.predictions
-    text = said(plan)
+    text = difference_of(plan)
     volumes = {volume.name for volume in plan.run.volumes}
     steps = {step.name for step in plan.run.suite.steps}
     for prediction in forecast.predictions:
@@ -96,7 +96,7 @@ def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_dow
     path = Path(plan.run.suite.dataset.path)
     assert path.is_relative_to(tmp_path / "cache")
     assert path.name == "shop.sql.gz"
-    assert "https://dumps.invalid/shop.sql.gz, downloaded to" in said(plan)
+    assert "https://dumps.invalid/shop.sql.gz, downloaded to" in difference_of(plan)
     assert not (tmp_path / "cache").exists()
     sweep = "sweep={factors: {dataset.path: {base: a.sql, levels: [b.sql]}}}"
     with pytest.raises(UsageError, match="a sweep cannot download"):

@@ -32,26 +32,26 @@ def price(*volumes: str, options: tuple[str, ...] = ()) -> RunPrice:
 
 def test_a_run_is_priced_as_by_hand() -> None:
     """m5.large 0.096 an hour; gp3 100 GiB at 0.08; io2 200 GiB at 0.125 and 1,000 IOPS at 0.065; 730 h."""
-    found = price(GP3, IO2, options=(M5, "b.profile=ebs-io2?iops=1000"))
+    result = price(GP3, IO2, options=(M5, "b.profile=ebs-io2?iops=1000"))
     by_hand = 0.096 + 100 * 0.08 / 730 + (200 * 0.125 + 1000 * 0.065) / 730
-    assert found.total == pytest.approx(by_hand * found.hours)
-    assert found.unpriced == ()
-    assert "list prices of us-east-1, read 2026-11, some of them not read at the vendor" in price_line(found)
+    assert result.total == pytest.approx(by_hand * result.hours)
+    assert result.unpriced == ()
+    assert "list prices of us-east-1, read 2026-11, some of them not read at the vendor" in price_line(result)
 
 
 def test_a_users_claim_costs_nothing_more_and_what_has_no_price_is_named() -> None:
-    found = price("pvc:mine", "storage-class:fast?size=10Gi")
-    assert found.total == 0.0
-    node, volume = found.unpriced
+    result = price("pvc:mine", "storage-class:fast?size=10Gi")
+    assert result.total == 0.0
+    node, volume = result.unpriced
     assert "node_price=" in node
     assert volume.startswith("volume b: no price of class fast (--target-option b.profile=")
 
 
 def test_each_kind_of_node_is_priced_and_parallel_cells_have_several() -> None:
-    found = price("pvc:x", "pvc:y", options=("node_price=1", "b.node_price=3"))
-    assert found.total == pytest.approx(4.0 * found.hours)
-    found = price("pvc:x", "pvc:y", options=("node_price=1", "parallel=2"))
-    assert found.total == pytest.approx(2.0 * found.hours)
+    result = price("pvc:x", "pvc:y", options=("node_price=1", "b.node_price=3"))
+    assert result.total == pytest.approx(4.0 * result.hours)
+    result = price("pvc:x", "pvc:y", options=("node_price=1", "parallel=2"))
+    assert result.total == pytest.approx(2.0 * result.hours)
 
 
 def test_nodes_that_measure_at_once_cost_more_for_less_time() -> None:
@@ -65,10 +65,10 @@ def test_nodes_that_measure_at_once_cost_more_for_less_time() -> None:
 
 
 def test_a_cap_refuses_what_costs_more_or_is_not_known() -> None:
-    found = price("pvc:x", options=("node_price=2",))
-    check_cost(found, found.total)
+    result = price("pvc:x", options=("node_price=2",))
+    check_cost(result, result.total)
     with pytest.raises(Refused, match="more than"):
-        check_cost(found, 0.0001)
+        check_cost(result, 0.0001)
     with pytest.raises(Refused, match="cost is not known"):
         check_cost(price("pvc:x"), 100.0)
 

@@ -52,7 +52,7 @@ class Polls(dict[str, int]):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeTarget]:
+def use_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeTarget]:
     """Makes a target without servers, which `volbench.run` gets for the rest of the test."""
     results = AnyCell(build_run(tmp_path / "recorded", two_volumes(repeats=1)))
     monkeypatch.setattr(attempts, "POLL_S", 0.0)
@@ -76,9 +76,9 @@ def run(tmp_path: Path, **options: Any) -> volbench.Run:
     return volbench.run(SUITE, {"a": tmp_path / "a", "b": f"path:{tmp_path}/b"}, **defaults | options)
 
 
-def test_a_run_returns_what_open_returns(place: Callable[..., FakeTarget], tmp_path: Path) -> None:
+def test_a_run_returns_what_open_returns(use_target: Callable[..., FakeTarget], tmp_path: Path) -> None:
     lines: list[str] = []
-    target = place(polls=Polls(lambda: 1))
+    target = use_target(polls=Polls(lambda: 1))
     measured = run(tmp_path, progress=lines.append)
     opened = volbench.open(measured.path)
     assert type(measured) is type(opened)
@@ -93,8 +93,8 @@ def test_a_run_returns_what_open_returns(place: Callable[..., FakeTarget], tmp_p
     assert measured.summary.sentence.split(".")[0] in html.replace("&#x27;", "'")
 
 
-def test_the_record_has_the_same_command_line(place: Callable[..., FakeTarget], tmp_path: Path) -> None:
-    place()
+def test_the_record_has_the_same_command_line(use_target: Callable[..., FakeTarget], tmp_path: Path) -> None:
+    use_target()
     command = RunDirectory(run(tmp_path, settings={"repeats": 4}).path).run.command
     assert command == (
         "volbench",
@@ -108,9 +108,9 @@ def test_the_record_has_the_same_command_line(place: Callable[..., FakeTarget], 
 
 
 def test_latest_is_the_newest_run_below_results(
-    place: Callable[..., FakeTarget], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use_target: Callable[..., FakeTarget], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place()
+    use_target()
     suite = Path(SUITE).absolute()
     monkeypatch.chdir(tmp_path)
     measured = volbench.run(suite, {"a": tmp_path}, settings=SETTINGS, target="local")
@@ -143,8 +143,8 @@ def test_without_an_engine_the_error_says_so(tmp_path: Path, monkeypatch: pytest
     assert raised.value.next_step
 
 
-def test_a_failed_cell_raises_after_the_reports(place: Callable[..., FakeTarget], tmp_path: Path) -> None:
-    place(lambda cell, _attempt, result: failed(result) if cell.endswith("-a") else result)
+def test_a_failed_cell_raises_after_the_reports(use_target: Callable[..., FakeTarget], tmp_path: Path) -> None:
+    use_target(lambda cell, _attempt, result: failed(result) if cell.endswith("-a") else result)
     with pytest.raises(StepFailed, match="sysbench failed"):
         run(tmp_path)
     (directory,) = find_runs(tmp_path / "results")
@@ -152,11 +152,11 @@ def test_a_failed_cell_raises_after_the_reports(place: Callable[..., FakeTarget]
 
 
 def test_an_interrupted_run_keeps_its_cells_and_leaves_no_agent(
-    place: Callable[..., FakeTarget], tmp_path: Path
+    use_target: Callable[..., FakeTarget], tmp_path: Path
 ) -> None:
     """Ctrl-C in a terminal and a notebook's stop button send the same signal."""
     polls = Polls(lambda: 10**9 if len(target.launched) == 2 else 0)
-    target = place(polls=polls, on_poll=lambda: os.kill(os.getpid(), signal.SIGINT))
+    target = use_target(polls=polls, on_poll=lambda: os.kill(os.getpid(), signal.SIGINT))
     target.script = lambda _cell, _attempt, result: None if len(target.launched) == 3 else result
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
@@ -171,12 +171,12 @@ def test_an_interrupted_run_keeps_its_cells_and_leaves_no_agent(
 
 
 def test_a_time_limit_ends_a_run_in_the_main_thread_and_in_others(
-    place: Callable[..., FakeTarget], tmp_path: Path
+    use_target: Callable[..., FakeTarget], tmp_path: Path
 ) -> None:
     """Signals reach the main thread only; a thread of a notebook or a server gets the limit all the same."""
 
     def hanging() -> FakeTarget:
-        return place(lambda *_: None, polls=Polls(lambda: 10**9))
+        return use_target(lambda *_: None, polls=Polls(lambda: 10**9))
 
     target = hanging()
     with pytest.raises(StepFailed, match=r"did not end within 0\.3 s"):
@@ -198,8 +198,10 @@ def test_a_time_limit_ends_a_run_in_the_main_thread_and_in_others(
     assert target.calls[-1] == "clean up"
 
 
-def test_two_runs_at_once_have_directories_of_their_own(place: Callable[..., FakeTarget], tmp_path: Path) -> None:
-    place()
+def test_two_runs_at_once_have_directories_of_their_own(
+    use_target: Callable[..., FakeTarget], tmp_path: Path
+) -> None:
+    use_target()
     runs: list[volbench.Run] = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -27,7 +27,7 @@ def test_the_option_file_comes_first() -> None:
         assert argv[:2] == [tool.path, "--defaults-file=/x/client.cnf"]
         assert argv[-1] == "sbtest"
         assert {"--single-transaction", "--quick"} <= set(argv)
-        assert not any("password" in word for word in argv)
+        assert not any("password" in argument for argument in argv)
     assert mysql_argv(MYSQL_DUMP, OPTIONS, "s")[1] == "--defaults-file=/x/client.cnf"
 
 
@@ -41,9 +41,9 @@ def test_each_builds_own_options() -> None:
 
 def test_differences_are_told_by_table() -> None:
     """Missing tables, other counts, other contents; equal schemas have none."""
-    one, two = TableSum(rows=1, checksum=7), TableSum(rows=1, checksum=8)
-    assert differences({"a": one}, {"a": one}) == []
-    assert differences({"a": one}, {"a": two}) == ["a has checksum 7, restored 8"]
-    assert differences({"a": one}, {}) == ["a is only in the source schema"]
-    assert differences({}, {"a": one}) == ["a is only in the restored schema"]
-    assert differences({"a": one}, {"a": TableSum(rows=2, checksum=7)}) == ["a has 1 rows, restored 2"]
+    item, two = TableSum(rows=1, checksum=7), TableSum(rows=1, checksum=8)
+    assert differences({"a": item}, {"a": item}) == []
+    assert differences({"a": item}, {"a": two}) == ["a has checksum 7, restored 8"]
+    assert differences({"a": item}, {}) == ["a is only in the source schema"]
+    assert differences({}, {"a": item}) == ["a is only in the restored schema"]
+    assert differences({"a": item}, {"a": TableSum(rows=2, checksum=7)}) == ["a has 1 rows, restored 2"]

@@ -47,58 +47,60 @@ def test_given_sizes_are_used_in_turn() -> None:
 def test_objects_are_spread_over_256_directories_as_git_does() -> None:
     tree = planned_tree(SmallFilesStep(files=4000), Path("/t"), seed=1)
     objects = objects_of(tree, Path("/o"), seed=1)
-    assert len({Path(one.path).parent.name for one in objects}) == 256
-    assert {len(Path(one.path).name) for one in objects} == {38}
+    assert len({Path(item.path).parent.name for item in objects}) == 256
+    assert {len(Path(item.path).name) for item in objects} == {38}
 
 
 def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_path: Path) -> None:
-    ctx, kept = context_on(tmp_path)
+    ctx, remaining = context_on(tmp_path)
     outcome = workload_for(SMALL).run(SMALL, ctx)
-    assert [part.suffix for part in outcome.sub_results] == list(SMALL.phases)
-    for part in outcome.sub_results:
-        metrics = part.outcome.metrics
-        rate = metrics["warm_files_per_s" if part.suffix == "read_warm" else "files_per_s"]
+    assert [piece.suffix for piece in outcome.sub_results] == list(SMALL.phases)
+    for section in outcome.sub_results:
+        metrics = section.outcome.metrics
+        rate = metrics["warm_files_per_s" if section.suffix == "read_warm" else "files_per_s"]
         assert rate.value == pytest.approx(300 / metrics["files_s"].value)
         assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value
         # fio rounds a percentile to a bin of its histogram: 64 to each power of two.
         assert metrics["latency_ms_p99"].value <= metrics["latency_ms_max"].value * (1 + 1 / 64)
-        assert ("files_mib_per_s" in metrics) == (part.suffix not in ("stat", "delete", "read_warm"))
-        assert sum(row.events for row in kept.histograms if row.step == f"files/{part.suffix}") == 300
-    total = sum(part.outcome.metrics["files_s"].value for part in outcome.sub_results if part.suffix != "read_warm")
+        assert ("files_mib_per_s" in metrics) == (section.suffix not in ("stat", "delete", "read_warm"))
+        assert sum(row.events for row in remaining.histograms if row.step == f"files/{section.suffix}") == 300
+    total = sum(
+        piece.outcome.metrics["files_s"].value for piece in outcome.sub_results if piece.suffix != "read_warm"
+    )
     assert outcome.metrics["files_total_s"].value == pytest.approx(total)
     assert names_in(ctx.volume_dir) == [MARKER]
 
 
 @pytest.mark.parametrize(
-    ("filesystem", "permitted", "asked", "noted"),
+    ("filesystem", "permitted", "request", "noted"),
     [("ext4", True, True, False), ("ext4", False, True, True), ("xfs", True, False, False)],
 )
 def test_inodes_deleted_by_the_cell_before_do_not_slow_down_ext4(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, asked: bool, noted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, request: bool, noted: bool
 ) -> None:
     drop = Mock(return_value=permitted)
     monkeypatch.setattr(small_files, "forget_deleted_inodes", drop)
     ctx, _ = context_on(tmp_path)
     ctx = replace(ctx, volume_facts=ctx.volume_facts.model_copy(update={"filesystem": filesystem}))
     outcome = workload_for(SMALL).run(SMALL, ctx)
-    assert drop.called is asked
+    assert drop.called is request
     assert any("slower on ext4" in note for note in outcome.notes) is noted
 
 
 @pytest.mark.parametrize("publish", ["link", "rename"])
 def test_several_jobs_share_the_files_and_objects_get_their_names(tmp_path: Path, publish: str) -> None:
     step = SMALL.model_copy(update={"jobs": 4, "objects_publish": publish, "sync": "each", "files": 50})
-    ctx, kept = context_on(tmp_path)
+    ctx, remaining = context_on(tmp_path)
     workload_for(step).run(step, ctx)
-    assert sum(row.events for row in kept.histograms if row.step == "files/objects") == 50
+    assert sum(row.events for row in remaining.histograms if row.step == "files/objects") == 50
 
 
 def test_a_warm_read_is_said_to_be_memory(tmp_path: Path) -> None:
     ctx, _ = context_on(tmp_path)
-    parts = {part.suffix: part.outcome for part in workload_for(SMALL).run(SMALL, ctx).sub_results}
-    assert "page cache" in parts["read_warm"].notes[0]
-    assert "small files: " in parts["read_cold"].notes[0]
-    assert parts["read_cold"].details["files"] == 300
+    outcomes = {piece.suffix: piece.outcome for piece in workload_for(SMALL).run(SMALL, ctx).sub_results}
+    assert "page cache" in outcomes["read_warm"].notes[0]
+    assert "small files: " in outcomes["read_cold"].notes[0]
+    assert outcomes["read_cold"].details["files"] == 300
 
 
 def test_without_our_marker_nothing_is_written(tmp_path: Path) -> None:
@@ -145,14 +147,14 @@ def test_a_large_file_is_written_and_read_in_every_mode(tmp_path: Path) -> None:
     step = SequentialStep.model_validate({"name": "dd", "size": "8MB"})
     ctx, _ = context_on(tmp_path)
     outcome = workload_for(step).run(step, ctx)
-    parts = {part.suffix: part.outcome for part in outcome.sub_results}
-    left_out = {"write_direct", "read_direct"} - set(parts)
-    assert {"write", "write_fsync", "read_cold", "read_warm"} <= set(parts)
+    outcomes = {piece.suffix: piece.outcome for piece in outcome.sub_results}
+    left_out = {"write_direct", "read_direct"} - set(outcomes)
+    assert {"write", "write_fsync", "read_cold", "read_warm"} <= set(outcomes)
     assert len(outcome.notes) == 1 + len(left_out)
     memory = {"write": "unsynced_write_mib_per_s", "read_warm": "warm_read_mib_per_s"}
-    for mode, part in parts.items():
-        assert part.metrics[memory.get(mode, "sequential_mib_per_s")].value > 0
-        assert ("sequential_mib_per_s" in part.metrics) == (mode not in memory)
+    for mode, section in outcomes.items():
+        assert section.metrics[memory.get(mode, "sequential_mib_per_s")].value > 0
+        assert ("sequential_mib_per_s" in section.metrics) == (mode not in memory)
     assert names_in(ctx.volume_dir) == [MARKER]
 
 
@@ -172,10 +174,10 @@ def test_each_combination_of_fio_is_a_row_on_a_stopped_server(tmp_path: Path) ->
     server = NoServer()
     ctx, _ = context_on(tmp_path, server=server)
     outcome = workload_for(step).run(step, ctx)
-    rows = [(part.suffix, part.parameters["iodepth"]) for part in outcome.sub_results]
+    rows = [(piece.suffix, piece.parameters["iodepth"]) for piece in outcome.sub_results]
     assert rows == [("randread-4KiB", 1), ("randread-4KiB", 4), ("randrw-4KiB", 1), ("randrw-4KiB", 4)]
-    for part in outcome.sub_results:
-        metrics = part.outcome.metrics
+    for section in outcome.sub_results:
+        metrics = section.outcome.metrics
         moved = metrics["fio_iops"].value * 4096 / 2**20
         assert metrics["fio_mib_per_s"].value == pytest.approx(moved, rel=0.05)
         assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value

@@ -21,7 +21,7 @@ def read(paths: list[Path], **changes: object) -> list[tuple[str, int]]:
         "cancelled": threading.Event(),
         "on_progress": lambda _: None,
     }
-    return [(one.path.name, one.size_bytes) for one in read_files(paths, **{**arguments, **changes})]  # type: ignore[arg-type]
+    return [(file.path.name, file.size_bytes) for file in read_files(paths, **{**arguments, **changes})]  # type: ignore[arg-type]
 
 
 def test_every_file_is_read_to_its_end(tmp_path: Path) -> None:

@@ -80,9 +80,12 @@ def test_a_part_of_a_log_begins_within_a_statement_and_with_open_connections() -
         + entry(3, 7, "SELECT 2")
     )
     log, statements = read(text)
-    assert [(one.schema, one.sql) for one in statements] == [(None, "SELECT 1"), ("shop", "SELECT 2")]
+    assert [(statement.schema, statement.sql) for statement in statements] == [
+        (None, "SELECT 1"),
+        ("shop", "SELECT 2"),
+    ]
     log, statements = read(text, schema="crm")
-    assert [one.schema for one in statements] == ["crm", "shop"]
+    assert [statement.schema for statement in statements] == ["crm", "shop"]
     assert log.of_open_connections == 1
 
 
@@ -102,7 +105,7 @@ def test_a_comment_before_use_changes_nothing() -> None:
 def test_the_banner_of_a_log_that_was_opened_again_belongs_to_no_statement() -> None:
     banner = (LOGS / "mysql-9.7" / "general.log").read_text().split("\n2026")[0] + "\n"
     _, statements = read(entry(1, 7, "SELECT\n 1") + banner + entry(2, 7, "SELECT 2"))
-    assert [one.sql for one in statements] == ["SELECT\n 1", "SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT\n 1", "SELECT 2"]
     _, (quoting, _) = read(entry(1, 7, f"SELECT '{banner}'") + entry(2, 7, "SELECT 2"))
     assert quoting.sql == f"SELECT '{banner}'"
 
@@ -110,10 +113,10 @@ def test_the_banner_of_a_log_that_was_opened_again_belongs_to_no_statement() -> 
 def test_a_literal_that_never_ends_takes_no_other_statement_with_it() -> None:
     """Of a statement with an error of syntax: it alone is left out. With NO_BACKSLASH_ESCAPES it is whole."""
     log, statements = read(entry(1, 7, "SELECT 'open") + entry(1, 8, "SELECT 'it'") + entry(2, 7, "SELECT 2"))
-    assert [one.sql for one in statements] == ["SELECT 'it'", "SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT 'it'", "SELECT 2"]
     assert log.skipped == {CUT: 1}
     log, statements = read(entry(1, 7, "SELECT 'C:\\'") + entry(2, 7, "SELECT 2"))
-    assert [one.sql for one in statements] == ["SELECT 'C:\\'", "SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT 'C:\\'", "SELECT 2"]
 
 
 def test_a_quoted_log_whose_lines_have_no_time_is_text_where_it_is_older() -> None:
@@ -124,10 +127,12 @@ def test_a_quoted_log_whose_lines_have_no_time_is_text_where_it_is_older() -> No
     head = "261123 10:00:00\t     7 Connect\troot@localhost on shop using Socket\n"
     for quoted in (old, f"\n{old}"):
         _, statements = read(f"{head}\t\t     7 Query\t{inserted(quoted)}\n\t\t     7 Query\tSELECT 1\n")
-        assert [one.sql for one in statements] == [inserted(quoted), "SELECT 1"]
+        assert [statement.sql for statement in statements] == [inserted(quoted), "SELECT 1"]
     opened = "\t\t     8 Connect\troot@localhost on crm using Socket\n\t\t     8 Query\tSELECT 1\n"
     _, statements = read(f"{head}\t\t     7 Query\tSELECT 'open\n{opened}")
-    assert [(one.schema, one.sql) for one in statements] == [("crm", "SELECT 1")], "a connection that begins then"
+    assert [(statement.schema, statement.sql) for statement in statements] == [("crm", "SELECT 1")], (
+        "a connection that begins then"
+    )
     log, statements = read("\t\t     7 Query\tSELECT 1\n")
     assert statements == []
     assert log.skipped == {WITHOUT_TIME: 1}
@@ -138,23 +143,23 @@ def test_statements_sent_at_once_are_taken_apart_where_they_end() -> None:
         "SELECT ';' AS a",
         "UPDATE b -- x;\n SET c = 1",
     ]
-    for whole in (
+    for total in (
         "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
         "/* of a client */ create trigger t BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x = 1; END",
         "/*!50003 CREATE*/ /*!50003 TRIGGER t BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x = 1; END */",
         "ALTER EVENT e DO BEGIN DELETE FROM a; END",
         "BEGIN NOT ATOMIC INSERT INTO a VALUES (1); INSERT INTO a VALUES (2); END",
     ):
-        assert statements_in(whole) == [whole]
+        assert statements_in(total) == [total]
     assert statements_in("BEGIN; DELETE FROM a; COMMIT") == ["BEGIN", "DELETE FROM a", "COMMIT"]
 
 
 def test_several_statements_are_taken_apart_in_logs_of_mariadb_alone() -> None:
     """MySQL writes each by itself; what has backslashes, which some sessions do not know, is not taken apart."""
     _, statements = read(entry(1, 7, "SELECT 1; SELECT 2"))
-    assert [one.sql for one in statements] == ["SELECT 1; SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT 1; SELECT 2"]
     _, statements = read("261123 10:00:00\t     7 Query\tSELECT 1; SELECT 2\n")
-    assert [one.sql for one in statements] == ["SELECT 1", "SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT 1", "SELECT 2"]
     slashed = "INSERT INTO n VALUES ('C:\\', 'x; DELETE FROM t; y')"
     assert statements_in(slashed) == [slashed]
 
@@ -163,7 +168,7 @@ def test_a_bulk_of_rows_without_its_values_is_left_out() -> None:
     log, statements = read(
         entry(1, 7, "INSERT INTO t (a) VALUES (?)", "Execute") + entry(2, 7, "SELECT '?'", "Execute")
     )
-    assert [one.sql for one in statements] == ["SELECT '?'"]
+    assert [statement.sql for statement in statements] == ["SELECT '?'"]
     assert log.skipped == {WITHOUT_VALUES: 1}
 
 
@@ -183,9 +188,9 @@ def test_a_long_log_in_a_literal_takes_bounded_time() -> None:
     """Looks at the text do not grow with the square of its lines, and none of them is taken for an entry."""
     old = "".join(f"2026-11-01T10:00:00.000000Z\t    7 Query\tSELECT {number}\n" for number in range(20_000))
     log, statements = read(entry(1, 7, f"SELECT '{old}'") + entry(2, 7, "SELECT 2"))
-    assert [one.sql for one in statements] == [f"SELECT '{old}'", "SELECT 2"]
+    assert [statement.sql for statement in statements] == [f"SELECT '{old}'", "SELECT 2"]
     log, statements = read(entry(1, 7, f"SELECT '{old}") + entry(2, 7, "SELECT 2"))
-    assert [one.sql for one in statements] == ["SELECT 2"]
+    assert [statement.sql for statement in statements] == ["SELECT 2"]
     assert log.skipped == {CUT: 1}
 
 

@@ -55,11 +55,11 @@ def test_the_clone_holds_every_file_with_its_planned_bytes(tmp_path: Path) -> No
 
 
 def test_one_seed_makes_one_commit_and_another_seed_another(tmp_path: Path) -> None:
-    first, second, other = (
+    first, second, result = (
         head(made(tmp_path / name, seed=seed)[0]) for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
     assert first == second
-    assert first != other
+    assert first != result
 
 
 def test_clone_needs_no_other_phase_and_is_no_default() -> None:

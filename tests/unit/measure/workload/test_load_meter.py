@@ -120,7 +120,7 @@ def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[Interval
 
 def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval]) -> None:
     """One thread on many cores can use one of them."""
-    observed = [Observed(interval=one, cpu_s=0.5 * number) for number, one in enumerate(intervals)]
+    observed = [Observed(interval=item, cpu_s=0.5 * number) for number, item in enumerate(intervals)]
     one_thread = client_cpu(observed, threads=1, cpus=16.0)
     assert one_thread["client_cpu_ratio"] == pytest.approx(0.5, rel=0.01)
     assert client_cpu(observed, threads=8, cpus=2.0)["client_cpu_ratio"] == pytest.approx(0.25, rel=0.01)
@@ -128,7 +128,9 @@ def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval
 
 def test_unknown_client_cpu_is_absent(intervals: list[Interval]) -> None:
     """Not 0: the validity rule must not take it for idle."""
-    assert client_cpu([Observed(interval=one, cpu_s=None) for one in intervals], threads=1, cpus=1.0) == {}
+    assert (
+        client_cpu([Observed(interval=interval, cpu_s=None) for interval in intervals], threads=1, cpus=1.0) == {}
+    )
 
 
 SECONDS = [(float(second), second + 1.0) for second in range(5)]

@@ -20,35 +20,35 @@ from volbench.measure.workload.modify import Modify, ServedRate, outcome_of
 SOCKET = Path("/run/volume/control.sock")
 
 
-def seen(*levels: tuple[int, float]) -> list[ServedRate]:
+def observed(*levels: tuple[int, float]) -> list[ServedRate]:
     rates = [rate for count, rate in levels for _ in range(count)]
     return [ServedRate(t_s=float(at), per_s=rate) for at, rate in enumerate(rates, 1)]
 
 
 def test_the_new_limit_holds_from_the_first_of_three_seconds_with_more_operations() -> None:
-    values, notes = outcome_of(seen((5, 3000.0), (5, 3000.0), (10, 6000.0)), 5.0, 10.0)
+    values, notes = outcome_of(observed((5, 3000.0), (5, 3000.0), (10, 6000.0)), 5.0, 10.0)
     assert values == {"limits_changed_s": 5.0, "dip_ratio": 1.0, "new_limit_after_s": 6.0}
     assert notes == ()
 
 
 def test_a_dip_is_the_fewest_operations_of_three_seconds() -> None:
-    values, _ = outcome_of(seen((5, 3000.0), (2, 3000.0), (3, 1500.0), (10, 6000.0)), 5.0, 10.0)
+    values, _ = outcome_of(observed((5, 3000.0), (2, 3000.0), (3, 1500.0), (10, 6000.0)), 5.0, 10.0)
     assert values["dip_ratio"] == pytest.approx(0.5)
 
 
 def test_a_load_that_asks_for_no_more_has_no_new_limit() -> None:
-    values, notes = outcome_of(seen((5, 800.0), (15, 820.0)), 5.0, 10.0)
+    values, notes = outcome_of(observed((5, 800.0), (15, 820.0)), 5.0, 10.0)
     assert "new_limit_after_s" not in values
     assert notes
 
 
 def test_one_second_with_more_is_no_new_limit() -> None:
-    values, _ = outcome_of(seen((10, 3000.0), (1, 4000.0), (9, 3000.0)), 5.0, 10.0)
+    values, _ = outcome_of(observed((10, 3000.0), (1, 4000.0), (9, 3000.0)), 5.0, 10.0)
     assert "new_limit_after_s" not in values
 
 
 def test_an_idle_volume_is_compared_with_nothing() -> None:
-    values, notes = outcome_of(seen((5, 0.0), (10, 500.0)), 5.0, 10.0)
+    values, notes = outcome_of(observed((5, 0.0), (10, 500.0)), 5.0, 10.0)
     assert values == {"limits_changed_s": 5.0}
     assert notes
 

@@ -66,15 +66,15 @@ def test_every_four_slots_have_each_state_once(context, monkeypatch: pytest.Monk
     monkeypatch.setattr(modulation, "ask_socket", daemon)
     with modulating(STEP, context) as details:
         until(daemon, 9)
-    found = modulation_of(details)
-    assert found is not None
-    assert Counter(slot.slow for slot in found.slots[:8]) == {
+    result = modulation_of(details)
+    assert result is not None
+    assert Counter(slot.slow for slot in result.slots[:8]) == {
         (): 2,
         ("read",): 2,
         ("write",): 2,
         ("read", "write"): 2,
     }
-    assert all(slot.t0_s < slot.t1_s for slot in found.slots)
+    assert all(slot.t0_s < slot.t1_s for slot in result.slots)
 
 
 def test_every_change_ends_by_itself_and_the_last_one_takes_back_all(

@@ -100,13 +100,13 @@ def test_cancelling_is_noticed_while_waiting(tmp_path: Path) -> None:
 
 def test_drained_bytes_are_counted(tmp_path: Path) -> None:
     """To the byte, and told on the way."""
-    told: list[int] = []
+    messages: list[int] = []
     argv = ["head", "-c", "5000000", "/dev/zero"]
     with run_tool(argv, timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool:
-        assert tool.drain(told.append) == 5_000_000
+        assert tool.drain(messages.append) == 5_000_000
         assert tool.wait() == 0
-    assert told
-    assert told == sorted(told)
+    assert messages
+    assert messages == sorted(messages)
 
 
 def test_a_tool_dies_with_its_parent(tmp_path: Path) -> None:

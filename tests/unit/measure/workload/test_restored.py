@@ -23,38 +23,38 @@ def seconds(*levels: tuple[int, float], start_s: float = 100.0) -> list[tuple[fl
 
 
 def test_p95_is_normal_from_the_second_on_in_which_it_stays_at_the_end() -> None:
-    found = warm_up_of(seconds((40, 200.0), (80, 20.0)))
-    assert found is not None
-    assert found.normal_from_s == pytest.approx(140, abs=4)
-    assert found.normal_ms == pytest.approx(20, rel=0.05)
-    assert found.first_ms == pytest.approx(200, rel=0.05)
+    result = warm_up_of(seconds((40, 200.0), (80, 20.0)))
+    assert result is not None
+    assert result.normal_from_s == pytest.approx(140, abs=4)
+    assert result.normal_ms == pytest.approx(20, rel=0.05)
+    assert result.first_ms == pytest.approx(200, rel=0.05)
 
 
 def test_a_load_that_is_fast_at_once_is_normal_at_once() -> None:
-    found = warm_up_of(seconds((90, 20.0)))
-    assert found is not None
-    assert found.normal_from_s == pytest.approx(101, abs=1)
+    result = warm_up_of(seconds((90, 20.0)))
+    assert result is not None
+    assert result.normal_from_s == pytest.approx(101, abs=1)
 
 
 def test_a_relapse_counts() -> None:
-    found = warm_up_of(seconds((20, 200.0), (20, 20.0), (15, 90.0), (60, 20.0)))
-    assert found is not None
-    assert found.normal_from_s == pytest.approx(155, abs=4)
+    result = warm_up_of(seconds((20, 200.0), (20, 20.0), (15, 90.0), (60, 20.0)))
+    assert result is not None
+    assert result.normal_from_s == pytest.approx(155, abs=4)
 
 
 def test_one_slow_second_is_no_relapse() -> None:
     rows = seconds((20, 200.0), (80, 20.0))
     rows[60] = (rows[60][0], 500.0)
-    found = warm_up_of(rows)
-    assert found is not None
-    assert found.normal_from_s == pytest.approx(120, abs=4)
+    result = warm_up_of(rows)
+    assert result is not None
+    assert result.normal_from_s == pytest.approx(120, abs=4)
 
 
 def test_a_load_that_still_becomes_faster_has_no_normal_time() -> None:
     falling = [(float(at), 200.0 * 0.97**at) for at in range(1, 91)]
-    found = warm_up_of(falling)
-    assert found is not None
-    assert found.normal_from_s is None
+    result = warm_up_of(falling)
+    assert result is not None
+    assert result.normal_from_s is None
 
 
 def test_a_few_seconds_tell_nothing() -> None:

@@ -37,7 +37,7 @@ def requested(directory: Path) -> dict[str, object] | None:
     return request
 
 
-def asked(directory: Path, number: int) -> dict[str, object] | None:
+def result(directory: Path, number: int) -> dict[str, object] | None:
     request = requested(directory)
     return request if request is not None and request["number"] == number else None
 
@@ -45,11 +45,11 @@ def asked(directory: Path, number: int) -> dict[str, object] | None:
 @contextmanager
 def orchestrator(directory: Path, *answers: SnapshotAnswer | str) -> Iterator[list[dict[str, object]]]:
     """Answers one request after the other, as the orchestrator does: by a file that appears whole."""
-    seen: list[dict[str, object]] = []
+    observed: list[dict[str, object]] = []
 
     def run() -> None:
         for number, answer in enumerate(answers, start=1):
-            seen.append(wait_for(partial(asked, directory, number)))
+            observed.append(wait_for(partial(result, directory, number)))
             text = answer if isinstance(answer, str) else answer.model_dump_json()
             (directory / "partial").write_text(text)
             (directory / "partial").replace(directory / answer_file(number))
@@ -57,7 +57,7 @@ def orchestrator(directory: Path, *answers: SnapshotAnswer | str) -> Iterator[li
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield seen
+        yield observed
     finally:
         thread.join()
 
@@ -66,7 +66,7 @@ def test_the_step_reports_the_answer_and_withdraws_its_request(tmp_path: Path) -
     requests = SnapshotRequests(ProgressFile(tmp_path), tmp_path)
     context, _ = context_on(tmp_path)
     context = replace(context, take_snapshot=requests.take)
-    with orchestrator(tmp_path, SnapshotAnswer(number=1, times=TIMES, work_s=7.0, ended_ago_s=0.5)) as seen:
+    with orchestrator(tmp_path, SnapshotAnswer(number=1, times=TIMES, work_s=7.0, ended_ago_s=0.5)) as observed:
         outcome = Snapshot().run(STEP, context)
     begin_s, end_s = outcome.window_s
     assert end_s - begin_s == pytest.approx(7.0), "the work itself, not the way of request and answer"
@@ -80,8 +80,8 @@ def test_the_step_reports_the_answer_and_withdraws_its_request(tmp_path: Path) -
     }
     assert any("after a power cut" in note for note in outcome.notes)
     assert any("1 files" in note for note in outcome.notes)
-    assert seen[0]["snapshot_class"] == "ebs"
-    assert seen[0]["timeout_s"] == 60.0
+    assert observed[0]["snapshot_class"] == "ebs"
+    assert observed[0]["timeout_s"] == 60.0
     assert requested(tmp_path) is None, "what nobody waits for is not asked for"
 
 
@@ -90,15 +90,15 @@ def test_a_second_request_has_a_number_of_its_own_and_a_failure_keeps_its_kind(t
     lacks = EnvironmentLacks("no snapshot API", evidence="404", next_step="install it", cause="no_snapshots")
     only_taken = TIMES.model_copy(update={"restored": None})
     answers = (SnapshotAnswer(number=1, failure=failure_of(lacks)), SnapshotAnswer(number=2, times=only_taken))
-    with orchestrator(tmp_path, *answers) as seen:
+    with orchestrator(tmp_path, *answers) as observed:
         with pytest.raises(EnvironmentLacks) as raised:
             requests.take(STEP, threading.Event())
         assert raised.value == lacks
         assert requests.take(STEP.model_copy(update={"restore": False}), threading.Event()) == TakenSnapshot(
             times=only_taken, work_s=0.0, ended_ago_s=0.0
         )
-    assert [request["number"] for request in seen] == [1, 2]
-    assert [request["restore"] for request in seen] == [True, False]
+    assert [request["number"] for request in observed] == [1, 2]
+    assert [request["restore"] for request in observed] == [True, False]
 
 
 @pytest.mark.parametrize("damaged", ["", "{", '{"number": 1, "times": 3}', '{"number": 1}'])

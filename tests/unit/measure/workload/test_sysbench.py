@@ -39,7 +39,7 @@ class TestLines:
     def test_intervals_follow_each_other_without_a_gap(self) -> None:
         """Each starts where the one before ended, the first where the threads started."""
         intervals, total = parsed("sysbench-1.0.20-open-loop.txt")
-        assert [one.events for one in intervals] == [15, 16]
+        assert [interval.events for interval in intervals] == [15, 16]
         assert intervals[1].start_ns == intervals[0].end_ns
         assert intervals[0].interval_s == pytest.approx(1.0, abs=0.01)
         assert intervals[0].queries == 300
@@ -49,15 +49,15 @@ class TestLines:
         """The last bin's upper edge is at most one bin (1.8 %) above the longest latency that sysbench timed."""
         for name in ("sysbench-1.0.20-open-loop.txt", "sysbench-1.0.20-stall.txt"):
             intervals, total = parsed(name)
-            longest = max(one.bins.max_ms() or 0 for one in intervals)
+            longest = max(interval.bins.max_ms() or 0 for interval in intervals)
             assert total.latency_max_s * 1000 <= longest <= total.latency_max_s * 1000 * 1.019
 
     def test_a_stall_has_no_latency(self) -> None:
         """Two seconds without a finished transaction, while a queue grows; then seconds of latency."""
         intervals, _ = parsed("sysbench-1.0.20-stall.txt")
-        stalled = [one for one in intervals if one.events == 0]
-        assert [one.queue_length for one in stalled] == [7, 21]
-        assert all(one.bins.quantile_ms(0.5) is None and one.bins.max_ms() is None for one in stalled)
+        stalled = [interval for interval in intervals if interval.events == 0]
+        assert [item.queue_length for item in stalled] == [7, 21]
+        assert all(item.bins.quantile_ms(0.5) is None and item.bins.max_ms() is None for item in stalled)
         median_ms = intervals[3].bins.quantile_ms(0.5)
         assert median_ms is not None
         assert 1200 < median_ms < 2000
@@ -93,10 +93,10 @@ class TestLines:
 class TestCommandLine:
     def test_what_is_measured_is_stated_in_full(self) -> None:
         """Distribution and seed are always passed; the time holds warm-up, window and a tail."""
-        words = argv(OltpStep(name="o", threads=(8,), warmup_s=5, duration_s=10, rand_type="pareto", rate=250))
-        assert words[0] == "sysbench"
-        assert words[-2:] == ["h.lua", "run"]
-        for word in (
+        arguments = argv(OltpStep(name="o", threads=(8,), warmup_s=5, duration_s=10, rand_type="pareto", rate=250))
+        assert arguments[0] == "sysbench"
+        assert arguments[-2:] == ["h.lua", "run"]
+        for term in (
             "--threads=8",
             "--time=16",
             "--rand-type=pareto",
@@ -104,24 +104,24 @@ class TestCommandLine:
             "--tables=3",
             "--table-size=500",
         ):
-            assert word in words
-        assert sum(word.startswith("--rand-seed=") for word in words) == 1
+            assert term in arguments
+        assert sum(argument.startswith("--rand-seed=") for argument in arguments) == 1
 
     def test_no_rate_is_a_closed_loop(self) -> None:
         """The option is left out, not 0."""
-        assert not any(word.startswith("--rate") for word in argv(OltpStep(name="o")))
+        assert not any(argument.startswith("--rate") for argument in argv(OltpStep(name="o")))
 
     def test_the_steps_own_options_win(self) -> None:
         """Underscores or dashes, switches as on and off."""
-        words = argv(OltpStep(name="o", options={"mysql_ignore_errors": "all", "range-selects": False}))
-        assert "--mysql-ignore-errors=all" in words
-        assert "--range-selects=off" in words
+        arguments = argv(OltpStep(name="o", options={"mysql_ignore_errors": "all", "range-selects": False}))
+        assert "--mysql-ignore-errors=all" in arguments
+        assert "--range-selects=off" in arguments
 
     def test_duplicate_keys_are_ignored_only_without_transactions(self) -> None:
         """Two clients may put back the same row then; else a duplicate key is a fault."""
         assert "--mysql-ignore-errors=1213,1020,1205" in argv(OltpStep(name="o"))
-        words = argv(OltpStep(name="o", options={"skip_trx": True}))
-        assert "--mysql-ignore-errors=1213,1020,1205,1062" in words
+        arguments = argv(OltpStep(name="o", options={"skip_trx": True}))
+        assert "--mysql-ignore-errors=1213,1020,1205,1062" in arguments
 
     @pytest.mark.parametrize("name", ["threads", "time", "rand_seed", "mysql-password", "report_interval"])
     def test_options_that_are_volbenchs_are_refused(self, name: str) -> None:

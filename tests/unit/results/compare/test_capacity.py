@@ -59,7 +59,7 @@ def report(cells: Sequence[CellRow], findings: Sequence[FindingRow] = (), *, run
     )
 
 
-def found(cells: Sequence[CellRow]) -> CapacityRow:
+def result(cells: Sequence[CellRow]) -> CapacityRow:
     [row] = capacities([report(cells)], OBJECTIVE)
     return row
 
@@ -77,26 +77,29 @@ def test_each_cell_brackets_and_the_interval_spans_them() -> None:
         *cell_of(5, {100: 6, 200: 12, 300: 21}),
         *cell_of(6, {100: 6, 200: 12, 300: 21}),
     ]
-    row = found(cells)
+    row = result(cells)
     assert (row.low_per_s, row.sustained_per_s, row.high_per_s, row.cells) == (100, 200, 300, 6)
     assert row.confidence == pytest.approx(1 - 2**-5)
     assert row.queries_per_transaction == 20
 
 
 def test_a_rate_that_held_above_one_that_broke_counts_for_nothing() -> None:
-    row = found(cell_of(1, {100: 5, 200: 30, 300: 5}))
+    row = result(cell_of(1, {100: 5, 200: 30, 300: 5}))
     assert (row.low_per_s, row.high_per_s, row.confidence) == (100, 200, None)
 
 
 def test_what_never_broke_has_no_upper_end_and_what_never_held_no_lower() -> None:
-    assert (found(cell_of(1, {100: 5, 200: 6})).high_per_s, found(cell_of(1, {100: 5})).confidence) == (None, None)
-    row = found(cell_of(1, {100: 50}))
+    assert (result(cell_of(1, {100: 5, 200: 6})).high_per_s, result(cell_of(1, {100: 5})).confidence) == (
+        None,
+        None,
+    )
+    row = result(cell_of(1, {100: 50}))
     assert (row.sustained_per_s, row.low_per_s, row.high_per_s) == (None, 0.0, 100)
 
 
 def test_an_invalid_row_neither_holds_nor_breaks() -> None:
     rows = [cell(1, 100, 5), cell(1, 200, 90, valid=False), cell(1, 300, 6), cell(1, 400, 90)]
-    assert (found(rows).low_per_s, found(rows).high_per_s) == (300, 400)
+    assert (result(rows).low_per_s, result(rows).high_per_s) == (300, 400)
 
 
 def test_errors_and_a_rate_that_was_not_achieved_break_it() -> None:
@@ -129,16 +132,16 @@ def test_what_limits_it_is_what_was_named_where_it_broke() -> None:
 def test_the_interval_holds_the_true_capacity_as_often_as_it_says() -> None:
     """Cells whose true capacity varies by 10 %, a ladder of 5 % steps: the median is inside at 97 %."""
     draw = random.Random(5)  # noqa: S311 - test data
-    held = 0
+    retained = 0
     for _ in range(300):
         cells = []
         for repeat in range(6):
             true = 1000 * draw.lognormvariate(0, 0.1)
             rates = [500 * 1.05**step for step in range(30)]
             cells += cell_of(repeat, {rate: 10 if rate <= true else 30 for rate in rates})
-        row = found(cells)
-        held += row.low_per_s <= 1000 and row.high_per_s is not None and row.high_per_s >= 1000
-    assert held / 300 >= 0.95
+        row = result(cells)
+        retained += row.low_per_s <= 1000 and row.high_per_s is not None and row.high_per_s >= 1000
+    assert retained / 300 >= 0.95
 
 
 def test_a_ladder_has_equal_ratios_and_whole_rates() -> None:

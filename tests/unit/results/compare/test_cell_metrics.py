@@ -42,9 +42,9 @@ def test_names_and_units_are_the_catalogues(tmp_path: Path) -> None:
         "util_ratio": ("device_util_ratio", "1"),
     }
     write_series(path, [SeriesRow(t_s=11.0, source="diskstats", metric=name, value=2.5) for name in names])
-    found = storage_metrics(path, (10.0, 20.0))
-    assert {name: metric.unit for name, metric in found.items()} == dict(names.values())
-    assert {metric.value for metric in found.values()} == {2.5}
+    result = storage_metrics(path, (10.0, 20.0))
+    assert {name: metric.unit for name, metric in result.items()} == dict(names.values())
+    assert {metric.value for metric in result.values()} == {2.5}
 
 
 def test_only_the_window_counts(tmp_path: Path) -> None:
@@ -64,30 +64,30 @@ def test_of_stretches_what_lies_between_them_does_not_count(tmp_path: Path) -> N
             for t_s, value in by_tick.items()
         ],
     )
-    found = storage_metrics(path, (10.0, 17.0), ((10.1, 12.1), (14.1, 17.0)))
-    assert found["iops_read"].value == pytest.approx((2 * 10 + 3 * 40) / 5)
-    assert found["read_await_ms"].value == pytest.approx((2 * 10 * 10 + 3 * 40 * 40) / (2 * 10 + 3 * 40))
+    result = storage_metrics(path, (10.0, 17.0), ((10.1, 12.1), (14.1, 17.0)))
+    assert result["iops_read"].value == pytest.approx((2 * 10 + 3 * 40) / 5)
+    assert result["read_await_ms"].value == pytest.approx((2 * 10 * 10 + 3 * 40 * 40) / (2 * 10 + 3 * 40))
 
 
 def test_a_mean_is_over_time(tmp_path: Path) -> None:
     """The sample after two missed ticks is about three seconds."""
-    found = metrics_of(tmp_path, reads_per_s={11.0: 10, 12.0: 10, 13.0: 10, 16.0: 40})
-    assert found == {"iops_read": pytest.approx((3 * 10 + 3 * 40) / 6)}
+    result = metrics_of(tmp_path, reads_per_s={11.0: 10, 12.0: 10, 13.0: 10, 16.0: 40})
+    assert result == {"iops_read": pytest.approx((3 * 10 + 3 * 40) / 6)}
 
 
 def test_waiting_times_are_weighted_by_operations(tmp_path: Path) -> None:
     """One slow read in a quiet second does not outweigh 999 fast ones."""
-    found = metrics_of(tmp_path, reads_per_s={11.0: 999, 12.0: 1}, r_await_ms={11.0: 1.0, 12.0: 501.0})
-    assert found["read_await_ms"] == pytest.approx(1.5)
+    result = metrics_of(tmp_path, reads_per_s={11.0: 999, 12.0: 1}, r_await_ms={11.0: 1.0, 12.0: 501.0})
+    assert result["read_await_ms"] == pytest.approx(1.5)
 
 
 def test_a_waiting_time_after_missed_ticks_weighs_all_its_operations(tmp_path: Path) -> None:
-    found = metrics_of(
+    result = metrics_of(
         tmp_path,
         writes_per_s={11.0: 100, 12.0: 100, 13.0: 100, 16.0: 100},
         w_await_ms={11.0: 1.0, 12.0: 1.0, 13.0: 1.0, 16.0: 3.0},
     )
-    assert found["write_await_ms"] == pytest.approx(2.0)
+    assert result["write_await_ms"] == pytest.approx(2.0)
 
 
 def test_without_operations_there_is_no_waiting_time(tmp_path: Path) -> None:

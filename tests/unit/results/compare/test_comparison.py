@@ -76,9 +76,9 @@ def test_three_primary_metrics_still_decide_at_five_against_five():
         for metric in ("tps", "latency_ms_p95", "latency_ms_p99")
         for row in rows("a", STEADY, metric) + rows("b", scaled(STEADY, 1.2), metric)
     ]
-    found = compare(data, ["a", "b"])
-    assert [c.verdict for c in found] == ["better"] * 3
-    assert max(c.p_adjusted or 0.0 for c in found) == pytest.approx(p_of(STEADY, scaled(STEADY, 1.2)) / 0.6)
+    comparison = compare(data, ["a", "b"])
+    assert [c.verdict for c in comparison] == ["better"] * 3
+    assert max(c.p_adjusted or 0.0 for c in comparison) == pytest.approx(p_of(STEADY, scaled(STEADY, 1.2)) / 0.6)
 
 
 def test_side_metrics_do_not_weigh_on_primary_ones():
@@ -87,11 +87,11 @@ def test_side_metrics_do_not_weigh_on_primary_ones():
     for number in range(20):
         data += rows("a", WIDE, f"side_{number}", primary=False)
         data += rows("b", scaled(WIDE, 1.1), f"side_{number}", primary=False)
-    first, *others = compare(data, ["a", "b"])
+    first, *remaining = compare(data, ["a", "b"])
     assert (first.verdict, first.p_adjusted) == ("better", first.p_value)
-    assert {c.verdict for c in others} == {"inconclusive"}
-    assert [c.p_adjusted for c in others] == pytest.approx([20 * p_of(WIDE, scaled(WIDE, 1.1))] * 20)
-    assert summarise([first, *others])[0].verdict == "candidate_better"
+    assert {c.verdict for c in remaining} == {"inconclusive"}
+    assert [c.p_adjusted for c in remaining] == pytest.approx([20 * p_of(WIDE, scaled(WIDE, 1.1))] * 20)
+    assert summarise([first, *remaining])[0].verdict == "candidate_better"
 
 
 def test_a_third_volume_takes_no_verdict_away():
@@ -105,17 +105,17 @@ def test_a_third_volume_takes_no_verdict_away():
 
 def test_three_against_three_decides_three_metrics_in_order():
     """The first has 60 % of alpha, and hands it on; where it is open, the others have what is theirs."""
-    one = rows("a", STEADY[:3]) + rows("b", scaled(STEADY[:3], 1.5))
-    assert compare(one, ["a", "b"])[0].verdict == "better"
-    three = [replace(r, metric=name, rank=rank) for rank, name in enumerate("xyz") for r in one]
-    found = compare(three, ["a", "b"])
-    assert {c.verdict for c in found} == {"better"}
+    item = rows("a", STEADY[:3]) + rows("b", scaled(STEADY[:3], 1.5))
+    assert compare(item, ["a", "b"])[0].verdict == "better"
+    three = [replace(r, metric=name, rank=rank) for rank, name in enumerate("xyz") for r in item]
+    comparison = compare(three, ["a", "b"])
+    assert {c.verdict for c in comparison} == {"better"}
     p_value = p_of(STEADY[:3], scaled(STEADY[:3], 1.5))
-    assert [c.p_adjusted for c in found] == pytest.approx([p_value / 0.6] * 3)
+    assert [c.p_adjusted for c in comparison] == pytest.approx([p_value / 0.6] * 3)
     open_first = [replace(r, value=90.0) if r.metric == "x" and r.cell == "b-2" else r for r in three]
-    found = compare(open_first, ["a", "b"])
-    assert [c.verdict for c in found] == ["inconclusive", "better", "better"]
-    assert [c.p_adjusted for c in found[1:]] == pytest.approx([p_value / 0.2] * 2)
+    comparison = compare(open_first, ["a", "b"])
+    assert [c.verdict for c in comparison] == ["inconclusive", "better", "better"]
+    assert [c.p_adjusted for c in comparison[1:]] == pytest.approx([p_value / 0.2] * 2)
 
 
 def test_the_rank_orders_the_tests_of_a_family():
@@ -134,9 +134,9 @@ def test_many_steps_name_no_winner_by_one_of_them():
         for step in range(10)
         for r in rows("a", WIDE) + rows("b", scaled(WIDE, 1.1 if step == 3 else 1.0))
     ]
-    found = compare(data, ["a", "b"])
-    assert [c.verdict for c in found].count("better") == 1
-    (pair,) = summarise(found)
+    comparison = compare(data, ["a", "b"])
+    assert [c.verdict for c in comparison].count("better") == 1
+    (pair,) = summarise(comparison)
     assert (pair.verdict, pair.winner) == ("inconclusive", None)
     assert [c.parameters["step"] for c in pair.alone] == [3]
     assert pair.p_value == pytest.approx(10 * p_of(WIDE, scaled(WIDE, 1.1)))
@@ -158,9 +158,9 @@ def test_a_look_has_the_level_of_its_number_of_cells():
     """4 against 4: 0.55 %; metrics after the first need no correction, and Welch's test decides without blocks."""
     four = rows("a", STEADY[:4]) + rows("b", scaled(STEADY[:4], 1.5))
     data = four + [replace(r, metric="p95", better="lower", rank=1) for r in four]
-    found = compare(data, ["a", "b"], sequential=True)
-    assert [(c.verdict, c.confidence) for c in found] == [("better", 0.9945), ("worse", 0.9945)]
-    assert all(c.p_adjusted == c.p_value for c in found)
+    comparison = compare(data, ["a", "b"], sequential=True)
+    assert [(c.verdict, c.confidence) for c in comparison] == [("better", 0.9945), ("worse", 0.9945)]
+    assert all(c.p_adjusted == c.p_value for c in comparison)
     five = rows("a", STEADY) + rows("b", [*scaled(STEADY[1:], 1.5), 100.7])
     assert compare(five, ["a", "b"])[0].verdict == "better"
     assert compare(five, ["a", "b"], sequential=True)[0].verdict == "inconclusive"
@@ -274,9 +274,9 @@ def test_steps_and_parameters_are_compared_each_by_itself():
     """Sixteen threads are never mixed with eight."""
     data = rows("a", STEADY) + rows("b", scaled(STEADY, 1.2))
     data += [replace(r, parameters={"threads": 16}) for r in rows("a", STEADY) + rows("b", scaled(STEADY, 0.8))]
-    found = compare(data, ["a", "b"])
-    assert [(c.parameters["threads"], c.verdict) for c in found] == [(8, "better"), (16, "worse")]
-    (pair,) = summarise(found)
+    comparison = compare(data, ["a", "b"])
+    assert [(c.parameters["threads"], c.verdict) for c in comparison] == [(8, "better"), (16, "worse")]
+    (pair,) = summarise(comparison)
     assert (pair.verdict, pair.winner, pair.families) == ("mixed", None, 2)
     assert pair.p_value == pytest.approx(2 * min(p_of(STEADY, scaled(STEADY, factor)) for factor in (1.2, 0.8)))
 

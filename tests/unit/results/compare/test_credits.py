@@ -35,17 +35,17 @@ from volbench.results.credits.work import from_points
 )
 def test_gp2_bursts_and_refills_as_its_table_says(size: str, burst_s: int | None, refill_s: int | None) -> None:
     """Amazon's table of gp2: seconds at 3,000 IOPS, and seconds to fill an empty bucket."""
-    found = forecast(profile_limits("ebs-gp2", size=size), load(3000))
-    rounded = [None if value is None else round(value) for value in (found.exhausted_after_s, found.refill_s)]
+    result = forecast(profile_limits("ebs-gp2", size=size), load(3000))
+    rounded = [None if value is None else round(value) for value in (result.exhausted_after_s, result.refill_s)]
     assert rounded == [burst_s, refill_s]
 
 
 def test_after_exhaustion_the_baseline_is_left() -> None:
-    found = forecast(profile_limits("ebs-gp2", size="50GiB"), load(3000))
-    assert found.after is not None
-    assert found.after.iops == pytest.approx(150)
-    assert found.after.mib_per_s == pytest.approx(150 * PAGE / 2**20)
-    assert found.throttled_s is None
+    result = forecast(profile_limits("ebs-gp2", size="50GiB"), load(3000))
+    assert result.after is not None
+    assert result.after.iops == pytest.approx(150)
+    assert result.after.mib_per_s == pytest.approx(150 * PAGE / 2**20)
+    assert result.throttled_s is None
 
 
 def test_a_load_beyond_the_cap_spends_no_faster_than_the_cap() -> None:
@@ -55,9 +55,9 @@ def test_a_load_beyond_the_cap_spends_no_faster_than_the_cap() -> None:
 
 
 def test_a_load_at_the_baseline_lasts_for_ever() -> None:
-    found = forecast(profile_limits("ebs-gp2", size="50GiB"), load(150))
-    assert found.exhausted_after_s is None
-    assert found.throttled_s == 0.0
+    result = forecast(profile_limits("ebs-gp2", size="50GiB"), load(150))
+    assert result.exhausted_after_s is None
+    assert result.throttled_s == 0.0
 
 
 def test_half_a_bucket_lasts_half_as_long() -> None:
@@ -69,16 +69,16 @@ def test_half_a_bucket_lasts_half_as_long() -> None:
 
 
 def test_an_empty_bucket_is_exhausted_at_once() -> None:
-    found = forecast(profile_limits("ebs-gp2", size="50GiB").starting_at(0.0), load(200))
-    assert found.exhausted_after_s == 0.0
+    result = forecast(profile_limits("ebs-gp2", size="50GiB").starting_at(0.0), load(200))
+    assert result.exhausted_after_s == 0.0
 
 
 @pytest.mark.parametrize(("profile", "baseline_mib", "burst_mib"), [("ebs-st1", 40, 250), ("ebs-sc1", 12, 80)])
 def test_hdd_volumes_spend_bytes(profile: str, baseline_mib: int, burst_mib: int) -> None:
     """st1 and sc1 of 1 TiB: a bucket of 1 TiB, emptied by sequential I/O at the burst rate."""
-    found = forecast(profile_limits(profile, size="1TiB"), load(burst_mib, io_bytes=2**20).as_sequential())
-    assert found.exhausted_after_s == pytest.approx(2**20 / (burst_mib - baseline_mib))
-    assert found.refill_s == pytest.approx(2**20 / baseline_mib)
+    result = forecast(profile_limits(profile, size="1TiB"), load(burst_mib, io_bytes=2**20).as_sequential())
+    assert result.exhausted_after_s == pytest.approx(2**20 / (burst_mib - baseline_mib))
+    assert result.refill_s == pytest.approx(2**20 / baseline_mib)
 
 
 def test_a_small_random_read_costs_an_hdd_volume_a_whole_mib_and_a_sequential_one_its_bytes() -> None:
@@ -100,12 +100,12 @@ def test_efs_reads_cost_a_third_and_small_requests_four_kib() -> None:
 
 def test_an_instance_in_series_runs_dry_first_when_its_baseline_is_smaller() -> None:
     """t3.medium: 2,000 IOPS for ever, 30 minutes a day at 11,800."""
-    found = forecast(profile_limits("ebs-gp2", size="900GiB", instance="t3.medium"), load(3000))
-    assert found.bucket is not None
-    assert found.bucket.name == "instance.iops_credits"
-    assert found.exhausted_after_s == pytest.approx(9800 * 1800 / 1000)
-    assert found.after is not None
-    assert found.after.iops == pytest.approx(2000)
+    result = forecast(profile_limits("ebs-gp2", size="900GiB", instance="t3.medium"), load(3000))
+    assert result.bucket is not None
+    assert result.bucket.name == "instance.iops_credits"
+    assert result.exhausted_after_s == pytest.approx(9800 * 1800 / 1000)
+    assert result.after is not None
+    assert result.after.iops == pytest.approx(2000)
 
 
 def test_large_requests_are_counted_in_parts_of_256_kib() -> None:
@@ -116,28 +116,33 @@ def test_large_requests_are_counted_in_parts_of_256_kib() -> None:
 
 
 def test_a_profile_without_a_bucket_never_runs_out() -> None:
-    found = forecast(profile_limits("ebs-gp3"), load(3000))
-    assert found.bucket is None
-    assert (found.exhausted_after_s, found.refill_s, found.throttled_s, found.capped_s) == (None, None, 0.0, 0.0)
+    result = forecast(profile_limits("ebs-gp3"), load(3000))
+    assert result.bucket is None
+    assert (result.exhausted_after_s, result.refill_s, result.throttled_s, result.capped_s) == (
+        None,
+        None,
+        0.0,
+        0.0,
+    )
 
 
 def test_a_history_runs_dry_where_its_load_says() -> None:
     """An hour of nothing, then 3,000 IOPS: dry 1,895 s later, held back to the end."""
     work = points([0.0] * 60 + [3000.0] * 60)
-    found = forecast(profile_limits("ebs-gp2", size="50GiB"), work)
-    assert found.exhausted_after_s == pytest.approx(3600 + 5.4e6 / 2850)
-    assert found.throttled_s == pytest.approx(3600 - 5.4e6 / 2850)
-    assert len(found.episodes) == 1
-    assert found.after is not None
-    assert found.final_balances == (0.0,)
+    result = forecast(profile_limits("ebs-gp2", size="50GiB"), work)
+    assert result.exhausted_after_s == pytest.approx(3600 + 5.4e6 / 2850)
+    assert result.throttled_s == pytest.approx(3600 - 5.4e6 / 2850)
+    assert len(result.episodes) == 1
+    assert result.after is not None
+    assert result.final_balances == (0.0,)
 
 
 def test_a_bucket_fills_again_in_a_quiet_night() -> None:
     """Emptied, then ten hours idle: full, and it bursts for as long again."""
     busy = [3000.0] * 40
-    found = replay(profile_limits("ebs-gp2", size="50GiB"), points(busy + [0.0] * 600 + busy))
-    assert found.balances[639, 0] == pytest.approx(5.4e6)
-    assert found.throttled_s[:40].sum() == pytest.approx(found.throttled_s[640:].sum())
+    result = replay(profile_limits("ebs-gp2", size="50GiB"), points(busy + [0.0] * 600 + busy))
+    assert result.balances[639, 0] == pytest.approx(5.4e6)
+    assert result.throttled_s[:40].sum() == pytest.approx(result.throttled_s[640:].sum())
 
 
 def test_a_gap_is_unknown_and_bounded_both_ways() -> None:
@@ -176,21 +181,21 @@ def test_times_that_do_not_ascend_are_refused_with_the_place() -> None:
 def test_a_long_history_is_drawn_with_its_lowest_points() -> None:
     rates = [0.0] * 5000
     rates[2000:2032] = [3000.0] * 32
-    found = forecast(profile_limits("ebs-gp2", size="50GiB"), points(rates))
-    assert len(found.balance) <= POINTS_MAX
-    assert min(point.balance for point in found.balance) == 0.0
+    result = forecast(profile_limits("ebs-gp2", size="50GiB"), points(rates))
+    assert len(result.balance) <= POINTS_MAX
+    assert min(point.balance for point in result.balance) == 0.0
 
 
 def test_a_dump_takes_what_its_reads_allow() -> None:
     """3.6 GB in pages at 150 IOPS: 1,465 s; with credits at 3,000 IOPS: 73 s; beside 100 IOPS a third is left."""
     limits = profile_limits("ebs-gp2", size="50GiB")
     dump = Dump(bytes=3.6e9, io_bytes=PAGE)
-    found = forecast_dump(limits, dump, load(100), window_s=3600)
-    assert found.now.alone_s == pytest.approx(3.6e9 / PAGE / 3000)
-    assert found.exhausted.alone_s == pytest.approx(3.6e9 / PAGE / 150)
-    assert found.now.beside_load_s == pytest.approx(3.6e9 / PAGE / 2900)
-    assert found.exhausted.beside_load_s == pytest.approx(3.6e9 / PAGE / 50)
-    assert (found.fits_now, found.fits_exhausted) == (True, False)
+    result = forecast_dump(limits, dump, load(100), window_s=3600)
+    assert result.now.alone_s == pytest.approx(3.6e9 / PAGE / 3000)
+    assert result.exhausted.alone_s == pytest.approx(3.6e9 / PAGE / 150)
+    assert result.now.beside_load_s == pytest.approx(3.6e9 / PAGE / 2900)
+    assert result.exhausted.beside_load_s == pytest.approx(3.6e9 / PAGE / 50)
+    assert (result.fits_now, result.fits_exhausted) == (True, False)
 
 
 def test_a_dump_that_empties_the_bucket_goes_on_at_the_baseline() -> None:
@@ -216,15 +221,15 @@ def test_a_dump_with_one_read_in_flight_is_bound_by_latency() -> None:
 
 
 def test_time_scale_makes_buckets_smaller_and_nothing_else() -> None:
-    whole, scaled = (
+    total, scaled = (
         profile_limits("ebs-gp2", size="50GiB"),
         profile_limits("ebs-gp2", size="50GiB", time_scale="60"),
     )
-    ratio = (forecast(whole, load(3000)).exhausted_after_s or 0) / (
+    ratio = (forecast(total, load(3000)).exhausted_after_s or 0) / (
         forecast(scaled, load(3000)).exhausted_after_s or 1
     )
     assert ratio == pytest.approx(60)
-    assert forecast(whole, load(3000)).after == forecast(scaled, load(3000)).after
+    assert forecast(total, load(3000)).after == forecast(scaled, load(3000)).after
 
 
 RATES = st.lists(st.floats(0, 20_000), min_size=1, max_size=60)
@@ -236,13 +241,13 @@ SIZES = st.integers(1, 1500)
 def test_a_balance_stays_within_its_bucket(rates: list[float], share: float, gib: int, instance: str) -> None:
     limits = profile_limits("ebs-gp2", size=f"{gib}GiB", instance=instance).starting_at(share)
     work = points(rates, interval_s=3600.0)
-    found = replay(limits, work)
+    result = replay(limits, work)
     for column, bucket in enumerate(limits.buckets):
         capacity = bucket.capacity or 0.0
-        assert (found.balances[:, column] >= -1e-9 * capacity).all()
-        assert (found.balances[:, column] <= capacity * (1 + 1e-9)).all()
-    assert ((found.served >= 0) & (found.served <= 1)).all()
-    assert (found.throttled_s <= work.interval_s + 1e-6).all()
+        assert (result.balances[:, column] >= -1e-9 * capacity).all()
+        assert (result.balances[:, column] <= capacity * (1 + 1e-9)).all()
+    assert ((result.served >= 0) & (result.served <= 1)).all()
+    assert (result.throttled_s <= work.interval_s + 1e-6).all()
 
 
 @given(rates=RATES, share=SHARES, gib=SIZES)
@@ -258,14 +263,14 @@ def test_twice_the_load_never_delays_exhaustion(rates: list[float], share: float
 @given(rates=RATES, factor=st.floats(0.1, 100))
 def test_a_history_scaled_in_time_with_its_bucket_ends_scaled(rates: list[float], factor: float) -> None:
     """A bucket n times smaller under a history n times shorter runs dry n times sooner: what time_scale is for."""
-    whole = forecast(profile_limits("ebs-gp2", size="50GiB"), points(rates, interval_s=600.0))
+    total = forecast(profile_limits("ebs-gp2", size="50GiB"), points(rates, interval_s=600.0))
     small = forecast(
         profile_limits("ebs-gp2", size="50GiB", time_scale=f"{factor:.17f}"),
         points(rates, interval_s=600.0 / factor),
     )
-    assert (whole.exhausted_after_s is None) == (small.exhausted_after_s is None)
-    if whole.exhausted_after_s is not None:
-        assert small.exhausted_after_s == pytest.approx(whole.exhausted_after_s / factor, rel=1e-6, abs=1e-6)
+    assert (total.exhausted_after_s is None) == (small.exhausted_after_s is None)
+    if total.exhausted_after_s is not None:
+        assert small.exhausted_after_s == pytest.approx(total.exhausted_after_s / factor, rel=1e-6, abs=1e-6)
 
 
 @given(rates=RATES, cuts=st.integers(2, 5), gib=SIZES)
@@ -306,13 +311,13 @@ def test_two_buckets_that_both_run_dry_serve_the_smaller_rate(
         for name, rate in (("a", first), ("b", second))
     )
     work = points(rates)
-    found = replay(Limits(caps=(), buckets=buckets), work)
-    served = work.iops * found.served
+    result = replay(Limits(caps=(), buckets=buckets), work)
+    served = work.iops * result.served
     for column, bucket in enumerate(buckets):
         spent = (served * work.interval_s).sum()
         earned = bucket.rate_per_s * work.interval_s.sum() + bucket.start
         assert spent <= earned * (1 + 1e-9) + 1e-6
-        assert (found.balances[:, column] <= 1e5 + 1e-6).all()
+        assert (result.balances[:, column] <= 1e5 + 1e-6).all()
 
 
 def test_a_load_endures_only_if_it_may_be_repeated() -> None:
@@ -327,8 +332,8 @@ def test_a_load_endures_only_if_it_may_be_repeated() -> None:
 
 def test_a_bucket_with_no_load_stays_full() -> None:
     limits = profile_limits("ebs-gp2", size="50GiB")
-    found = forecast(limits, points([0.0] * 5))
-    assert found.final_balances == (limits.buckets[0].capacity,)
+    result = forecast(limits, points([0.0] * 5))
+    assert result.final_balances == (limits.buckets[0].capacity,)
     assert replace(limits.buckets[0], rate_per_s=0.0).refill_s is None
 
 
@@ -336,8 +341,8 @@ def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
     """12 OSDs of 3,000 IOPS with 3 copies: 36,000 reads or 12,000 writes a second."""
     limits = profile_limits("ceph-rbd", osds="12", osd="ebs-gp2?size=1000GiB", replicas="3", write_ios="1")
     for reads, served in ((1.0, 36_000), (0.0, 12_000)):
-        found = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
-        assert found.before.iops == pytest.approx(served)
+        result = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
+        assert result.before.iops == pytest.approx(served)
 
 
 def test_three_large_and_twelve_small_disks_differ_in_their_burst_alone() -> None:
@@ -368,21 +373,21 @@ def test_a_history_that_goes_on_runs_out_when_its_mean_load_says() -> None:
 @pytest.mark.parametrize("size", [20, 80, 300])
 def test_the_interval_holds_the_load_that_comes(size: int) -> None:
     """Of 200 histories with chance in them, and the time that their true mean gives: at least 95 of a hundred."""
-    left, held = profile_limits("ebs-gp2", size="100GiB").starting_at(0.5), 0
+    left, retained = profile_limits("ebs-gp2", size="100GiB").starting_at(0.5), 0
     for seed in range(200):
         rates = np.random.default_rng(seed).normal(1300, 300, size).clip(0)
-        found = ahead(left, points(rates.tolist(), interval_s=1.0))
-        assert found is not None
-        held += found.earliest_s <= 2700 and (found.latest_s is None or found.latest_s >= 2700)
-    assert held >= 190
+        result = ahead(left, points(rates.tolist(), interval_s=1.0))
+        assert result is not None
+        retained += result.earliest_s <= 2700 and (result.latest_s is None or result.latest_s >= 2700)
+    assert retained >= 190
 
 
 def test_what_is_nearer_than_a_sample_is_not_told_to_the_second() -> None:
     nearly = profile_limits("ebs-gp2", size="100GiB").starting_at(0.005)
-    found = ahead(nearly, points([3000.0] * 10))
-    assert found is not None
-    assert found.after_s is None
-    assert found.earliest_s == 0.0
+    result = ahead(nearly, points([3000.0] * 10))
+    assert result is not None
+    assert result.after_s is None
+    assert result.earliest_s == 0.0
 
 
 def test_a_load_that_the_baseline_carries_never_runs_out() -> None:

@@ -75,13 +75,13 @@ def test_bad_input_is_told_with_what_is_wrong(tmp_path: Path, name: str, text: s
 @pytest.mark.parametrize("name", ["sar-d-japanese.txt", "sar-b-japanese.txt"])
 def test_the_credit_exhaustion_that_sar_recorded_is_not_explained_by_its_load(name: str) -> None:
     """Requests waited up to a second, at 3 to 10 IOPS of the 150 that never run out: sar did not see the cause."""
-    found = read_history(SAR / name, Assumed())
-    assert found.work.interval_s.tolist() == [600.0] * 19
-    assert found.work.iops.max() == pytest.approx(10.24)
-    assert forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), found.work).exhausted_after_s is None
+    history = read_history(SAR / name, Assumed())
+    assert history.work.interval_s.tolist() == [600.0] * 19
+    assert history.work.iops.max() == pytest.approx(10.24)
+    assert forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work).exhausted_after_s is None
     if "-d-" in name:
-        assert found.work.write_bytes[0] == pytest.approx(22.77 * 512, rel=0.01)
-        assert found.slow == ((80 * 60.0, 190 * 60.0),)
+        assert history.work.write_bytes[0] == pytest.approx(22.77 * 512, rel=0.01)
+        assert history.slow == ((80 * 60.0, 190 * 60.0),)
 
 
 def test_iostat_of_several_devices_asks_for_one(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_iostat_of_several_devices_asks_for_one(tmp_path: Path) -> None:
         read_history(path, Assumed(), device="sdc", interval_s=1.0)
     with pytest.raises(UsageError, match="--interval"):
         read_history(path, Assumed(), device="sda")
-    found = read_history(path, Assumed(), device="sda", interval_s=1.0)
-    assert found.work.reads_per_s.tolist() == [10, 10]
-    assert found.work.read_bytes.tolist() == [16 * 1024] * 2
+    history = read_history(path, Assumed(), device="sda", interval_s=1.0)
+    assert history.work.reads_per_s.tolist() == [10, 10]
+    assert history.work.read_bytes.tolist() == [16 * 1024] * 2
 
 
 def cloudwatch(minutes: list[int], iops: float, balance: list[float]) -> str:
@@ -122,8 +122,8 @@ def test_cloudwatch_with_gaps_is_read_and_its_burst_balance_compared(tmp_path: P
     path = written(tmp_path / "cloudwatch.json", cloudwatch(minutes, 3000.0, spent))
     history = read_history(path, Assumed())
     assert history.work.gaps == [(300.0, 600.0)]
-    found = forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work)
-    apart = difference_from_observed(found, history.observed)
+    result = forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work)
+    apart = difference_from_observed(result, history.observed)
     assert apart is not None
     assert apart < 0.001
 

@@ -23,14 +23,14 @@ PRICES = load_prices()
 
 
 def test_every_price_is_of_a_profile_s_parameter_and_says_where_it_comes_from() -> None:
-    for profile, parts in PRICES.volumes.items():
+    for profile, pieces in PRICES.volumes.items():
         assert profile in profile_names()
-        for part in parts:
-            assert part.source
-            assert part.assumed or "from memory" not in part.source
-            named = {part.parameter, part.disks, part.number, *part.only} - {None}
-            assert part.traffic or named, (profile, part)
-            assert named <= set(whole_profile(profile).parameters), (profile, part)
+        for piece in pieces:
+            assert piece.source
+            assert piece.assumed or "from memory" not in piece.source
+            named = {piece.parameter, piece.disks, piece.number, *piece.only} - {None}
+            assert piece.traffic or named, (profile, piece)
+            assert named <= set(whole_profile(profile).parameters), (profile, piece)
 
 
 def test_only_what_lies_above_the_included_part_costs() -> None:
@@ -66,7 +66,7 @@ def test_what_a_size_includes_is_free() -> None:
 
 def test_a_price_that_leaves_something_out_is_no_alternative() -> None:
     """A disk inside an instance is cheaper than any volume, and gone with the instance."""
-    names = {one.profile for one in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)}
+    names = {alternative.profile for alternative in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)}
     assert "ebs-gp3" in names
     assert names.isdisjoint({"local-nvme", "ceph-rbd"})
 
@@ -85,38 +85,41 @@ def test_broken_prices_are_shown_with_their_line(tmp_path: Path) -> None:
 
 
 def test_3000_iops_for_ever_need_1000_gib_of_gp2_or_a_gp3_of_any_size() -> None:
-    found = {one.profile: one for one in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)}
-    assert found["ebs-gp2"].size_bytes == 1000 * GIB
-    assert found["ebs-gp3"].size_bytes == 50 * GIB
-    assert found["ebs-gp3"].options["iops"] == "3000"
-    assert "ebs-st1" not in found
-    months = [one.cost.month for one in found.values() if one.cost]
+    results = {
+        alternative.profile: alternative
+        for alternative in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)
+    }
+    assert results["ebs-gp2"].size_bytes == 1000 * GIB
+    assert results["ebs-gp3"].size_bytes == 50 * GIB
+    assert results["ebs-gp3"].options["iops"] == "3000"
+    assert "ebs-st1" not in results
+    months = [item.cost.month for item in results.values() if item.cost]
     assert months == sorted(months)
 
 
 def test_what_is_found_is_the_smallest_that_endures() -> None:
     for iops in (151, 1234, 2999):
-        found = smallest("ebs-gp2", 50 * GIB, load(iops), PRICES)
-        assert found is not None
-        gib = found.size_bytes // GIB
+        result = smallest("ebs-gp2", 50 * GIB, load(iops), PRICES)
+        assert result is not None
+        gib = result.size_bytes // GIB
         assert endures(limits_of(resolve("ebs-gp2", {"size": f"{gib}GiB"})), load(iops))
         assert not endures(limits_of(resolve("ebs-gp2", {"size": f"{gib - 1}GiB"})), load(iops))
 
 
 def test_a_type_grows_to_its_largest_size_and_no_further() -> None:
     """16,000 IOPS need 5,334 GiB of gp2; 17,000 none has."""
-    found = smallest("ebs-gp2", GIB, load(16_000), PRICES)
-    assert found is not None
-    assert found.size_bytes == 5334 * GIB
+    result = smallest("ebs-gp2", GIB, load(16_000), PRICES)
+    assert result is not None
+    assert result.size_bytes == 5334 * GIB
     assert smallest("ebs-gp2", GIB, load(17_000), PRICES) is None
     assert smallest("ebs-gp2", 17_000 * GIB, load(1), PRICES) is None
 
 
 def test_throughput_of_gp3_is_bought_with_the_iops_that_it_needs() -> None:
     """1,000 MiB/s in MiB: at least 4,000 IOPS by its ratio."""
-    found = smallest("ebs-gp3", 100 * GIB, load(1000, io_bytes=2**20), PRICES)
-    assert found is not None
-    assert (found.options["throughput"], found.options["iops"]) == ("1000", "4000")
+    result = smallest("ebs-gp3", 100 * GIB, load(1000, io_bytes=2**20), PRICES)
+    assert result is not None
+    assert (result.options["throughput"], result.options["iops"]) == ("1000", "4000")
 
 
 def test_a_daily_burst_may_be_paid_from_credits() -> None:
@@ -126,20 +129,24 @@ def test_a_daily_burst_may_be_paid_from_credits() -> None:
     day = from_points(
         t_s=np.arange(1, 1441, dtype=np.float64) * 60.0, reads_per_s=rates, writes_per_s=np.zeros(1440)
     )
-    found = smallest("ebs-gp2", 100 * GIB, day, PRICES)
-    assert found is not None
-    assert found.size_bytes == 100 * GIB
+    result = smallest("ebs-gp2", 100 * GIB, day, PRICES)
+    assert result is not None
+    assert result.size_bytes == 100 * GIB
     assert served_by_caps(limits_of(resolve("ebs-gp2", {"size": "100GiB"})), day).min() == 1.0
 
 
 def test_an_instance_is_named_by_its_baseline() -> None:
-    assert [one.instance for one in instances(load(2000), PRICES)] == [
+    assert [instance.instance for instance in instances(load(2000), PRICES)] == [
         "t3.medium",
         "m5.large",
         "m5d.large",
         "m5.4xlarge",
     ]
-    assert [one.instance for one in instances(load(2001), PRICES)] == ["m5.large", "m5d.large", "m5.4xlarge"]
+    assert [instance.instance for instance in instances(load(2001), PRICES)] == [
+        "m5.large",
+        "m5d.large",
+        "m5.4xlarge",
+    ]
     assert instances(load(20_000), PRICES) == []
 
 
@@ -153,12 +160,12 @@ def test_the_size_of_a_profile_goes_by_its_own_name(profile: str, parameter: str
 def test_a_type_without_a_price_is_sized_all_the_same() -> None:
     """Buckets that are shrunk for a test are shrunk for every candidate."""
     options = {"size": "64GiB", "mode": "async", "deployment": "multi-az"}
-    found = alternatives("fsx-openzfs", options, load(500), PRICES)
-    own = next(one for one in found if one.profile == "fsx-openzfs")
+    result = alternatives("fsx-openzfs", options, load(500), PRICES)
+    own = next(item for item in result if item.profile == "fsx-openzfs")
     assert own.cost is None
     assert own.options["mode"] == "async"
     scaled = alternatives("ebs-gp2", {"size": "50GiB", "time_scale": "60"}, load(3000), PRICES)
-    assert {one.options.get("time_scale") for one in scaled} == {"60"}
+    assert {item.options.get("time_scale") for item in scaled} == {"60"}
 
 
 def test_a_price_for_what_the_volume_does_not_have_is_refused() -> None:

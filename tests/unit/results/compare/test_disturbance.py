@@ -83,23 +83,23 @@ def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int)
 def test_nothing_is_said_within_limits_and_everything_beyond_one() -> None:
     quiet = CpuUse(cpus=2, foreign=0.15, own=1.0, run_delay=0.5)
     busy = CpuUse(cpus=2, foreign=1.0, own=0.05, run_delay=0.1)
-    known = {"cpus": 2, "steal_ratio": 0.01, "late_ratio": 0.005, "lateness_s_per_s": 0.02}
-    assert disturbances(LIMITS, cpu=quiet, **known) == ()  # type: ignore[arg-type]
-    found = disturbances(LIMITS, cpu=busy, **known)  # type: ignore[arg-type]
-    assert [one.kind for one in found if one.beyond] == ["foreign_cpu"]
-    assert "other work on the machine used 50 % of its CPUs (1.0 of 2; limit 10 %)" in found[0].text
-    assert held_share(found, ceiling=1.0) == pytest.approx(0.125 + 0.02 + 0.02)
-    assert held_share(found, ceiling=0.1) == 0.1
+    known_values = {"cpus": 2, "steal_ratio": 0.01, "late_ratio": 0.005, "lateness_s_per_s": 0.02}
+    assert disturbances(LIMITS, cpu=quiet, **known_values) == ()  # type: ignore[arg-type]
+    result = disturbances(LIMITS, cpu=busy, **known_values)  # type: ignore[arg-type]
+    assert [item.kind for item in result if item.beyond] == ["foreign_cpu"]
+    assert "other work on the machine used 50 % of its CPUs (1.0 of 2; limit 10 %)" in result[0].text
+    assert held_share(result, ceiling=1.0) == pytest.approx(0.125 + 0.02 + 0.02)
+    assert held_share(result, ceiling=0.1) == 0.1
 
 
 @pytest.mark.parametrize(
-    ("foreign", "own", "delay", "held"),
+    ("foreign", "own", "delay", "retained"),
     [(2.0, 1.0, None, 1.0), (0.3, 1.0, None, 0.3), (1.5, 0.1, 0.2, 0.25), (0.1, 1.0, 4.0, 0.1)],
 )
 def test_others_hold_back_only_while_they_run_and_something_waits(
-    foreign: float, own: float, delay: float | None, held: float
+    foreign: float, own: float, delay: float | None, retained: float
 ) -> None:
-    assert CpuUse(cpus=2, foreign=foreign, own=own, run_delay=delay).held_share == pytest.approx(held)
+    assert CpuUse(cpus=2, foreign=foreign, own=own, run_delay=delay).held_share == pytest.approx(retained)
 
 
 def test_a_step_needs_the_reads_that_it_waited_for() -> None:
@@ -119,14 +119,14 @@ def test_latencies_of_a_closed_loop_have_a_lower_end(name: str, low: float) -> N
 
 def test_a_figure_of_a_part_of_the_step_has_no_bound_but_its_direction() -> None:
     metrics: dict[str, MetricValue] = {"cold_read_mib_per_s": metric("cold_read_mib_per_s", 100.0)}
-    found = bounds(metrics, "cold_read_mib_per_s", held=0.1, open_loop=False, window_s=10)
-    assert found == (100.0, math.inf)
+    result = bounds(metrics, "cold_read_mib_per_s", held=0.1, open_loop=False, window_s=10)
+    assert result == (100.0, math.inf)
 
 
 values = st.floats(min_value=1, max_value=100)
 boxes = st.lists(
     st.tuples(values, st.floats(0, 1), st.one_of(st.floats(1, 3), st.just(math.inf))).map(
-        lambda one: (one[0], one[0] * one[1], one[0] * one[2])
+        lambda item: (item[0], item[0] * item[1], item[0] * item[2])
     ),
     min_size=4,
     max_size=4,
@@ -157,11 +157,11 @@ def test_the_worst_case_bounds_every_choice_inside(
         max(1e-6, low + share * (min(high, 1e6) - low)) for (_, low, high), share in zip(x + y, at, strict=True)
     ]
     assume(len(set(chosen)) == len(chosen))
-    worst, one = bounded_shift_of(x, y), shift_of(chosen[:4], chosen[4:])
-    assume(one.spread_ratio is None)  # there Welch's t-test has a say too, of the values alone
-    assert one.p_value <= worst.p_value * (1 + 1e-9)
-    assert worst.low is None or (one.low is not None and worst.low <= one.low * (1 + 1e-9))
-    assert worst.high is None or (one.high is not None and one.high <= worst.high * (1 + 1e-9))
+    worst, item = bounded_shift_of(x, y), shift_of(chosen[:4], chosen[4:])
+    assume(item.spread_ratio is None)  # there Welch's t-test has a say too, of the values alone
+    assert item.p_value <= worst.p_value * (1 + 1e-9)
+    assert worst.low is None or (item.low is not None and worst.low <= item.low * (1 + 1e-9))
+    assert worst.high is None or (item.high is not None and item.high <= worst.high * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("runs", [4, 5])
@@ -180,14 +180,14 @@ def test_the_worst_p_value_is_that_of_a_corner() -> None:
         x = [(v := math.exp(draw.gauss(0, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]
         y = [(v := math.exp(draw.gauss(shift, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]
         corners = product(*[(low, high) for _, low, high in x + y])
-        shifts = [shift_of(one[:4], one[4:]) for one in corners]
+        shifts = [shift_of(corner[:4], corner[4:]) for corner in corners]
         largest = max(shift.p_value for shift in shifts if shift.spread_ratio is None)
         assert bounded_shift_of(x, y).p_value >= largest
         if shift == 1.0:
             assert bounded_shift_of(x, y).p_value == largest
 
 
-def compared(a: list[float], b: list[float], *, held: float | None, disturbed: int = 5) -> Comparison:
+def compared(a: list[float], b: list[float], *, retained: float | None, disturbed: int = 5) -> Comparison:
     """tps of volumes a and b, the first cells disturbed, without an upper end where `held` is None."""
     rows = [
         Row(
@@ -200,10 +200,10 @@ def compared(a: list[float], b: list[float], *, held: float | None, disturbed: i
             cell=f"{volume}{n}",
             value=value,
             valid=n >= disturbed,
-            bounds=(value, math.inf if held is None else value / (1 - held)) if n < disturbed else None,
+            bounds=(value, math.inf if retained is None else value / (1 - retained)) if n < disturbed else None,
         )
-        for volume, found in (("a", a), ("b", b))
-        for n, value in enumerate(found)
+        for volume, result in (("a", a), ("b", b))
+        for n, value in enumerate(result)
     ]
     return compare(rows, ["a", "b"])[0]
 
@@ -212,32 +212,34 @@ FAST, SLOW = [900.0, 950, 1000, 1010, 980], [200.0, 210, 190, 205, 199]
 
 
 def test_a_large_difference_keeps_its_verdict_within_bounds() -> None:
-    found = compared(FAST, SLOW, held=0.5)
-    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (5, 5), (0, 0))
-    assert "whatever the disturbance of 10 disturbed cells did" in found.reason
-    assert found.ci is not None
-    assert found.ci[1] > 0.4
+    result = compared(FAST, SLOW, retained=0.5)
+    assert (result.verdict, result.within_bounds, result.excluded_runs) == ("worse", (5, 5), (0, 0))
+    assert "whatever the disturbance of 10 disturbed cells did" in result.reason
+    assert result.ci is not None
+    assert result.ci[1] > 0.4
 
 
 def test_a_small_difference_stays_open() -> None:
-    found = compared(FAST, [value * 0.9 for value in FAST], held=0.2)
-    assert found.verdict == "inconclusive"
-    assert "could change the verdict" in found.reason
+    result = compared(FAST, [value * 0.9 for value in FAST], retained=0.2)
+    assert result.verdict == "inconclusive"
+    assert "could change the verdict" in result.reason
 
 
 def test_cells_that_could_change_the_verdict_are_left_out_where_enough_others_are() -> None:
     a, b = [*FAST, 990.0, 1020], [*(0.8 * value for value in FAST), 800.0, 790]
-    found = compared(a, b, held=0.9, disturbed=2)
-    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (0, 0), (2, 2))
+    result = compared(a, b, retained=0.9, disturbed=2)
+    assert (result.verdict, result.within_bounds, result.excluded_runs) == ("worse", (0, 0), (2, 2))
 
 
 def test_without_disturbed_rows_nothing_changes() -> None:
-    found = compared(FAST, SLOW, held=0.5, disturbed=0)
-    assert (found.verdict, found.within_bounds) == ("worse", (0, 0))
-    assert found.p_value == mean_shift(FAST, SLOW, [], alpha=0.05).p_value
+    result = compared(FAST, SLOW, retained=0.5, disturbed=0)
+    assert (result.verdict, result.within_bounds) == ("worse", (0, 0))
+    assert result.p_value == mean_shift(FAST, SLOW, [], alpha=0.05).p_value
 
 
-def taken(a: list[float], b: list[float], shares: list[list[float]], *, disturbed_from: float = 0.1) -> Comparison:
+def inventory_of(
+    a: list[float], b: list[float], shares: list[list[float]], *, disturbed_from: float = 0.1
+) -> Comparison:
     """tps of two volumes whose cells other work slowed down, disturbed from such a share on."""
     rows = [
         Row(
@@ -267,9 +269,9 @@ SHARES = [0.01, 0.01, 0.05, 0.07, 0.36]
 def test_cells_that_other_work_slowed_down_are_adjusted_and_compared() -> None:
     """A difference of 15 % that neither the valid cells alone nor the worst within the bounds show."""
     left = [1 - share for share in SHARES]
-    a = [1000 * part * own for part, own in zip(left, [1.0, 1.02, 0.99, 1.01, 1.0], strict=True)]
-    b = [850 * part * own for part, own in zip(reversed(left), [1.01, 0.99, 1.0, 1.0, 1.02], strict=True)]
-    comparison = taken(a, b, [SHARES, SHARES[::-1]])
+    a = [1000 * piece * own for piece, own in zip(left, [1.0, 1.02, 0.99, 1.01, 1.0], strict=True)]
+    b = [850 * piece * own for piece, own in zip(reversed(left), [1.01, 0.99, 1.0, 1.0, 1.02], strict=True)]
+    comparison = inventory_of(a, b, [SHARES, SHARES[::-1]])
     assert (comparison.verdict, comparison.runs, comparison.within_bounds) == ("worse", (5, 5), (1, 1))
     assert comparison.ratio == pytest.approx(0.85, abs=0.02)
     assert [adjustment.covariate for adjustment in comparison.adjustments] == ["cpu_taken"]
@@ -279,9 +281,9 @@ def test_cells_that_other_work_slowed_down_are_adjusted_and_compared() -> None:
 def test_with_too_few_cells_what_other_work_could_explain_is_open() -> None:
     """Three cells: 15 % may be the work beside one volume, a factor of eight is not."""
     shares = [[0.0, 0.01, 0.0], [0.06, 0.07, 0.09]]
-    small = taken([1000.0, 1001, 1002], [850.0, 851, 852], shares)
+    small = inventory_of([1000.0, 1001, 1002], [850.0, 851, 852], shares)
     assert (small.verdict, small.p_adjusted) == ("inconclusive", None)
     assert "too few to tell what other work did" in small.reason
     assert small.not_adjusted
-    large = taken([1000.0, 1001, 1002], [125.0, 126, 127], shares)
+    large = inventory_of([1000.0, 1001, 1002], [125.0, 126, 127], shares)
     assert large.verdict == "worse"

@@ -43,7 +43,7 @@ def measured(
     ]
 
 
-def found(sweep: SweepSpec, observations: list[Observation]) -> dict[tuple[str, ...], Effect]:
+def result(sweep: SweepSpec, observations: list[Observation]) -> dict[tuple[str, ...], Effect]:
     effects = effects_of(sweep, observations, better="higher", margin=0.05, alpha=0.05)
     return {effect.term: effect for effect in effects}
 
@@ -61,7 +61,7 @@ def test_student_s_t_is_the_published_one(freedom: int, quantile: float) -> None
 def test_a_full_design_without_noise_gives_back_what_was_put_in() -> None:
     """Effects at the level: a doubles at b's base, b halves at a's base, together another third is gained."""
     sweep = sweep_of("full", A, B)
-    effects = found(
+    effects = result(
         sweep,
         measured(
             sweep, {(A,): math.log(2), (B,): math.log(0.5), (A, B): math.log(4 / 3)}, blocks=4, noise=1e-9, seed=1
@@ -93,14 +93,14 @@ def test_levels_are_each_compared_with_the_base() -> None:
 def test_intervals_hold_the_true_effect_as_often_as_they_say() -> None:
     """95 % intervals over 300 data sets with 4 blocks: a share that binomial chance allows (99.9 %)."""
     sweep = sweep_of("full", A, B)
-    held = dict.fromkeys([(A,), (B,)], 0)
+    fromkeys = dict.fromkeys([(A,), (B,)], 0)
     for seed in range(300):
-        effects = found(sweep, measured(sweep, {(A,): 0.3}, blocks=4, noise=0.2, seed=seed))
+        effects = result(sweep, measured(sweep, {(A,): 0.3}, blocks=4, noise=0.2, seed=seed))
         for term, size in (((A,), 0.3), ((B,), 0.0)):
             ci = effects[term].ci
             assert ci is not None
-            held[term] += ci[0] <= math.exp(size) <= ci[1]
-    for count in held.values():
+            fromkeys[term] += ci[0] <= math.exp(size) <= ci[1]
+    for count in fromkeys.values():
         assert 0.9 <= count / 300 <= 0.99
 
 
@@ -110,7 +110,7 @@ def test_families_of_no_effect_are_called_one_rarely() -> None:
     wrong = sum(
         any(
             effect.verdict in ("better", "worse")
-            for effect in found(sweep, measured(sweep, {}, blocks=4, noise=0.3, seed=1000 + seed)).values()
+            for effect in result(sweep, measured(sweep, {}, blocks=4, noise=0.3, seed=1000 + seed)).values()
         )
         for seed in range(300)
     )
@@ -120,7 +120,7 @@ def test_families_of_no_effect_are_called_one_rarely() -> None:
 def test_one_factor_at_a_time_is_tested_as_volumes_are_and_corrected_over_all_levels() -> None:
     sweep = sweep_of("one_factor", A, B)
     cells = measured(sweep, {(A,): 4.0}, blocks=5, noise=0.01, seed=3)
-    effects = found(sweep, cells)
+    effects = result(sweep, cells)
     assert set(effects) == {(A,), (B,)}
     base, level = ([o.value for o in cells if o.combination == at] for at in ({A: 0, B: 0}, {A: 1, B: 0}))
     p_value = mean_shift(base, level, [(n, n) for n in range(5)], alpha=0.05).p_value
@@ -131,7 +131,7 @@ def test_one_factor_at_a_time_is_tested_as_volumes_are_and_corrected_over_all_le
 
 def test_two_cells_a_combination_decide_nothing_one_at_a_time() -> None:
     sweep = sweep_of("one_factor", A)
-    effect = found(sweep, measured(sweep, {(A,): 3.0}, blocks=2, noise=0.01, seed=4))[A,]
+    effect = result(sweep, measured(sweep, {(A,): 3.0}, blocks=2, noise=0.01, seed=4))[A,]
     assert effect.verdict == "inconclusive"
     assert "at least 3" in effect.reason
 
@@ -139,12 +139,12 @@ def test_two_cells_a_combination_decide_nothing_one_at_a_time() -> None:
 def test_what_the_cells_cannot_tell_is_open_and_has_no_number() -> None:
     """All cells with the interaction at its level are missing."""
     sweep = sweep_of("full", A, B)
-    there = [
+    existing = [
         o
         for o in measured(sweep, {(A,): 0.5}, blocks=4, noise=0.05, seed=5)
         if not (o.combination[A] and o.combination[B])
     ]
-    effect = found(sweep, there)[A, B]
+    effect = result(sweep, existing)[A, B]
     assert (effect.ratio, effect.ci, effect.verdict) == (None, None, "inconclusive")
     assert "do not tell" in effect.reason
 

@@ -21,8 +21,8 @@ def row(t_s: float, metric: str, value: float, entity: str = "") -> SeriesRow:
 
 def late_ratio(tmp_path: Path, rows: list[SeriesRow]) -> float | None:
     write_series(tmp_path / "series.parquet", rows)
-    seen = observe(tmp_path / "series.parquet", STEP, quiet_s=None, interval_s=1.0, clock_step_s=0.0)
-    return seen.emulator_late_ratio
+    observed = observe(tmp_path / "series.parquet", STEP, quiet_s=None, interval_s=1.0, clock_step_s=0.0)
+    return observed.emulator_late_ratio
 
 
 def test_late_operations_are_counted_by_how_many_there_were(tmp_path: Path) -> None:

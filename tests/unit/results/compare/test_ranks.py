@@ -68,8 +68,8 @@ def test_the_null_within_blocks_is_that_of_r_coin(
     x: list[float], y: list[float], bx: str, by: str, upper: float, lower: float
 ) -> None:
     """Within four standard errors of its resamples."""
-    for ours, theirs in zip(tails(logs_in_blocks(x, y, bx, by), 0), (upper, lower), strict=True):
-        assert abs(ours - theirs) <= 4 * math.sqrt(ours * (1 - ours) / 1e6) + 1e-12
+    for own, foreign in zip(tails(logs_in_blocks(x, y, bx, by), 0), (upper, lower), strict=True):
+        assert abs(own - foreign) <= 4 * math.sqrt(own * (1 - own) / 1e6) + 1e-12
 
 
 @pytest.mark.parametrize(("positive", "nodes"), [(7, 7), (6, 7), (9, 10), (5, 10)])
@@ -92,10 +92,10 @@ def enumerated_p(x: Sequence[Sequence[float]], y: Sequence[Sequence[float]]) -> 
     totals = []
     observed = 0.0
     for combination in product(*(list(sums(*block)) for block in zip(x, y, strict=True))):
-        totals.append(sum(one for _, one in combination))
+        totals.append(sum(item for _, item in combination))
         observed = totals[-1] if all(is_observed for is_observed, _ in combination) else observed
-    at_least = sum(one >= observed - 1e-9 for one in totals) / len(totals)
-    at_most = sum(one <= observed + 1e-9 for one in totals) / len(totals)
+    at_least = sum(total >= observed - 1e-9 for total in totals) / len(totals)
+    at_most = sum(total <= observed + 1e-9 for total in totals) / len(totals)
     return min(1.0, 2 * min(at_least, at_most))
 
 

@@ -15,8 +15,8 @@ from volbench.results.report.rows.verdict.caveats import server_caveats
 
 def results_of(folder: Path, odd: dict[str, str], *, alike: int = 2) -> tuple[CellResult, ...]:
     usual = [SyntheticVolume(name=f"v{number}") for number in range(alike)]
-    wanted = Synthetic(volumes=(*usual, SyntheticVolume(name="odd", variables=odd)), repeats=1, steps=())
-    return tuple(build_run(folder, wanted).results())
+    expected = Synthetic(volumes=(*usual, SyntheticVolume(name="odd", variables=odd)), repeats=1, steps=())
+    return tuple(build_run(folder, expected).results())
 
 
 def test_cells_that_are_set_alike_give_no_reason(tmp_path: Path) -> None:
@@ -25,8 +25,8 @@ def test_cells_that_are_set_alike_give_no_reason(tmp_path: Path) -> None:
 
 
 def test_the_odd_cell_is_named_with_both_values(tmp_path: Path) -> None:
-    found = odd_settings(results_of(tmp_path, {"sync_binlog": "0", "innodb_doublewrite": "OFF"}))
-    ((cell_id, reasons),) = found.items()
+    result = odd_settings(results_of(tmp_path, {"sync_binlog": "0", "innodb_doublewrite": "OFF"}))
+    ((cell_id, reasons),) = result.items()
     assert cell_id.endswith("odd-r1")
     assert "engine settings differ: sync_binlog is 0, in the other cells 1" in reasons
     assert len(reasons) == 2
@@ -45,8 +45,8 @@ def test_what_must_differ_may_differ(tmp_path: Path) -> None:
 def test_another_version_is_odd(tmp_path: Path) -> None:
     first, second, third = results_of(tmp_path, {})
     assert third.server is not None
-    other = third.model_copy(update={"server": third.server.model_copy(update={"version": "8.0.44"})})
-    assert odd_settings([first, second, other]) == {
+    result = third.model_copy(update={"server": third.server.model_copy(update={"version": "8.0.44"})})
+    assert odd_settings([first, second, result]) == {
         third.cell_id: ("engine settings differ: version is 8.0.44, in the other cells 8.4.7",)
     }
 

@@ -53,7 +53,7 @@ CPU = rows("cpu", "steal_ratio", 0.0)
 
 
 @pytest.mark.parametrize(
-    ("at", "beyond", "words"),
+    ("at", "beyond", "arguments"),
     [
         ({"client_cpu_ratio": 0.9}, {"client_cpu_ratio": 0.97}, ("CPU-bound", "97 %", "90 %")),
         ({"offered_ratio": 0.95}, {"offered_ratio": 0.9}, ("fell behind", "90 %", "95 %")),
@@ -72,29 +72,29 @@ CPU = rows("cpu", "steal_ratio", 0.0)
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_a_rule_holds_at_its_limit_and_names_evidence_and_limit_beyond_it(
-    at: dict[str, Any], beyond: dict[str, Any], words: tuple[str, ...]
+    at: dict[str, Any], beyond: dict[str, Any], arguments: tuple[str, ...]
 ) -> None:
     assert invalid_reasons(Observation(**at), LIMITS) == ()
     (reason,) = invalid_reasons(Observation(**beyond), LIMITS)
-    assert all(word in reason for word in words), reason
+    assert all(term in reason for term in arguments), reason
 
 
 def test_every_broken_rule_gives_its_reason() -> None:
-    seen = Observation(client_cpu_ratio=1.0, missed_ratio=0.5, steal_ratio=0.5, clock_step_s=9.0)
-    assert len(invalid_reasons(seen, LIMITS)) == 4
+    observation = Observation(client_cpu_ratio=1.0, missed_ratio=0.5, steal_ratio=0.5, clock_step_s=9.0)
+    assert len(invalid_reasons(observation, LIMITS)) == 4
 
 
 def test_what_is_not_known_breaks_no_rule(tmp_path: Path) -> None:
     """No sample of any source, no detail: nothing is said, neither by default nor from an empty file."""
-    seen = seen_in(tmp_path, quiet_s=None)
-    assert seen == Observation(clock_step_s=0.0, only_server_reads=True)
-    assert invalid_reasons(Observation(), LIMITS) == invalid_reasons(seen, LIMITS) == ()
+    observed = seen_in(tmp_path, quiet_s=None)
+    assert observed == Observation(clock_step_s=0.0, only_server_reads=True)
+    assert invalid_reasons(Observation(), LIMITS) == invalid_reasons(observed, LIMITS) == ()
     assert {getattr(Observation(), field.name) for field in fields(Observation)} == {None}
 
 
 def test_details_of_the_step_are_looked_at(tmp_path: Path) -> None:
-    seen = seen_in(tmp_path, CPU, details={"client_cpu_ratio": 0.99, "offered_ratio": 0.5, "offered_due": 3000})
-    assert len(invalid_reasons(seen, LIMITS)) == 2
+    observed = seen_in(tmp_path, CPU, details={"client_cpu_ratio": 0.99, "offered_ratio": 0.5, "offered_due": 3000})
+    assert len(invalid_reasons(observed, LIMITS)) == 2
 
 
 @pytest.mark.parametrize(("due", "valid"), [(500.0, True), (50_000.0, False)])
@@ -111,13 +111,13 @@ def test_missed_ticks_are_counted_in_the_window(
     tmp_path: Path, missing: Ticks, interval_s: float, ratio: float
 ) -> None:
     left = [tick for tick in range(1, 81) if tick not in missing]
-    seen = seen_in(tmp_path, rows("cpu", "steal_ratio", 0.0, left), interval_s=interval_s)
-    assert seen.missed_ratio == pytest.approx(ratio)
+    observed = seen_in(tmp_path, rows("cpu", "steal_ratio", 0.0, left), interval_s=interval_s)
+    assert observed.missed_ratio == pytest.approx(ratio)
 
 
 def test_a_sampler_that_died_before_the_window_missed_all_of_it(tmp_path: Path) -> None:
-    seen = seen_in(tmp_path, rows("cpu", "steal_ratio", 0.0, range(1, 6)))
-    assert seen.missed_ratio == 1.0
+    observed = seen_in(tmp_path, rows("cpu", "steal_ratio", 0.0, range(1, 6)))
+    assert observed.missed_ratio == 1.0
 
 
 def test_ticks_are_counted_by_any_source_of_the_machine_and_not_by_the_server(tmp_path: Path) -> None:
@@ -135,26 +135,26 @@ def test_a_window_shorter_than_the_interval_has_no_tick_to_miss(tmp_path: Path) 
 def test_steal_is_a_mean_over_time(tmp_path: Path) -> None:
     """A sample after nine missed ticks is about ten seconds: it counts ten times."""
     steal = {float(tick): 0.0 for tick in range(9, 21)} | {30.0: 0.1}
-    seen = seen_in(tmp_path, rows("cpu", "steal_ratio", steal), window_s=(10.0, 30.0))
-    assert seen.steal_ratio == pytest.approx(0.05)
+    observed = seen_in(tmp_path, rows("cpu", "steal_ratio", steal), window_s=(10.0, 30.0))
+    assert observed.steal_ratio == pytest.approx(0.05)
 
 
 def test_swapped_pages_are_rate_times_the_real_interval(tmp_path: Path) -> None:
     swap_in = {10.0: 9.0, 11.0: 2.0, 14.0: 2.0, 15.0: 0.0}
-    seen = seen_in(
+    observed = seen_in(
         tmp_path,
         rows("vm", "swap_in_pages_per_s", swap_in),
         rows("vm", "swap_out_pages_per_s", {11.0: 1.0}),
         window_s=(10.0, 15.0),
     )
-    assert seen.swapped_pages == pytest.approx(2 + 3 * 2 + 1)
+    assert observed.swapped_pages == pytest.approx(2 + 3 * 2 + 1)
 
 
 def test_at_the_edges_of_the_window_a_sample_counts_with_its_part(tmp_path: Path) -> None:
     """Ticks are not at the window's edges: 10.5 .. 12.25 is half a second of one sample, a quarter of another."""
     swap = {10.0: 100.0, 11.0: 10.0, 12.0: 20.0, 13.0: 40.0, 14.0: 100.0}
-    seen = seen_in(tmp_path, rows("vm", "swap_in_pages_per_s", swap), window_s=(10.5, 12.25))
-    assert seen.swapped_pages == pytest.approx(0.5 * 10 + 20 + 0.25 * 40)
+    observed = seen_in(tmp_path, rows("vm", "swap_in_pages_per_s", swap), window_s=(10.5, 12.25))
+    assert observed.swapped_pages == pytest.approx(0.5 * 10 + 20 + 0.25 * 40)
 
 
 def test_a_cache_that_answers_for_the_device_is_seen(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_a_device_that_delivers_all_or_a_little_more_or_a_little_reading_is_vali
 
 def test_without_a_block_device_nothing_is_said_of_caches(tmp_path: Path) -> None:
     """Memory, NFS: there is no device to compare with."""
-    seen = seen_in(tmp_path, CPU, rows("innodb", "data_read_mib_per_s", 500.0))
-    assert seen.device_read_mib is None
-    assert invalid_reasons(seen, LIMITS) == ()
+    observed = seen_in(tmp_path, CPU, rows("innodb", "data_read_mib_per_s", 500.0))
+    assert observed.device_read_mib is None
+    assert invalid_reasons(observed, LIMITS) == ()
 
 
 def test_missed_ticks_make_no_cache(tmp_path: Path) -> None:
@@ -194,11 +194,11 @@ def test_a_restart_of_the_server_is_no_time_of_reading(tmp_path: Path) -> None:
     """Its counters begin anew: the first sample after 20 s without one is about one interval, not about 20."""
     server = rows("innodb", "data_read_mib_per_s", 10.0, [*range(1, 21), *range(40, 81)])
     device = rows("diskstats", "read_mib_per_s", {t: 0.0 if 20 < t < 40 else 10.0 for t in range(1, 81)})
-    seen = seen_in(tmp_path, CPU, server, device)
-    assert seen.server_read_mib is not None
-    assert seen.device_read_mib is not None
-    assert seen.server_read_mib <= seen.device_read_mib + 10
-    assert invalid_reasons(seen, LIMITS) == ()
+    observed = seen_in(tmp_path, CPU, server, device)
+    assert observed.server_read_mib is not None
+    assert observed.device_read_mib is not None
+    assert observed.server_read_mib <= observed.device_read_mib + 10
+    assert invalid_reasons(observed, LIMITS) == ()
 
 
 def at_rest(iops: float, in_step: float) -> list[SeriesRow]:
@@ -227,16 +227,16 @@ def test_a_little_io_of_others_does_not_matter_beside_a_busy_step(tmp_path: Path
 
 def test_the_first_interval_may_begin_right_before_the_quiet_time(tmp_path: Path) -> None:
     """The samplers' first reading is its beginning, and the cell touches the device only after its end."""
-    seen = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.15, 2.1))
-    assert seen.foreign_iops == 400
+    observed = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.15, 2.1))
+    assert observed.foreign_iops == 400
 
 
 def test_when_no_whole_interval_lies_in_the_quiet_time_it_is_said(tmp_path: Path) -> None:
     """A sample that ends in it may be about the time before, and one that begins in it about our own copying."""
-    seen = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.3, 2.2))
-    assert seen.foreign_iops is None
-    assert invalid_reasons(seen, LIMITS) == ()
-    (note,) = notes_of(seen)
+    observed = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.3, 2.2))
+    assert observed.foreign_iops is None
+    assert invalid_reasons(observed, LIMITS) == ()
+    (note,) = notes_of(observed)
     assert "not known" in note
 
 
@@ -270,14 +270,14 @@ def test_limits_are_those_of_the_suite() -> None:
 
 class TestReadsByOthers:
     def test_reads_far_beyond_the_servers_own_make_a_load_invalid(self) -> None:
-        seen = Observation(server_read_mib=480, device_read_mib=3629, only_server_reads=True)
-        (reason,) = invalid_reasons(seen, ValidityLimits())
+        observation = Observation(server_read_mib=480, device_read_mib=3629, only_server_reads=True)
+        (reason,) = invalid_reasons(observation, ValidityLimits())
         assert reason.startswith("others read from the device: the server read 480 MiB, the device delivered 3629")
 
     @pytest.mark.parametrize(("server", "device"), [(0.0, 60.0), (480.0, 700.0), (1000.0, 1050.0)])
     def test_a_little_more_than_the_servers_own_is_allowed(self, server: float, device: float) -> None:
-        seen = Observation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
-        assert not invalid_reasons(seen, ValidityLimits())
+        observation = Observation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
+        assert not invalid_reasons(observation, ValidityLimits())
 
     def test_a_load_beside_a_copy_of_the_files_is_not_judged(self, tmp_path: Path) -> None:
         assert seen_in(tmp_path, details={FILES_COPIED: True}).only_server_reads is False

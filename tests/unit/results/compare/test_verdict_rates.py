@@ -36,9 +36,9 @@ def node_blocks():
 @pytest.mark.parametrize("offset", [0.03, 0.08])
 def test_equal_volumes_are_seldom_called_different(simulation, offset):
     """A family of three metrics raises a false alarm in at most 5 %: 400 families, three standard errors."""
-    found = simulation.rates(families=400, runs=5, offset=offset, ratio=1.0)
-    assert found.verdict <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
-    assert found.raw > found.adjusted  # the correction has something to correct
+    rates = simulation.rates(families=400, runs=5, offset=offset, ratio=1.0)
+    assert rates.verdict <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
+    assert rates.raw > rates.adjusted  # the correction has something to correct
 
 
 def test_rates_beyond_a_limit_are_faults(simulation):
@@ -63,8 +63,8 @@ def test_a_true_difference_of_twenty_percent_is_found(simulation):
 
 def test_a_true_difference_on_the_margin_is_seldom_called_equivalent(simulation):
     """At most alpha / 2 of the comparisons: 400 of them, three standard errors."""
-    found = simulation.rates(families=400, runs=8, offset=0.005, ratio=1.05, metrics=1)
-    assert found.equivalent <= 0.025 + 3 * (0.025 * 0.975 / 400) ** 0.5
+    rates = simulation.rates(families=400, runs=8, offset=0.005, ratio=1.05, metrics=1)
+    assert rates.equivalent <= 0.025 + 3 * (0.025 * 0.975 / 400) ** 0.5
 
 
 def test_equal_quiet_volumes_are_found_equivalent(simulation):
@@ -75,14 +75,14 @@ def test_equal_quiet_volumes_are_found_equivalent(simulation):
 def test_as_many_runs_as_proposed_mostly_decide(simulation):
     """After pilots of 5 against 5 at 5 % of offset, a true 10 % is decided in about 80 %, at least 70 %."""
     runs = simulation.proposal(runs=5, offset=0.05, ratio=1.1, pilots=200)
-    found = simulation.rates(families=200, runs=runs, offset=0.05, ratio=1.1, metrics=1, seed=2)
+    rates = simulation.rates(families=200, runs=runs, offset=0.05, ratio=1.1, metrics=1, seed=2)
     assert 5 < runs < 12
-    assert found.verdict > 0.7
+    assert rates.verdict > 0.7
 
 
 def test_nodes_of_different_speed_name_no_difference_and_hide_none(node_blocks):
     """The limits of tests/benchmarks/node_blocks.py on fewer families; it has the table."""
-    conditions = {one.name: one for one in node_blocks.CONDITIONS}
+    conditions = {item.name: item for item in node_blocks.CONDITIONS}
     for name in ("equal, 3 nodes of 3 v 3", "20 % slower, 2 nodes of 4 v 4"):
         outcome = node_blocks.simulate(conditions[name], families=300, seed=2)
         assert list(node_blocks.faults(outcome, conditions[name])) == []

@@ -22,8 +22,8 @@ def test_sources_with_other_phases_share_a_grid_and_nothing_is_smeared() -> None
     value = np.where(ticks <= 10, 3000.0, 150.0)
     grid = align({TPS: series(list(ticks + 0.31), list(value)), READS: series(list(ticks), list(value))})
     for key in (TPS, READS):
-        known = grid.columns[key][np.isfinite(grid.columns[key])]
-        assert set(known) == {3000.0, 150.0}
+        known_values = grid.columns[key][np.isfinite(grid.columns[key])]
+        assert set(known_values) == {3000.0, 150.0}
 
 
 def test_a_missed_tick_stays_a_gap() -> None:
@@ -49,10 +49,10 @@ def test_a_coarse_source_holds_over_its_interval_and_a_fine_one_is_averaged() ->
         },
         window_s=(0, 120),
     )
-    held = grid.column("cloudwatch", "balance_percent", "v")
-    assert held is not None
-    assert held[:60].tolist() == [10.0] * 60
-    assert held[60:].tolist() == [20.0] * 60
+    retained = grid.column("cloudwatch", "balance_percent", "v")
+    assert retained is not None
+    assert retained[:60].tolist() == [10.0] * 60
+    assert retained[60:].tolist() == [20.0] * 60
     assert grid.columns[READS].tolist() == pytest.approx([1.5] * 120)
 
 

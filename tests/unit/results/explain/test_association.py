@@ -41,22 +41,24 @@ def test_finds_the_metric_that_leads_and_its_lag() -> None:
 
 def test_two_walks_that_share_nothing_are_not_associated() -> None:
     """Undifferenced, most pairs of random walks correlate."""
-    held = sum(
-        any(one.holds for one in associations([grid(p95=walk(seed), other=walk(1000 + seed))], P95))
+    retained = sum(
+        any(association.holds for association in associations([grid(p95=walk(seed), other=walk(1000 + seed))], P95))
         for seed in range(100)
     )
-    assert held <= 8
+    assert retained <= 8
 
 
 def test_shuffling_the_seconds_destroys_it() -> None:
     await_ms = np.exp(walk(3) / 10)
     p95 = await_ms * 40
     assert associations([grid(p95=p95, r_await_ms=await_ms)], P95)[0].holds
-    held = 0
+    retained = 0
     for seed in range(40):
         shuffled = np.random.default_rng(seed).permutation(p95)
-        held += any(one.holds for one in associations([grid(p95=shuffled, r_await_ms=await_ms)], P95))
-    assert held <= 4
+        retained += any(
+            association.holds for association in associations([grid(p95=shuffled, r_await_ms=await_ms)], P95)
+        )
+    assert retained <= 4
 
 
 def test_units_do_not_matter() -> None:
@@ -67,7 +69,7 @@ def test_units_do_not_matter() -> None:
 
 def test_many_metrics_by_chance_are_not_believed() -> None:
     columns = {f"m{n}": walk(n) for n in range(100, 160)}
-    assert sum(one.holds for one in associations([grid(p95=walk(6), **columns)], P95)) <= 3
+    assert sum(association.holds for association in associations([grid(p95=walk(6), **columns)], P95)) <= 3
 
 
 def test_constant_short_or_absent_series_say_nothing() -> None:

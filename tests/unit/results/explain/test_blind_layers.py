@@ -42,7 +42,7 @@ def device(
 ) -> tuple[Device, NDArray[np.bool_]]:
     """Twelve intervals, operations/s and MiB/s of both halves."""
     late = np.arange(12) >= 6
-    iops, mib_per_s = (np.where(late, after[place], before[place]) for place in (0, 1))
+    iops, mib_per_s = (np.where(late, after[location], before[location]) for location in (0, 1))
     return (
         Device(
             source="diskstats",
@@ -74,11 +74,11 @@ def test_what_stays_while_the_rest_changes_is_what_is_limited(
 
 
 def with_columns(case: Case, values: dict[tuple[str, str, str], float]) -> Case:
-    known = {
+    fulls = {
         SeriesKey(source=s, metric=m, entity=e): np.full(len(case.grid), value)
         for (s, m, e), value in values.items()
     }
-    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **known}))
+    return replace(case, grid=replace(case.grid, columns={**case.grid.columns, **fulls}))
 
 
 def test_commits_of_lock_holders_are_measured_against_the_time_that_is_no_lock_wait() -> None:
@@ -86,7 +86,7 @@ def test_commits_of_lock_holders_are_measured_against_the_time_that_is_no_lock_w
     load = Load(queue=8, threads=16, cpu_s_per_s=0.1, read_part=0.05, row_lock_s_per_s=12.0)
     series = columns(load, Storage(latency_ms=30.0))
     dropped = {("performance_schema", "wait_s_per_s", "file_redo"), ("performance_schema", "file_sync_ms", "redo")}
-    grid = align({key: one for key, one in series.items() if (key.source, key.metric, key.entity) not in dropped})
+    grid = align({key: item for key, item in series.items() if (key.source, key.metric, key.entity) not in dropped})
     case = Case(name="load", grid=grid, whole=grid, threads=16, cpus=8)
     case = with_columns(
         case,

@@ -60,12 +60,12 @@ def test_cpu_times_that_end_within_the_window_are_in_the_rest(last: int, cpu_sha
 
 def test_a_wait_that_ends_in_a_later_second_is_counted_once() -> None:
     """Waits of 5 s show in the second in which they end: by second they exceed its statements."""
-    found = grid(**WAITS)
+    result = grid(**WAITS)
     reads = np.zeros(10)
     reads[9] = 30.0
-    found.columns[SeriesKey(source="performance_schema", metric="wait_s_per_s", entity="file_data")][:] = reads
-    found.columns[SeriesKey(source="performance_schema", metric="file_read_s_per_s", entity="data")][:] = reads
-    budget = budget_of(found)
+    result.columns[SeriesKey(source="performance_schema", metric="wait_s_per_s", entity="file_data")][:] = reads
+    result.columns[SeriesKey(source="performance_schema", metric="file_read_s_per_s", entity="data")][:] = reads
+    budget = budget_of(result)
     assert budget is not None
     assert budget.share("data_reads") == pytest.approx(30 / 80)
     assert max(budget.parts["rest"]) <= 8.0
@@ -93,7 +93,7 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_cost_of_a_transaction() -> None:
-    found = grid(
+    result = grid(
         client__tps=100.0,
         innodb__data_reads_per_s=600.0,
         innodb__data_read_mib_per_s=9.375,
@@ -103,7 +103,7 @@ def test_cost_of_a_transaction() -> None:
         performance_schema__query_cpu_s_per_s__a=0.3,
         performance_schema__query_cpu_s_per_s__b=0.1,
     )
-    cost = per_transaction(Case(name="x", grid=found, whole=found, cpus=4)).values
+    cost = per_transaction(Case(name="x", grid=result, whole=result, cpus=4)).values
     assert cost["statement_cpu_ms"] == (pytest.approx(4.0), "ms")
     assert cost["reads"] == (pytest.approx(6.0), "1")
     assert cost["read_kib"] == (pytest.approx(96.0), "KiB")
@@ -115,17 +115,17 @@ def test_cost_of_a_transaction() -> None:
 
 
 def test_cpu_time_of_statements_is_a_part_of_its_own() -> None:
-    found = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=1.0))
+    result = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=1.0))
     plain = budget_of(grid(**WAITS))
-    assert found is not None
+    assert result is not None
     assert plain is not None
-    assert found.share("cpu") == pytest.approx(1.0 / 8)
-    assert plain.share("rest") == pytest.approx(found.share("cpu", "rest")) == pytest.approx(found.no_wait)
-    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert result.share("cpu") == pytest.approx(1.0 / 8)
+    assert plain.share("rest") == pytest.approx(result.share("cpu", "rest")) == pytest.approx(result.no_wait)
+    assert sum(result.shares.values()) == pytest.approx(1.0)
 
 
 def test_more_cpu_time_than_is_left_is_not_believed() -> None:
     """Both are read a moment apart."""
-    found = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=100.0))
-    assert found is not None
-    assert sum(found.shares.values()) == pytest.approx(1.0)
+    result = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=100.0))
+    assert result is not None
+    assert sum(result.shares.values()) == pytest.approx(1.0)

@@ -18,8 +18,8 @@ def fitted(load: Load, storage: Storage, balance: Floats | None = None) -> Burst
     grid = align(columns(load, storage))
     device = device_of(grid)
     assert device is not None
-    found = limits_of(plateaus(grid.t_s, device), device.size_kib)
-    return fit_burst(grid.t_s, device, found, balance_percent=balance)
+    result = limits_of(plateaus(grid.t_s, device), device.size_kib)
+    return fit_burst(grid.t_s, device, result, balance_percent=balance)
 
 
 def falling(at: float, high: float, low: float) -> Storage:
@@ -29,13 +29,13 @@ def falling(at: float, high: float, low: float) -> Storage:
 @pytest.mark.parametrize(("at", "low"), [(40, 150.0), (70, 300.0), (100, 1000.0)])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_finds_the_knee_the_levels_and_the_bucket(at: int, low: float, seed: int) -> None:
-    found = fitted(Load(seconds=120, queue=31, threads=31, seed=seed), falling(at, 3000.0, low))
-    assert found is not None
-    assert found.exhausted_at_s == pytest.approx(at, abs=2)
-    assert found.baseline == pytest.approx(low, rel=0.05)
-    assert found.burst == pytest.approx(3000, rel=0.05)
-    assert found.spent == pytest.approx(at * (3000 - low), rel=0.05)
-    assert found.refill_s == pytest.approx(at * (3000 - low) / low, rel=0.08)
+    result = fitted(Load(seconds=120, queue=31, threads=31, seed=seed), falling(at, 3000.0, low))
+    assert result is not None
+    assert result.exhausted_at_s == pytest.approx(at, abs=2)
+    assert result.baseline == pytest.approx(low, rel=0.05)
+    assert result.burst == pytest.approx(3000, rel=0.05)
+    assert result.spent == pytest.approx(at * (3000 - low), rel=0.05)
+    assert result.refill_s == pytest.approx(at * (3000 - low) / low, rel=0.08)
 
 
 def test_a_load_that_ends_is_no_exhausted_burst() -> None:
@@ -44,8 +44,8 @@ def test_a_load_that_ends_is_no_exhausted_burst() -> None:
     load = Load(seconds=120, queue=16)
     busy, quiet = columns(load, storage), columns(Load(seconds=120, queue=0.4), storage)
     series = {
-        key: type(one)(t_s=one.t_s, value=np.where(one.t_s <= 60, one.value, quiet[key].value))
-        for key, one in busy.items()
+        key: type(item)(t_s=item.t_s, value=np.where(item.t_s <= 60, item.value, quiet[key].value))
+        for key, item in busy.items()
     }
     grid = align(series)
     device = device_of(grid)
@@ -85,7 +85,7 @@ def test_a_backup_whose_bytes_rise_is_no_exhausted_burst() -> None:
     grid = align(columns(Load(seconds=120, queue=31, threads=31), falling(60, 3000.0, 300.0)))
     device = device_of(grid)
     assert device is not None
-    found = limits_of(plateaus(grid.t_s, device), device.size_kib)
-    assert fit_burst(grid.t_s, device, found) is not None
+    result = limits_of(plateaus(grid.t_s, device), device.size_kib)
+    assert fit_burst(grid.t_s, device, result) is not None
     bytes_ = np.where(grid.t_s <= 60, 45.0, 90.0)
-    assert fit_burst(grid.t_s, replace(device, mib_per_s=bytes_), found) is None
+    assert fit_burst(grid.t_s, replace(device, mib_per_s=bytes_), result) is None

@@ -30,4 +30,4 @@ def test_no_cause_is_described_twice() -> None:
 def test_causes_yield_to_others_that_there_are_and_not_in_a_circle() -> None:
     for name, cause in CAUSES.items():
         assert cause.yields_to | cause.contradicts <= CAUSES.keys() - {name}
-        assert not any(name in CAUSES[other].yields_to for other in cause.yields_to)
+        assert not any(name in CAUSES[alternative].yields_to for alternative in cause.yields_to)

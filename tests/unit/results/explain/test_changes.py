@@ -28,7 +28,7 @@ def case(latency_ms: Callable[[Floats], Floats], seed: int, load: Load = LOAD) -
 
 
 def degraded(of: Case) -> Cause:
-    return next(one for one in explain_case(of).findings if one.cause == "storage.degraded")
+    return next(finding for finding in explain_case(of).findings if finding.cause == "storage.degraded")
 
 
 def text(finding: Cause) -> str:
@@ -66,29 +66,29 @@ def test_a_slowness_that_recurs_is_periodic(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_steady_volume_has_no_change(seed: int) -> None:
     assert "storage.degraded" not in [
-        one.cause for one in explain_case(case(lambda t_s: t_s * 0 + 1.5, seed)).findings
+        finding.cause for finding in explain_case(case(lambda t_s: t_s * 0 + 1.5, seed)).findings
     ]
 
 
 def test_a_heavier_load_is_no_slower_volume() -> None:
     """Operations take longer while there are more of them: the volume is what it was."""
     heavy = case(lambda t_s: np.where(t_s <= 30, 1.5, 4.5), 1)
-    disk = {key: one for key, one in heavy.grid.columns.items() if key.source == "diskstats"}
+    disk = {key: item for key, item in heavy.grid.columns.items() if key.source == "diskstats"}
     more = {
-        key: one * np.where(heavy.grid.t_s <= 30, 1.0, 4.5)
-        for key, one in disk.items()
+        key: item * np.where(heavy.grid.t_s <= 30, 1.0, 4.5)
+        for key, item in disk.items()
         if key.metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s", "aqu_sz")
     }
     grid = dataclasses.replace(heavy.grid, columns={**heavy.grid.columns, **more})
-    found = explain_case(dataclasses.replace(heavy, grid=grid, whole=grid)).findings
-    assert "storage.degraded" not in [one.cause for one in found]
+    findings = explain_case(dataclasses.replace(heavy, grid=grid, whole=grid)).findings
+    assert "storage.degraded" not in [finding.cause for finding in findings]
 
 
 @pytest.mark.parametrize("name", ["clean-1", "clean-2", "clean-3", "clean-4", "clean-reads-1", "clean-reads-4"])
 def test_recorded_steady_volumes_have_no_change(name: str) -> None:
     """Recordings of sar and iostat beside MariaDB on a busy machine."""
-    found = explain_recorded([RECORDINGS / name / "iostat.txt"], device="")
-    assert "storage.degraded" not in [one.cause for one in found.findings]
+    result = explain_recorded([RECORDINGS / name / "iostat.txt"], device="")
+    assert "storage.degraded" not in [finding.cause for finding in result.findings]
 
 
 def joined(first: Case, second: Case, at: int) -> Case:
@@ -105,7 +105,7 @@ def joined(first: Case, second: Case, at: int) -> Case:
 def test_a_limit_above_the_device_for_a_part_of_a_step_is_named_with_its_window() -> None:
     """Two real runs put together: no limit for 11 s, then 800 reads/s for the server's control group."""
     case = joined(case_of("clean"), case_of("above-read-800"), 11)
-    finding = next(one for one in explain_case(case).findings if one.cause == "host.io_limit")
+    finding = next(finding for finding in explain_case(case).findings if finding.cause == "host.io_limit")
     assert finding.window_s[0] == pytest.approx(float(case.grid.t_s[10]), abs=2)
     assert "transactions a second without it" in text(finding)
 
@@ -139,5 +139,5 @@ def test_a_device_alone_is_called_slower_as_documented(
     times: float, in_flight: float, busy: float, named: bool, seed: int
 ) -> None:
     """Five times, or with a queue that ends fewer; never where the device is busy for under 15 % of the time."""
-    found = seen_at_device(times=times, in_flight=in_flight, busy=busy, seed=seed)
-    assert ("storage.degraded" in found) is named
+    result = seen_at_device(times=times, in_flight=in_flight, busy=busy, seed=seed)
+    assert ("storage.degraded" in result) is named

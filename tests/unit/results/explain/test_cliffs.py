@@ -11,16 +11,16 @@ from volbench.results.explain.evidence.cliffs import change_points, cliffs
 def test_names_the_second_of_a_fall() -> None:
     t_s = np.arange(1.0, 121.0)
     value = np.where(t_s <= 70, 3000.0, 150.0) * np.exp(np.random.default_rng(1).normal(0, 0.05, 120))
-    (found,) = cliffs(t_s, value)
-    assert found.at_s == 70.0
-    assert found.before == pytest.approx(3000, rel=0.05)
-    assert found.after == pytest.approx(150, rel=0.05)
+    (result,) = cliffs(t_s, value)
+    assert result.at_s == 70.0
+    assert result.before == pytest.approx(3000, rel=0.05)
+    assert result.after == pytest.approx(150, rel=0.05)
 
 
 def test_finds_a_fall_and_the_recovery() -> None:
     t_s = np.arange(1.0, 91.0)
     value = np.where((t_s > 30) & (t_s <= 60), 20.0, 200.0) + np.random.default_rng(2).normal(0, 4, 90)
-    assert [one.at_s for one in cliffs(t_s, value)] == [30.0, 60.0]
+    assert [cliff.at_s for cliff in cliffs(t_s, value)] == [30.0, 60.0]
 
 
 def test_spikes_and_gaps_are_no_cliffs() -> None:
@@ -40,8 +40,8 @@ def test_a_gap_before_the_fall_does_not_move_it() -> None:
     t_s = np.arange(1.0, 61.0)
     value = np.where(t_s <= 40, 500.0, 50.0)
     value[20:25] = np.nan
-    (found,) = cliffs(t_s, value)
-    assert (found.at_s, found.index) == (40.0, 40)
+    (result,) = cliffs(t_s, value)
+    assert (result.at_s, result.index) == (40.0, 40)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8])
@@ -72,12 +72,12 @@ def drop(at: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_units_of_value_and_time_do_not_matter(scale: float, width: float, at: int, seed: int) -> None:
     t_s, value = drop(at, seed)
     plain, scaled = cliffs(t_s, value), cliffs(width * t_s, scale * value)
-    assert [one.index for one in plain] == [one.index for one in scaled]
-    assert [one.at_s for one in scaled] == pytest.approx([width * one.at_s for one in plain])
+    assert [item.index for item in plain] == [item.index for item in scaled]
+    assert [item.at_s for item in scaled] == pytest.approx([width * item.at_s for item in plain])
 
 
 @pytest.mark.parametrize("at", [8, 20, 40, 52])
 def test_a_drop_is_found_at_its_second_wherever_it_is(at: int) -> None:
     """All but one in 250: a change that noise suggests first may hide a short level."""
-    missed = [seed for seed in range(250) if [one.index for one in cliffs(*drop(at, seed))] != [at]]
+    missed = [seed for seed in range(250) if [cliff.index for cliff in cliffs(*drop(at, seed))] != [at]]
     assert len(missed) <= 1

@@ -33,20 +33,20 @@ def case_of(*, limited: str) -> Case:
         series[name] = column
         if key.source == "diskstats":
             idle = 0.5 if "await" in key.metric else 1.0
-            other = key if limited == "log" else replace(key, source="diskstats@log")
-            series[other] = Series(t_s=column.t_s, value=np.full(len(column.t_s), idle))
+            second = key if limited == "log" else replace(key, source="diskstats@log")
+            series[second] = Series(t_s=column.t_s, value=np.full(len(column.t_s), idle))
     waits = {"data": ("file_redo", "file_binlog"), "log": ("file_data",)}[limited]
     for key, column in list(series.items()):
         if key.metric == "wait_s_per_s" and key.entity in waits:
             series[key] = Series(t_s=column.t_s, value=np.zeros(len(column.t_s)))
-    whole = align(series)
-    return Case(name="rw", grid=whole, whole=whole, disk="sda", threads=16, cpus=2, elsewhere=LOG.roles)
+    total = align(series)
+    return Case(name="rw", grid=total, whole=total, disk="sda", threads=16, cpus=2, elsewhere=LOG.roles)
 
 
 def of_log(case: Case) -> Case:
-    [(name, seen)] = component_cases(case, [LOG])
+    [(name, observed)] = component_cases(case, [LOG])
     assert name == "log"
-    return seen
+    return observed
 
 
 @pytest.mark.parametrize("limited", ["data", "log"])
@@ -70,14 +70,14 @@ def test_the_device_and_the_files_of_each_volume_are_its_own() -> None:
     assert log.budget.share("data_reads") == 0
     assert log.budget.share("redo_sync", "binlog_sync") > 0.3
     assert not data.budget.hides_commits
-    assert all("@" not in key.source for seen in (data, log) for key in seen.grid.columns)
+    assert all("@" not in key.source for observed in (data, log) for key in observed.grid.columns)
 
 
 def test_what_if_has_a_model_of_one_volume() -> None:
     """Time that one volume's model would take for CPU is a wait for the other."""
     case = case_of(limited="log")
-    for seen in (case, data_case(case), of_log(case)):
-        demand = demand_of(seen)
+    for observed in (case, data_case(case), of_log(case)):
+        demand = demand_of(observed)
         assert isinstance(demand, Unpredictable)
         assert "several volumes" in demand.reason
 

@@ -102,6 +102,6 @@ def test_a_setting_that_cannot_make_the_wait_is_no_cause(
     ],
 )
 def test_waits_that_the_server_counts_need_no_setting(metric: str, value: float, named: bool) -> None:
-    found = [*configured_waits(waiting({}, unseen=True, **{metric: value}))]
-    assert [finding.decided_by for finding in found] == (["counted"] if named else [])
-    assert not named or found[0].share == pytest.approx(np.clip(value / 15 if value > 1 else value, 0, 1))
+    results = [*configured_waits(waiting({}, unseen=True, **{metric: value}))]
+    assert [finding.decided_by for finding in results] == (["counted"] if named else [])
+    assert not named or results[0].share == pytest.approx(np.clip(value / 15 if value > 1 else value, 0, 1))

@@ -37,7 +37,7 @@ def on_cpus(own: float, delay: float, busy: float | Floats = 1.0, runnable: floa
 
 
 def finding(case: Case, cause: str) -> Cause | None:
-    return next((one for one in explain_case(case).findings if one.cause == cause), None)
+    return next((finding for finding in explain_case(case).findings if finding.cause == cause), None)
 
 
 def first(case: Case) -> str:
@@ -73,10 +73,10 @@ def test_a_quota_is_the_servers_own_although_others_fill_the_cpus() -> None:
 
 def test_a_quota_that_nothing_counts_is_one_of_two() -> None:
     """10.4 of 20 runnable tasks are the cell's: 1.04 CPUs are its part, and it has 0.4 of them."""
-    found = explain_case(on_cpus(0.4, 10.0, runnable=20.0)).findings
-    assert [one.cause for one in found][:2] == [SATURATED, OTHERS]
-    assert all(one.one_of_two for one in found[:2])
-    assert any(row.metric == "decide" for row in found[0].evidence)
+    findings = explain_case(on_cpus(0.4, 10.0, runnable=20.0)).findings
+    assert [finding.cause for finding in findings][:2] == [SATURATED, OTHERS]
+    assert all(finding.one_of_two for finding in findings[:2])
+    assert any(row.metric == "decide" for row in findings[0].evidence)
     counted = explain_case(on_cpus(0.4, 10.0, runnable=20.0, throttled_ratio=0.0, cpus_used=0.3)).findings
     assert counted[0].cause == OTHERS
     assert not counted[0].one_of_two
@@ -91,11 +91,11 @@ def test_a_quota_that_does_not_act_is_acquitted_in_words() -> None:
 def test_both_have_their_share() -> None:
     """The cell wants both CPUs and has 1.2 of them: 40 % of its time on and before CPUs is the others' doing."""
     case = on_cpus(1.2, 13.0)
-    own, others = finding(case, SATURATED), finding(case, OTHERS)
+    own, remaining = finding(case, SATURATED), finding(case, OTHERS)
     assert own is not None
-    assert others is not None
+    assert remaining is not None
     assert own.share == pytest.approx(0.6 * 14.2 / 16)
-    assert others.share == pytest.approx(0.4 * 14.2 / 16)
+    assert remaining.share == pytest.approx(0.4 * 14.2 / 16)
     assert first(case) == SATURATED
 
 

@@ -65,6 +65,7 @@ def test_the_servers_own_cpu_decides_whether_it_lacks_cpus(server_cpus: float, n
     columns = {SeriesKey(source=s, metric=m, entity=e): np.full(30, value) for (s, m, e), value in values.items()}
     grid = Grid(t_s=np.arange(1.0, 31.0), width_s=1.0, columns=columns)
     causes = [
-        one.cause for one in explain_case(Case(name="load", grid=grid, whole=grid, cpus=2, recorded=True)).findings
+        finding.cause
+        for finding in explain_case(Case(name="load", grid=grid, whole=grid, cpus=2, recorded=True)).findings
     ]
     assert ("cpu.server_saturated" in causes) is named

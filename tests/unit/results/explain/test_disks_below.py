@@ -32,7 +32,7 @@ def over_disks(case: Case, *, copies: float = 1.0, other_mib: Any = 0.0, other_k
     assert device is not None
     columns: dict[tuple[str, str, str], Any] = {}
     for disk in DISKS:
-        for metric, own, others in (
+        for metric, own, remaining in (
             ("reads_per_s", device.reads, other_mib * 1024 / other_kib),
             ("read_mib_per_s", device.read_mib_per_s, other_mib),
             ("writes_per_s", device.writes, 0.0),
@@ -40,7 +40,7 @@ def over_disks(case: Case, *, copies: float = 1.0, other_mib: Any = 0.0, other_k
         ):
             assert own is not None
             factor = copies if metric.startswith("write") else 1.0
-            columns["diskstats", metric, disk] = (factor * np.nan_to_num(own) + others) / len(DISKS)
+            columns["diskstats", metric, disk] = (factor * np.nan_to_num(own) + remaining) / len(DISKS)
     return replace(with_columns(case, columns), below=DisksBelow(names=DISKS, write_copies=copies))
 
 
@@ -66,8 +66,8 @@ def test_reads_of_another_volume_are_named_with_their_start() -> None:
     slower = with_columns(clean, {("client", "tps", ""): np.where(on, tps / 3, tps)})
     assert "interference.io" not in causes(slower)
     assert "interference.io" not in causes(over_disks(slower))
-    found = explain_case(over_disks(slower, other_mib=on * 100.0)).findings
-    finding = next(one for one in found if one.cause == "interference.io")
+    findings = explain_case(over_disks(slower, other_mib=on * 100.0)).findings
+    finding = next(finding for finding in findings if finding.cause == "interference.io")
     assert finding.window_s[0] == pytest.approx(float(clean.grid.t_s[11]), abs=1)
     assert finding.evidence[1].metric == "foreign_mib_per_s"
     assert finding.evidence[1].value == pytest.approx(100.0, rel=0.1)

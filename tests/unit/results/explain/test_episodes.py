@@ -19,19 +19,19 @@ def waits(samples: int, seed: int = 0) -> Floats:
 def test_a_stretch_of_slow_operations_is_found_where_it_is(first: int, last: int) -> None:
     values = waits(100)
     values[first:last] *= 3
-    found = find_episode(grid(100), values)
-    assert found is not None
-    assert found.t0_s == pytest.approx(first, abs=1)
-    assert found.t1_s == pytest.approx(last, abs=1)
-    assert found.p_value <= 0.01
+    episode = find_episode(grid(100), values)
+    assert episode is not None
+    assert episode.t0_s == pytest.approx(first, abs=1)
+    assert episode.t1_s == pytest.approx(last, abs=1)
+    assert episode.p_value <= 0.01
 
 
 def test_a_longer_recording_is_searched_in_coarser_steps() -> None:
     values = waits(3000)
     values[1500:1800] *= 3
-    found = find_episode(grid(3000), values)
-    assert found is not None
-    assert (found.t0_s, found.t1_s) == pytest.approx((1500, 1800), abs=40)
+    episode = find_episode(grid(3000), values)
+    assert episode is not None
+    assert (episode.t0_s, episode.t1_s) == pytest.approx((1500, 1800), abs=40)
 
 
 def test_chance_seldom_makes_an_episode() -> None:
@@ -53,9 +53,9 @@ def test_what_shows_no_episode(values: Floats | None) -> None:
 def test_levels_before_and_during() -> None:
     values = np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 9.0])
     during = np.arange(8) // 3 == 1
-    found = [*levels(grid(8), None, during, {"p95": (values, "ms"), "tps": (None, "1/s")})]
-    assert found == [Level(name="p95", unit="ms", before=1.0, during=3.0)]
-    assert found[0].text == "p95 1 before, 3 ms during (x3.00)"
+    results = [*levels(grid(8), None, during, {"p95": (values, "ms"), "tps": (None, "1/s")})]
+    assert results == [Level(name="p95", unit="ms", before=1.0, during=3.0)]
+    assert results[0].text == "p95 1 before, 3 ms during (x3.00)"
 
 
 def autocorrelated(samples: int, seed: int, r: float) -> Floats:

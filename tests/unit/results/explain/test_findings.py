@@ -24,15 +24,15 @@ CLEAN = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.7)
 def case(
     load: Load, storage: Storage, *, counters: bool = False, without: tuple[str, ...] = (), **more: object
 ) -> Case:
-    found = {
-        key: one for key, one in columns(load, storage, counters=counters).items() if key.source not in without
+    results = {
+        key: item for key, item in columns(load, storage, counters=counters).items() if key.source not in without
     }
-    grid = align(found)
+    grid = align(results)
     return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
 
 
 def causes(of: Case) -> list[str]:
-    return [one.cause for one in explain_case(of).findings]
+    return [finding.cause for finding in explain_case(of).findings]
 
 
 def falling(at: float, high: float, low: float) -> Storage:
@@ -64,11 +64,11 @@ def test_throughput_limit() -> None:
 @pytest.mark.parametrize("size_kib", [16.0, 64.0])
 def test_either_limit_is_said_to_be_one_of_two(size_kib: float) -> None:
     """Operations of one size, and no counter of the volume's own."""
-    found = explain_case(case(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))).findings
-    assert {one.cause for one in found[:2]} == {"storage.iops_limit", "storage.throughput_limit"}
-    for one in found[:2]:
-        assert any("cannot be told" in row.text for row in one.evidence)
-        assert one.confidence < 0.95
+    findings = explain_case(case(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))).findings
+    assert {finding.cause for finding in findings[:2]} == {"storage.iops_limit", "storage.throughput_limit"}
+    for item in findings[:2]:
+        assert any("cannot be told" in row.text for row in item.evidence)
+        assert item.confidence < 0.95
 
 
 def test_burst_exhausted_says_when_and_from_what_to_what() -> None:
@@ -84,21 +84,21 @@ def test_burst_exhausted_says_when_and_from_what_to_what() -> None:
 def test_instance_limit_only_by_its_own_counter() -> None:
     plain = columns(Load(queue=24, threads=24), Storage(iops=2000.0), counters=True)
     swapped = {}
-    for key, one in plain.items():
+    for key, item in plain.items():
         name = key.metric
         if name.startswith(("volume_exceeded", "instance_exceeded")):
             old, new = ("volume", "instance") if name.startswith("volume") else ("instance", "volume")
             name = name.replace(old, new)
-        swapped[dataclasses.replace(key, metric=name)] = one
+        swapped[dataclasses.replace(key, metric=name)] = item
     grid = align(swapped)
     assert causes(Case(name="x", grid=grid, whole=grid, threads=24))[0] == "instance.storage_limit"
 
 
 @pytest.mark.parametrize("latency_ms", [5.0, 20.0])
 def test_slow_reads_without_a_limit(latency_ms: float) -> None:
-    found = causes(case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=latency_ms)))
-    assert found[0] == "storage.read_latency"
-    assert not {"storage.iops_limit", "storage.degraded"} & set(found)
+    result = causes(case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=latency_ms)))
+    assert result[0] == "storage.read_latency"
+    assert not {"storage.iops_limit", "storage.degraded"} & set(result)
 
 
 def test_the_floor_at_depth_one_is_evidence_of_slow_reads() -> None:
@@ -110,29 +110,29 @@ def test_the_floor_at_depth_one_is_evidence_of_slow_reads() -> None:
 
 
 def test_slow_syncs() -> None:
-    found = causes(case(Load(queue=8, threads=8, read_part=0.1), Storage(latency_ms=8.0)))
-    assert found[0] == "storage.sync_latency"
+    result = causes(case(Load(queue=8, threads=8, read_part=0.1), Storage(latency_ms=8.0)))
+    assert result[0] == "storage.sync_latency"
 
 
 def test_commits_that_wait_unseen_do_not_clear_the_volume() -> None:
     """A server without an instrument for its redo log: most of its time is neither a seen wait nor CPU."""
     load = Load(queue=4, threads=8, read_part=0.3, cpu_busy=0.1, cpu_s_per_s=6.5)
     slow = case(load, Storage(latency_ms=6.0))
-    hidden = {key: one for key, one in slow.grid.columns.items() if key.entity not in ("file_redo", "redo")}
+    hidden = {key: item for key, item in slow.grid.columns.items() if key.entity not in ("file_redo", "redo")}
     grid = dataclasses.replace(slow.grid, columns=hidden)
     first = explain_case(dataclasses.replace(slow, grid=grid, whole=grid)).findings[0]
     assert first.cause == "storage.sync_latency"
     assert any(row.metric == "unseen_share" for row in first.evidence)
-    idle = {key: one * 0.01 if key.metric.endswith("_ms") else one for key, one in hidden.items()}
+    idle = {key: item * 0.01 if key.metric.endswith("_ms") else item for key, item in hidden.items()}
     fast = dataclasses.replace(slow.grid, columns=idle)
     explained = explain_case(dataclasses.replace(slow, grid=fast, whole=fast))
-    assert "none" not in [one.cause for one in explained.findings]
+    assert "none" not in [finding.cause for finding in explained.findings]
     assert any("more than all CPU time" in note for note in explained.notes)
 
 
 def test_stall() -> None:
-    found = explain_case(case(CLEAN, Storage(latency_ms=0.4, stall_s=(20, 26))))
-    stall = next(one for one in found.findings if one.cause == "storage.stall")
+    findings = explain_case(case(CLEAN, Storage(latency_ms=0.4, stall_s=(20, 26))))
+    stall = next(finding for finding in findings.findings if finding.cause == "storage.stall")
     assert stall.share == pytest.approx(6 / 60)
     assert stall.window_s == (20.0, 26.0)
 
@@ -140,17 +140,19 @@ def test_stall() -> None:
 def test_degraded_is_below_every_known_limit() -> None:
     """400 ms an operation at three in a second: no volume has such a limit."""
     slow = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 1.0, 420.0))
-    found = explain_case(case(Load(queue=1.2, threads=4), slow))
-    assert [one.cause for one in found.findings if one.cause.startswith("storage")] == ["storage.degraded"]
-    assert found.findings[0].window_s[0] == pytest.approx(30, abs=1)
+    findings = explain_case(case(Load(queue=1.2, threads=4), slow))
+    assert [finding.cause for finding in findings.findings if finding.cause.startswith("storage")] == [
+        "storage.degraded"
+    ]
+    assert findings.findings[0].window_s[0] == pytest.approx(30, abs=1)
 
 
 @pytest.mark.parametrize("counters", [True, False])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_volume_that_gets_slower_with_the_same_queue_is_degraded(seed: int, counters: bool) -> None:
     slower = Storage(latency_ms=lambda t_s: np.where(t_s <= 40, 0.8, 12.0))
-    found = explain_case(case(Load(queue=8, threads=8, seed=seed), slower, counters=counters)).findings
-    degraded = next(one for one in found if one.cause.startswith("storage"))
+    findings = explain_case(case(Load(queue=8, threads=8, seed=seed), slower, counters=counters)).findings
+    degraded = next(finding for finding in findings if finding.cause.startswith("storage"))
     assert degraded.cause == "storage.degraded"
     assert degraded.window_s[0] == pytest.approx(40, abs=1)
 
@@ -176,8 +178,8 @@ def test_row_locks() -> None:
 
 def test_several_at_once() -> None:
     load = Load(queue=24, threads=24, row_lock_s_per_s=8.0)
-    found = causes(case(load, Storage(iops=500.0)))
-    assert {"storage.iops_limit", "lock.row_contention"} <= set(found[:2])
+    result = causes(case(load, Storage(iops=500.0)))
+    assert {"storage.iops_limit", "lock.row_contention"} <= set(result[:2])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_stolen_time_is_a_cause_as_far_as_the_load_is_on_the_cpus(load: Load, na
     """On a host that is 16 % busy, as runs of the lab: 6 % of CPU time stolen is a quarter of what it wanted."""
     steal = {("cpu", "steal_ratio", ""): np.full(60, 0.06)}
     of_host = case(dataclasses.replace(load, cpu_busy=0.16), Storage(latency_ms=0.4, extra=steal))
-    shares = [one.share for one in explain_case(of_host).findings if one.cause == "cpu.steal"]
+    shares = [finding.share for finding in explain_case(of_host).findings if finding.cause == "cpu.steal"]
     assert shares == ([pytest.approx(0.06 / 0.22, abs=0.1)] if named else [])
 
 
@@ -196,9 +198,9 @@ def test_a_backup_beside_the_load() -> None:
     tps = np.where((t_s > 20) & (t_s <= 40), 200.0, 400.0) + np.random.default_rng(1).normal(0, 4, 60)
     slower = Storage(latency_ms=0.4, extra={("client", "tps", ""): tps})
     during = explain_case(case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=20.0, t1_s=40.0),)))
-    backup = next(one for one in during.findings if one.cause == "interference.backup")
+    backup = next(finding for finding in during.findings if finding.cause == "interference.backup")
     assert backup.share == pytest.approx(0.5 / 3, abs=0.02)  # half of the speed, for a third of the time
-    assert next(one.value for one in backup.evidence if one.metric == "loss") == pytest.approx(0.5, abs=0.03)
+    assert next(item.value for item in backup.evidence if item.metric == "loss") == pytest.approx(0.5, abs=0.03)
     alone = case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=0.0, t1_s=60.0),))
     assert "interference.backup" not in causes(alone)
 
@@ -222,14 +224,14 @@ def test_a_missing_source_still_explains_from_the_rest(without: str) -> None:
 
 
 def test_without_a_volumes_counters_the_servers_waits_speak() -> None:
-    found = explain_case(
+    findings = explain_case(
         case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=9.0), without=("diskstats",))
     )
-    first = found.findings[0]
+    first = findings.findings[0]
     assert first.cause == "storage.read_latency"
     assert any("queue at a limit cannot be told" in row.text for row in first.evidence)
     assert first.confidence <= ONE_OF_TWO_MAX
-    assert "no counters of the volume" in found.notes
+    assert "no counters of the volume" in findings.notes
 
 
 def test_without_evidence_nothing_is_said() -> None:
@@ -243,8 +245,8 @@ def test_without_evidence_nothing_is_said() -> None:
 
 
 def made(cause: str, share: float | None) -> Explanation:
-    found = Cause(cause=cause, window_s=(0.0, 1.0), share=share, checks=(True,), evidence=(), advice="")
-    return Explanation(findings=(found,))
+    result = Cause(cause=cause, window_s=(0.0, 1.0), share=share, checks=(True,), evidence=(), advice="")
+    return Explanation(findings=(result,))
 
 
 def test_what_slowed_a_load_for_a_while_comes_before_what_was_there_all_along() -> None:
@@ -270,10 +272,10 @@ def test_a_hint_comes_after_what_is_likely_whatever_it_would_explain() -> None:
 def test_a_slow_volume_that_hardly_any_query_waits_for_is_not_named() -> None:
     """A few background writes took 20 times as long for a while; statements compute."""
     load = dataclasses.replace(CLEAN, queue=0.02, cpu_busy=0.98, cpu_s_per_s=7.5)
-    known = {
+    fulls = {
         ("performance_schema", "wait_s_per_s", name): np.full(60, 0.01) for name in ("file_redo", "binlog_group")
     }
-    late = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 4.0, 80.0), extra=known)
+    late = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 4.0, 80.0), extra=fulls)
     assert causes(case(load, late)) == ["cpu.server_saturated"]
 
 
@@ -313,12 +315,12 @@ def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
     busy, quiet = Load(seconds=60, queue=20), Load(seconds=60, queue=0.7)
     before, during = columns(quiet, Storage(iops=600.0)), columns(busy, Storage(iops=600.0))
     both: dict[SeriesKey, Series] = {}
-    for key, one in before.items():
+    for key, item in before.items():
         after = during[key]
         both[key] = Series(
-            t_s=np.concatenate([one.t_s, 60 + after.t_s]), value=np.concatenate([one.value, after.value])
+            t_s=np.concatenate([item.t_s, 60 + after.t_s]), value=np.concatenate([item.value, after.value])
         )
-    whole = align(both)
-    first = explain_case(Case(name="x", grid=whole.within(60, 120), whole=whole, threads=20, cpus=8)).findings[0]
+    total = align(both)
+    first = explain_case(Case(name="x", grid=total.within(60, 120), whole=total, threads=20, cpus=8)).findings[0]
     assert first.cause == "storage.iops_limit"
     assert any(row.metric == "inflation" for row in first.evidence)

@@ -22,13 +22,13 @@ def device_with(case: Case, **factors: Floats | float) -> Case:
     assert case.device is not None
     columns = {}
     for metric, factor in factors.items():
-        known = case.grid.column("diskstats", metric, case.device.entity)
-        assert known is not None
-        columns["diskstats", metric, case.device.entity] = known * factor
+        known_values = case.grid.column("diskstats", metric, case.device.entity)
+        assert known_values is not None
+        columns["diskstats", metric, case.device.entity] = known_values * factor
     return with_columns(case, columns)
 
 
-def beside(case: Case, *, reads: Any, kib: float, tps: Any = 1.0) -> Case:
+def neighbour(case: Case, *, reads: Any, kib: float, tps: Any = 1.0) -> Case:
     """A real run beside somebody who reads so often, `kib` each, while clients do `tps` of what they did."""
     assert case.device is not None
     disk, done = case.device.entity, case.at("tps")
@@ -62,8 +62,8 @@ def test_operations_that_the_kernel_splits_are_not_somebody_elses(name: str, pie
 def test_real_others_are_seen_by_their_bytes(reads: float, kib: float) -> None:
     case = case_of("clean")
     begin = np.arange(len(case.grid)) >= len(case.grid) // 2
-    finding = foreign_findings(beside(case, reads=begin * reads, kib=kib, tps=np.where(begin, 0.4, 1.0)))
-    assert [one.cause for one in finding] == [NEIGHBOUR]
+    finding = foreign_findings(neighbour(case, reads=begin * reads, kib=kib, tps=np.where(begin, 0.4, 1.0)))
+    assert [finding.cause for finding in finding] == [NEIGHBOUR]
     stated = {row.metric: row.value for row in finding[0].evidence}
     assert stated["foreign_mib_per_s"] == pytest.approx(reads * kib / 1024, rel=0.1)
 
@@ -74,9 +74,9 @@ def test_what_others_do_must_be_enough_for_the_loss() -> None:
     assert case.device is not None
     third = 0.5 * float(np.nanmean(case.device.iops))
     begin = np.arange(len(case.grid)) >= len(case.grid) // 2
-    finding = foreign_findings(beside(case, reads=begin * third, kib=16.0, tps=np.where(begin, 0.03, 1.0)))
-    assert [one.kind for one in finding] in ([], ["some failed"])
-    assert all(one.share is not None and one.share <= 0.85 for one in finding)
+    finding = foreign_findings(neighbour(case, reads=begin * third, kib=16.0, tps=np.where(begin, 0.03, 1.0)))
+    assert [item.kind for item in finding] in ([], ["some failed"])
+    assert all(item.share is not None and item.share <= 0.85 for item in finding)
 
 
 def test_a_few_intervals_with_others_are_not_all_of_the_time_between() -> None:
@@ -84,7 +84,7 @@ def test_a_few_intervals_with_others_are_not_all_of_the_time_between() -> None:
     case = case_of("clean")
     at = np.arange(len(case.grid))
     begin = np.isin(at, (4, 5, 6)) | np.isin(at, (len(at) - 4, len(at) - 3, len(at) - 2))
-    for finding in foreign_findings(beside(case, reads=begin * 9000.0, kib=16.0, tps=np.where(begin, 0.3, 1.0))):
+    for finding in foreign_findings(neighbour(case, reads=begin * 9000.0, kib=16.0, tps=np.where(begin, 0.3, 1.0))):
         share = next(float(row.text.split("that is ")[1].split(" %")[0]) for row in finding.evidence
                      if row.metric == "foreign_mib_per_s")  # fmt: skip
         assert share >= 25
@@ -102,7 +102,7 @@ def test_what_a_cache_writes_back_from_before_the_step_is_the_servers() -> None:
     assert written is not None
     disk = case.device.entity
     earlier = np.where(later, 0.0, 40.0)
-    whole = with_columns(
+    grid = with_columns(
         case,
         {
             ("diskstats", "write_mib_per_s", disk): case.device.write_mib_per_s + extra,
@@ -112,7 +112,7 @@ def test_what_a_cache_writes_back_from_before_the_step_is_the_servers() -> None:
             ("performance_schema", "file_syncs_per_s", "temp"): 0.0,
         },
     ).grid
-    step = replace(case, grid=whole.where(later), whole=whole)
+    step = replace(case, grid=grid.where(later), whole=grid)
     assert foreign_findings(step) == []
 
 
@@ -121,6 +121,6 @@ def test_others_who_are_there_all_along_come_before_a_limit_only_with_most_of_th
     reads: float, first: str
 ) -> None:
     """A limit of 800 reads a second that this server meets: 500 more beside it fill it not, 4,000 do."""
-    case = beside(case_of("device-read-800"), reads=reads, kib=16.0)
+    case = neighbour(case_of("device-read-800"), reads=reads, kib=16.0)
     storage = [cause for cause in named(case) if cause.startswith(("storage.", "interference.io"))]
     assert storage[0] == first

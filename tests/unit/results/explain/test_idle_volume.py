@@ -49,7 +49,7 @@ def test_the_volume_explains_at_most_the_time_in_which_it_does_something() -> No
 
 
 @pytest.mark.parametrize(
-    "name", sorted(place.name for place in RUNS.iterdir() if place.name.startswith("device-") and place.is_dir())
+    "name", sorted(path.name for path in RUNS.iterdir() if path.name.startswith("device-") and path.is_dir())
 )
 def test_a_device_that_is_the_cause_may_explain_it(name: str) -> None:
     """Recorded limits below the device."""

@@ -47,7 +47,7 @@ def changed(case: Case, columns: dict[tuple[str, str, str], Floats | float]) -> 
 
 
 def first_named(case: Case, prefixes: tuple[str, ...] = ("storage.", "host.", "interference.")) -> Cause | None:
-    return next((one for one in explain_case(case).findings if one.cause.startswith(prefixes)), None)
+    return next((finding for finding in explain_case(case).findings if finding.cause.startswith(prefixes)), None)
 
 
 def test_littles_law_gives_the_time_between_two_layers() -> None:
@@ -80,7 +80,7 @@ def test_a_device_without_others_has_no_foreign_io(name: str) -> None:
     case = case_of(name)
     assert case.foreign is not None
     assert float(np.median(case.foreign.share)) < 0.1
-    assert "interference.io" not in [one.cause for one in explain_case(case).findings]
+    assert "interference.io" not in [finding.cause for finding in explain_case(case).findings]
 
 
 def test_a_configured_limit_that_is_met_is_sure() -> None:
@@ -95,7 +95,7 @@ def test_a_configured_limit_that_is_met_is_sure() -> None:
 
 def test_a_configured_limit_far_away_names_nothing() -> None:
     far: dict[tuple[str, str, str], Any] = {
-        ("cgroup_io", f"{way}_iops_max", "server"): 50_000.0 for way in (READS, WRITES)
+        ("cgroup_io", f"{method}_iops_max", "server"): 50_000.0 for method in (READS, WRITES)
     }
     assert first_named(changed(case_of("clean"), far)) is None
     finding = first_named(changed(case_of("device-read-800"), far))
@@ -149,7 +149,7 @@ def foreign_writes(case: Case, start: int, mib_per_s: float) -> Case:
 
 def test_writes_that_this_server_never_sent_are_named_with_their_start() -> None:
     case = foreign_writes(case_of("clean"), 12, 300.0)
-    finding = next(one for one in explain_case(case).findings if one.cause == "interference.io")
+    finding = next(finding for finding in explain_case(case).findings if finding.cause == "interference.io")
     assert finding.window_s[0] == pytest.approx(float(case.grid.t_s[11]), abs=1)
     assert finding.share is not None
     assert finding.share > 0.15
@@ -162,7 +162,7 @@ def test_a_physical_backup_of_this_run_is_no_neighbour() -> None:
     own = replace(
         case, beside=(Beside(name="physical", t0_s=float(case.grid.t_s[11]), t1_s=float(case.grid.t_s[-1])),)
     )
-    assert "interference.io" not in [one.cause for one in explain_case(own).findings]
+    assert "interference.io" not in [finding.cause for finding in explain_case(own).findings]
 
 
 def test_a_neighbour_is_named_beside_a_dump_of_this_run() -> None:
@@ -170,12 +170,12 @@ def test_a_neighbour_is_named_beside_a_dump_of_this_run() -> None:
     case = case_of("neighbour")
     start, end = case.window_s
     dumped = replace(case, beside=(Beside(name="mysqldump", t0_s=start, t1_s=end),))
-    assert "interference.io" in [one.cause for one in explain_case(dumped).findings]
+    assert "interference.io" in [finding.cause for finding in explain_case(dumped).findings]
 
 
 def test_commits_without_an_instrument_are_not_taken_for_cpu_time() -> None:
     """MariaDB 10.11 shows no wait for its redo log; writes were limited, and other work filled the CPUs."""
     findings = explain_case(case_of("device-write-300")).findings
     assert findings[0].cause == "storage.iops_limit"
-    cpu = next(one for one in findings if one.cause == "cpu.server_saturated")
+    cpu = next(finding for finding in findings if finding.cause == "cpu.server_saturated")
     assert cpu.one_of_two

@@ -92,9 +92,9 @@ def causes(case: Case) -> set[str]:
 @pytest.mark.parametrize(("blocks", "seed"), [(50_000, 1), (80_000, 2), (120_000, 3)])
 def test_a_restored_volume_is_named_and_nothing_else_of_the_volume(blocks: int, seed: int, recorded: bool) -> None:
     case = case_of(*restored(blocks, seed=seed), recorded=recorded)
-    found = causes(case)
-    assert LAZY in found
-    assert not found & {
+    result = causes(case)
+    assert LAZY in result
+    assert not result & {
         "storage.read_latency",
         "storage.degraded",
         "storage.iops_limit",
@@ -163,7 +163,7 @@ def _idle() -> Case:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "alternative",
     [
         _exhausted,
         _credits_of_reads,
@@ -177,8 +177,8 @@ def _idle() -> Case:
     ],
 )
 @pytest.mark.parametrize("recorded", [False, True])
-def test_what_only_looks_like_it_is_not_named(other: Callable[[], Case], recorded: bool) -> None:
-    case = other()
+def test_what_only_looks_like_it_is_not_named(alternative: Callable[[], Case], recorded: bool) -> None:
+    case = alternative()
     case = Case(**{**{name: getattr(case, name) for name in case.__dataclass_fields__}, "recorded": recorded})
     assert LAZY not in causes(case)
     assert list(lazy_load_findings(case)) == []

@@ -17,22 +17,22 @@ from volbench.results.store.series import SeriesKey
 
 def device(load: Load, storage: Storage) -> tuple[np.ndarray, Device]:
     grid = align(columns(load, storage))
-    found = device_of(grid)
-    assert found is not None
-    return grid.t_s, found
+    result = device_of(grid)
+    assert result is not None
+    return grid.t_s, result
 
 
 def limits(load: Load, storage: Storage, **more: float | bool) -> tuple[Plateau, ...]:
-    t_s, found = device(load, storage)
-    return limits_of(plateaus(t_s, found, **more), found.size_kib)  # type: ignore[arg-type]
+    t_s, result = device(load, storage)
+    return limits_of(plateaus(t_s, result, **more), result.size_kib)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cap", [150.0, 500.0, 3000.0, 16000.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_names_an_iops_cap_within_five_percent(cap: float, seed: int) -> None:
-    found, *_ = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
-    assert found.resource == "iops"
-    assert found.level == pytest.approx(cap, rel=0.05)
+    result, *_ = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
+    assert result.resource == "iops"
+    assert result.level == pytest.approx(cap, rel=0.05)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -40,7 +40,7 @@ def test_flushes_that_the_kernel_counts_as_writes_are_no_part_of_a_cap(share: fl
     """Whatever share of them is counted so, when the volume counts nothing itself."""
     flushes = np.random.default_rng(3).uniform(15, 25, 60)
     writes = series_of("diskstats", "writes_per_s", "sda") + share * flushes
-    found, *_ = limits(
+    result, *_ = limits(
         Load(),
         Storage(
             iops=250.0,
@@ -50,7 +50,7 @@ def test_flushes_that_the_kernel_counts_as_writes_are_no_part_of_a_cap(share: fl
             },
         ),
     )
-    assert found.level == pytest.approx(250, rel=0.05)
+    assert result.level == pytest.approx(250, rel=0.05)
 
 
 @pytest.mark.parametrize("source", ["emulator", "ebs_nvme"])
@@ -58,7 +58,7 @@ def test_a_volume_that_counts_its_writes_is_believed(source: str) -> None:
     """Forty flushes a second, all of them counted as writes by the kernel."""
     counted = series_of("diskstats", "writes_per_s", "sda")
     entity = "" if source == "emulator" else "sda"
-    found, *_ = limits(
+    result, *_ = limits(
         Load(),
         Storage(
             iops=250.0,
@@ -69,7 +69,7 @@ def test_a_volume_that_counts_its_writes_is_believed(source: str) -> None:
             },
         ),
     )
-    assert found.level == pytest.approx(250, rel=0.01)
+    assert result.level == pytest.approx(250, rel=0.01)
 
 
 def series_of(source: str, metric: str, entity: str) -> np.ndarray:
@@ -79,17 +79,17 @@ def series_of(source: str, metric: str, entity: str) -> np.ndarray:
 
 @pytest.mark.parametrize("cap", [40.0, 125.0, 250.0])
 def test_names_a_throughput_cap_of_large_operations(cap: float) -> None:
-    found, *_ = limits(Load(size_kib=256, queue=24), Storage(mib_per_s=cap))
-    assert found.resource == "throughput"
-    assert found.level == pytest.approx(cap, rel=0.05)
+    result, *_ = limits(Load(size_kib=256, queue=24), Storage(mib_per_s=cap))
+    assert result.resource == "throughput"
+    assert result.level == pytest.approx(cap, rel=0.05)
 
 
 @pytest.mark.parametrize(("size_kib", "likely"), [(16, "iops"), (64, "throughput"), (256, "throughput")])
 def test_operations_of_one_size_do_not_tell_which_limit_it_is(size_kib: float, likely: str) -> None:
     """64 KiB: 640 operations and 40 MiB a second are the same plateau. The likely one comes first."""
-    found = limits(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))
-    assert {one.resource for one in found} == {"iops", "throughput"}
-    assert found[0].resource == likely
+    result = limits(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))
+    assert {item.resource for item in result} == {"iops", "throughput"}
+    assert result[0].resource == likely
 
 
 @pytest.mark.parametrize("latency_ms", [0.1, 0.8, 5.0, 30.0])
@@ -99,9 +99,9 @@ def test_a_steady_load_on_a_volume_without_a_limit_is_none(latency_ms: float, se
 
 
 def test_a_closed_loop_whose_queue_never_varies_proves_nothing() -> None:
-    found = plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.1))
-    assert found
-    assert limits_of(found, 16.0) == ()
+    result = plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.1))
+    assert result
+    assert limits_of(result, 16.0) == ()
 
 
 def test_a_rate_more_regular_than_any_waiting_is_a_meter() -> None:
@@ -109,8 +109,8 @@ def test_a_rate_more_regular_than_any_waiting_is_a_meter() -> None:
     metered = steady_device(variance_over_mean=0.002)
     queue = 8 * np.exp(np.random.default_rng(4).normal(0, 0.05, 60))
     varied = dataclasses.replace(metered, in_flight=queue, await_ms=1000 * queue / metered.iops)
-    found, *_ = limits_of(plateaus(np.arange(1.0, 61.0), varied), 16.0)
-    assert (found.resource, round(found.level, -2)) == ("iops", 3000)
+    result, *_ = limits_of(plateaus(np.arange(1.0, 61.0), varied), 16.0)
+    assert (result.resource, round(result.level, -2)) == ("iops", 3000)
 
 
 def test_an_even_rate_with_a_queue_that_never_varies_is_a_limit_or_a_constant_latency() -> None:
@@ -179,8 +179,8 @@ def test_base_await_is_that_of_quiet_intervals() -> None:
 
 
 def test_littles_law_holds_for_a_queue_and_is_unknown_without_one() -> None:
-    _, found = device(Load(), Storage(iops=500.0))
-    assert little_ratio(found) == pytest.approx(1.0, rel=0.02)
+    _, result = device(Load(), Storage(iops=500.0))
+    assert little_ratio(result) == pytest.approx(1.0, rel=0.02)
 
 
 def test_elasticity_tells_a_limit_from_latency() -> None:
@@ -193,9 +193,9 @@ def test_elasticity_tells_a_limit_from_latency() -> None:
 def test_compensation_is_low_when_reads_get_what_writes_leave() -> None:
     reads = np.random.default_rng(6).uniform(500, 2500, 60)
     writes = np.random.default_rng(7).uniform(500, 2500, 60)
-    found, free = compensation(reads, 3000 - reads), compensation(reads, writes)
-    assert found is not None
-    assert found < 0.01
+    result, free = compensation(reads, 3000 - reads), compensation(reads, writes)
+    assert result is not None
+    assert result < 0.01
     assert free is not None
     assert free > 0.7
     assert compensation(np.full(60, 100.0), np.full(60, 100.0)) is None
@@ -206,25 +206,25 @@ def test_compensation_is_low_when_reads_get_what_writes_leave() -> None:
 def test_scaling_operations_and_time_never_changes_the_verdict(scale: float, capped: bool) -> None:
     """A volume `scale` times as fast, on a clock as much faster, is the same volume."""
     load, storage = Load(), Storage(iops=600.0 if capped else None, latency_ms=2.0)
-    t_s, found = device(load, storage)
-    assert found.mib_per_s is not None
-    assert found.await_ms is not None
-    assert found.reads is not None
-    assert found.writes is not None
+    t_s, result = device(load, storage)
+    assert result.mib_per_s is not None
+    assert result.await_ms is not None
+    assert result.reads is not None
+    assert result.writes is not None
     scaled = Device(
         source="diskstats",
         entity="sda",
-        iops=found.iops * scale,
-        mib_per_s=found.mib_per_s * scale,
-        await_ms=found.await_ms / scale,
-        in_flight=found.in_flight,
-        reads=found.reads * scale,
-        writes=found.writes * scale,
+        iops=result.iops * scale,
+        mib_per_s=result.mib_per_s * scale,
+        await_ms=result.await_ms / scale,
+        in_flight=result.in_flight,
+        reads=result.reads * scale,
+        writes=result.writes * scale,
     )
-    there = limits_of(plateaus(t_s / scale, scaled), found.size_kib)
-    assert [one.resource for one in there] == (["iops", "throughput"] if capped else [])
+    existing = limits_of(plateaus(t_s / scale, scaled), result.size_kib)
+    assert [item.resource for item in existing] == (["iops", "throughput"] if capped else [])
     if capped:
-        assert there[0].level == pytest.approx(600 * scale, rel=0.05)
+        assert existing[0].level == pytest.approx(600 * scale, rel=0.05)
 
 
 @pytest.mark.parametrize(("resource", "expected"), [("iops", 210.0), ("throughput", 3.0)])

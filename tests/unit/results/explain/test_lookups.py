@@ -18,7 +18,7 @@ import volbench
 from volbench.core.records.sources import SOURCES
 
 RUNNER = Path(volbench.__file__).parent
-PLACES = ("results/explain", "results/response", "observe")
+LOCATIONS = ("results/explain", "results/response", "observe")
 CLIENT = frozenset(
     {
         *(f"latency_ms_{name}" for name in ("avg", "p50", "p95", "p99", "max")),
@@ -33,7 +33,7 @@ COMPUTED_MAX = 0.25
 
 
 def modules() -> list[Path]:
-    return sorted(path for place in PLACES for path in (RUNNER / place).rglob("*.py"))
+    return sorted(path for location in LOCATIONS for path in (RUNNER / location).rglob("*.py"))
 
 
 def lookups(path: Path) -> Iterator[tuple[int, list[str] | None, list[str] | None]]:
@@ -46,11 +46,11 @@ def lookups(path: Path) -> Iterator[tuple[int, list[str] | None, list[str] | Non
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("at", "column", "entities"):
                 continue
-            given = [_values(argument, loops, constants) for argument in call.args]
-            if call.func.attr == "at" and given:
-                yield call.lineno, given[1] if len(given) > 1 else ["client"], given[0]
-            elif len(given) >= 2:
-                yield call.lineno, given[0], given[1]
+            values = [_values(argument, loops, constants) for argument in call.args]
+            if call.func.attr == "at" and values:
+                yield call.lineno, values[1] if len(values) > 1 else ["client"], values[0]
+            elif len(values) >= 2:
+                yield call.lineno, values[0], values[1]
 
 
 def _loops(function: ast.FunctionDef) -> dict[str, list[str]]:
@@ -75,11 +75,11 @@ def _values(node: ast.expr, loops: dict[str, list[str]], constants: dict[str, ob
         case ast.Constant(value=str(text)):
             return [text]
         case ast.Name(id=name):
-            known = constants.get(name)
-            return loops.get(name) or ([known] if isinstance(known, str) else None)
+            known_values = constants.get(name)
+            return loops.get(name) or ([known_values] if isinstance(known_values, str) else None)
         case ast.JoinedStr(values=parts):
-            each = [_values(part, loops, constants) for part in parts]
-            known_parts = [part for part in each if part is not None]
+            each = [_values(piece, loops, constants) for piece in parts]
+            known_parts = [piece for piece in each if piece is not None]
             if len(known_parts) < len(each):
                 return None
             return ["".join(chosen) for chosen in itertools.product(*known_parts)]
@@ -108,10 +108,10 @@ def test_a_series_that_is_looked_up_is_one_that_a_source_has(path: Path) -> None
 
 
 def test_most_look_ups_are_looked_at() -> None:
-    found = [one for path in modules() for one in lookups(path)]
-    computed = sum(sources is None or metrics is None for _, sources, metrics in found)
-    assert len(found) > 100
-    assert computed <= COMPUTED_MAX * len(found)
+    result = [lookup for path in modules() for lookup in lookups(path)]
+    computed = sum(sources is None or metrics is None for _, sources, metrics in result)
+    assert len(result) > 100
+    assert computed <= COMPUTED_MAX * len(result)
 
 
 @pytest.mark.parametrize("wrong", ["tqs", "statement_s_per_second"])

@@ -64,7 +64,7 @@ def closed_loop(
 
 
 def named(case: Case, cause: str) -> Cause | None:
-    return next((one for one in explain_case(case).findings if one.cause == cause), None)
+    return next((finding for finding in explain_case(case).findings if finding.cause == cause), None)
 
 
 @pytest.mark.parametrize(

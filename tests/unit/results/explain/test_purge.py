@@ -24,17 +24,17 @@ def case_of(length: Floats, width_s: float = 1.0) -> Case:
     return Case(name="load", grid=grid, whole=grid, threads=8)
 
 
-def growing(part: float, first: float = 20_000.0) -> Floats:
+def growing(piece: float, first: float = 20_000.0) -> Floats:
     """A list that so many of the transactions stay in."""
-    return np.asarray([first + part * TPS * second for second in range(SECONDS)])
+    return np.asarray([first + piece * TPS * second for second in range(SECONDS)])
 
 
-@pytest.mark.parametrize(("part", "told"), [(0.9, True), (0.3, True), (0.1, False), (0.0, False)])
-def test_a_long_list_that_only_grows_is_told(part: float, told: bool) -> None:
-    case = case_of(growing(part))
-    assert undo_left(case) == pytest.approx(part * (SECONDS - 1) / SECONDS, abs=0.01)
-    assert bool([*purge_notes(case)]) is told
-    assert any("purge is behind" in note for note in explain_case(case).notes) is told
+@pytest.mark.parametrize(("phrase", "message"), [(0.9, True), (0.3, True), (0.1, False), (0.0, False)])
+def test_a_long_list_that_only_grows_is_told(phrase: float, message: bool) -> None:
+    case = case_of(growing(phrase))
+    assert undo_left(case) == pytest.approx(phrase * (SECONDS - 1) / SECONDS, abs=0.01)
+    assert bool([*purge_notes(case)]) is message
+    assert any("purge is behind" in note for note in explain_case(case).notes) is message
 
 
 @pytest.mark.parametrize("width_s", [0.2, 5.0])

@@ -35,31 +35,31 @@ def test_without_cpu_times_waiting_is_not_known() -> None:
 
 
 def test_the_query_with_most_time_is_first_and_idle_ones_are_left_out() -> None:
-    found = query_costs(grid(a={"query_s_per_s": 1}, b={"query_s_per_s": 3}, c={"query_s_per_s": 0}))
-    assert [one.query for one in found] == ["b", "a"]
+    result = query_costs(grid(a={"query_s_per_s": 1}, b={"query_s_per_s": 3}, c={"query_s_per_s": 0}))
+    assert [item.query for item in result] == ["b", "a"]
 
 
-@pytest.mark.parametrize(("last", "known"), [(8, True), (6, False)])
-def test_texts_that_end_within_the_window_have_no_costs(last: int, *, known: bool) -> None:
+@pytest.mark.parametrize(("last", "known_values"), [(8, True), (6, False)])
+def test_texts_that_end_within_the_window_have_no_costs(last: int, *, known_values: bool) -> None:
     """More than a tenth of the statements' time came after the server was last asked for its digests."""
     keys = [
         SeriesKey(source="performance_schema", metric=metric, entity=entity)
         for metric, entity in (("query_s_per_s", "q"), ("statement_s_per_s", ""))
     ]
     columns = {keys[0]: np.where(np.arange(10) <= last, 2.0, np.nan), keys[1]: np.full(10, 2.0)}
-    assert bool(query_costs(Grid(t_s=np.arange(10.0), width_s=1.0, columns=columns))) is known
+    assert bool(query_costs(Grid(t_s=np.arange(10.0), width_s=1.0, columns=columns))) is known_values
 
 
 def test_repeats_add_up_and_a_time_that_one_of_them_lacks_is_not_known() -> None:
-    one = QueryCost(query="q", statements=10, time_s=2, cpu_s=1, lock_s=0)
-    other = QueryCost(query="q", statements=30, time_s=4, cpu_s=None, lock_s=1)
-    (found,) = together([(one,), (other,)])
-    assert (found.statements, found.time_s, found.cpu_s, found.lock_s) == (40, 6, None, 1)
+    cost = QueryCost(query="q", statements=10, time_s=2, cpu_s=1, lock_s=0)
+    second = QueryCost(query="q", statements=30, time_s=4, cpu_s=None, lock_s=1)
+    (result,) = together([(cost,), (second,)])
+    assert (result.statements, result.time_s, result.cpu_s, result.lock_s) == (40, 6, None, 1)
 
 
-@pytest.mark.parametrize(("statement_s", "known"), [(6.0, True), (100.0, False)])
-def test_shares_of_a_few_texts_are_not_shown(statement_s: float, *, known: bool) -> None:
+@pytest.mark.parametrize(("statement_s", "known_values"), [(6.0, True), (100.0, False)])
+def test_shares_of_a_few_texts_are_not_shown(statement_s: float, *, known_values: bool) -> None:
     """MariaDB has no text for prepared statements: mysqldump's few queries were 98 % of what had one."""
     columns: dict[str, Any] = {"q": {"query_per_s": 1, "query_s_per_s": 4}, "": {"statement_s_per_s": statement_s}}
     some = grid(**columns)
-    assert bool(query_costs(some)) is known
+    assert bool(query_costs(some)) is known_values

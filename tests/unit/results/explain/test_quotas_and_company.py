@@ -23,7 +23,7 @@ def case(load: Load, storage: Storage, **more: object) -> Case:
 
 
 def causes(of: Case) -> list[str]:
-    return [one.cause for one in explain_case(of).findings]
+    return [finding.cause for finding in explain_case(of).findings]
 
 
 def held_back(who: str, share: float) -> dict[tuple[str, str, str], np.ndarray]:
@@ -35,8 +35,8 @@ def held_back(who: str, share: float) -> dict[tuple[str, str, str], np.ndarray]:
 
 def test_a_quota_on_the_server_is_its_cpu_although_the_host_is_idle() -> None:
     """A container's limit does not show in the host's CPU time."""
-    found = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=held_back("server", 0.97))))
-    first = found.findings[0]
+    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=held_back("server", 0.97))))
+    first = findings.findings[0]
     assert first.cause == "cpu.server_saturated"
     assert "0.4 CPUs" in first.evidence[0].text
     assert "cpu.server_saturated" not in causes(case(QUIET, Storage(extra=held_back("server", 0.1))))
@@ -68,8 +68,8 @@ def test_a_dump_beside_a_load_of_fixed_rate_shows_in_its_latency() -> None:
         ("client", "latency_ms_p50", ""): latency,
         ("client", "latency_ms_p95", ""): latency * 2,
     }
-    found = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=extra), beside=(DUMP,)))
-    backup = next(one for one in found.findings if one.cause == "interference.backup")
+    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=extra), beside=(DUMP,)))
+    backup = next(finding for finding in findings.findings if finding.cause == "interference.backup")
     loss = next(row.value for row in backup.evidence if row.metric == "loss")
     assert loss == pytest.approx(2 / 3, abs=0.07)
     assert "interference.backup" not in causes(

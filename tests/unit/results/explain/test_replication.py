@@ -43,9 +43,9 @@ def case_of(
 
 
 def pool(**figures: float) -> Pool:
-    found = pool_of(case_of(**figures).grid)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    result = pool_of(case_of(**figures).grid)  # type: ignore[arg-type]
+    assert result is not None
+    return result
 
 
 def test_full_disks_that_write_three_times_are_named_with_the_arithmetic() -> None:
@@ -56,11 +56,11 @@ def test_full_disks_that_write_three_times_are_named_with_the_arithmetic() -> No
     assert values["disk_operations_per_s"] == pytest.approx(8700)
     assert values["pool_writes_per_s_max"] == pytest.approx(9000 / 3)
     assert finding.share == pytest.approx(2 / 3)
-    assert CAUSE in [found.cause for found in explain_case(case).findings]
+    assert CAUSE in [finding.cause for finding in explain_case(case).findings]
 
 
 @pytest.mark.parametrize(
-    ("figures", "why"),
+    ("figures", "reason"),
     [
         ({"writes": 1000, "copies": 3, "disks": 3, "limit_per_s": 3000}, "the disks have room"),
         ({"writes": 8900, "copies": 1, "disks": 3, "limit_per_s": 3000}, "one copy"),
@@ -68,20 +68,20 @@ def test_full_disks_that_write_three_times_are_named_with_the_arithmetic() -> No
         ({"writes": 2900, "copies": 1, "disks": 1, "limit_per_s": 3000}, "a single disk is no pool"),
     ],
 )
-def test_it_is_not_named_where(figures: dict[str, float], why: str) -> None:
-    assert not [*replication_findings(case_of(**figures))], why  # type: ignore[arg-type]
+def test_it_is_not_named_where(figures: dict[str, float], reason: str) -> None:
+    assert not [*replication_findings(case_of(**figures))], reason  # type: ignore[arg-type]
 
 
 def test_a_journal_of_each_disk_counts_as_another_write() -> None:
     """Two copies, each written to a log first: four disk writes, so a quarter of what the disks may do."""
-    found = pool(writes=2200, copies=4, disks=3, limit_per_s=3000)
-    assert (found.per_write, found.writes_per_s_max) == (pytest.approx(4.0), pytest.approx(2250))
+    result = pool(writes=2200, copies=4, disks=3, limit_per_s=3000)
+    assert (result.per_write, result.writes_per_s_max) == (pytest.approx(4.0), pytest.approx(2250))
 
 
 def test_reads_take_no_part_in_the_copies() -> None:
-    found = pool(writes=500, reads=7000, copies=3, disks=3, limit_per_s=3000)
-    assert found.per_write == pytest.approx(3.0)
-    assert found.copied_share == pytest.approx(1000 / 8500)
+    result = pool(writes=500, reads=7000, copies=3, disks=3, limit_per_s=3000)
+    assert result.per_write == pytest.approx(3.0)
+    assert result.copied_share == pytest.approx(1000 / 8500)
 
 
 def test_two_pools_differ_by_copies_or_by_disks() -> None:

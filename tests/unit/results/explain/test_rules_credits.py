@@ -36,14 +36,14 @@ def case_of(iops: Floats, balance: Floats) -> Case:
 
 
 def test_the_minute_is_named_when_the_bucket_empties() -> None:
-    wanted = np.array([3.0] * 6 + [3000.0] * 12 + [2000.0] * 18)
-    given, balance, left = [], [], BUCKET
-    for rate in wanted:  # a load that wants more than the baseline gets the baseline once the bucket is empty
+    expected = np.array([3.0] * 6 + [3000.0] * 12 + [2000.0] * 18)
+    input_value, balance, left = [], [], BUCKET
+    for rate in expected:  # a load that wants more than the baseline gets the baseline once the bucket is empty
         spent = min(rate, BASELINE + left / PERIOD_S)
         left = min(BUCKET, max(0.0, left + (BASELINE - spent) * PERIOD_S))
-        given.append(spent)
+        input_value.append(spent)
         balance.append(100 * left / BUCKET)
-    iops = np.array(given)
+    iops = np.array(input_value)
     findings = explain_case(case_of(iops, np.array(balance))).findings
     assert findings[0].cause == "storage.burst_exhausted"
     emptied_s = 6 * PERIOD_S + BUCKET / (3000 - BASELINE)
@@ -55,7 +55,7 @@ def test_the_minute_is_named_when_the_bucket_empties() -> None:
 
 def test_a_balance_that_falls_and_is_not_empty_names_nothing() -> None:
     iops = np.array([3.0] * 6 + [1500.0] * 6 + [3.0] * 12)
-    causes = [one.cause for one in explain_case(case_of(iops, balance_of(iops))).findings]
+    causes = [finding.cause for finding in explain_case(case_of(iops, balance_of(iops))).findings]
     assert "storage.burst_exhausted" not in causes
 
 

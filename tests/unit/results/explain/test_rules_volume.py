@@ -80,11 +80,11 @@ def test_the_same_operations_on_both_sides_name_nothing() -> None:
 
 
 def test_only_the_seconds_in_which_others_read_are_named() -> None:
-    others = np.where((np.arange(SAMPLES) >= 20) & (np.arange(SAMPLES) < 40), 800.0, 0.0)
+    remaining = np.where((np.arange(SAMPLES) >= 20) & (np.arange(SAMPLES) < 40), 800.0, 0.0)
     (cause,) = named(
         case_of(
             {"reads_per_s": 200.0, "read_mib_per_s": 3.125},
-            {"reads_per_s": 200.0 + others, "read_mib_per_s": (200.0 + others) / 64},
+            {"reads_per_s": 200.0 + remaining, "read_mib_per_s": (200.0 + remaining) / 64},
         )
     )
     assert cause.window_s == (20.0, 40.0)

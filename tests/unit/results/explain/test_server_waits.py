@@ -86,14 +86,14 @@ def hot_rows(sync_ms: float, *, syncing: float, waiting: float) -> Values:
 
 
 def causes(values: Values) -> list[str]:
-    return [found.cause for found in explain_case(case_of(values)).findings]
+    return [finding.cause for finding in explain_case(case_of(values)).findings]
 
 
 def test_opens_that_take_the_time_are_named_without_counters_of_the_filesystem() -> None:
-    (found,) = explain_case(case_of(opens(150.0, 18.0, 0.0))).findings
-    assert found.cause == "storage.metadata_latency"
-    assert found.share == pytest.approx(0.27, abs=0.03)
-    assert any("18" in row.text and "opens and closes" in row.text for row in found.evidence)
+    (result,) = explain_case(case_of(opens(150.0, 18.0, 0.0))).findings
+    assert result.cause == "storage.metadata_latency"
+    assert result.share == pytest.approx(0.27, abs=0.03)
+    assert any("18" in row.text and "opens and closes" in row.text for row in result.evidence)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_what_is_no_slow_open_is_not_called_one(values: Values) -> None:
 
 def test_fsyncs_that_wait_for_a_cpu_are_no_fault_of_the_volume() -> None:
     """Of 12 ms the volume takes 3; other work fills the CPUs."""
-    found = explain_case(case_of({**syncs(12.0, 3.0), **BUSY})).findings
-    assert [one.cause for one in found] == ["cpu.server_saturated"]
-    assert any("waiting for a CPU" in row.text for row in found[0].evidence)
+    findings = explain_case(case_of({**syncs(12.0, 3.0), **BUSY})).findings
+    assert [finding.cause for finding in findings] == ["cpu.server_saturated"]
+    assert any("waiting for a CPU" in row.text for row in findings[0].evidence)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_slow_fsyncs_are_the_volumes_where_cpus_do_not_explain_them(values: Valu
 def test_slow_syncs_are_named_beside_the_lock_waits_that_they_make_longer() -> None:
     """A holder keeps its locks while it commits: those who wait for them wait for the sync."""
     explained = explain_case(case_of(hot_rows(18.0, syncing=2.4, waiting=7.0)))
-    assert [one.cause for one in explained.findings] == ["lock.row_contention", "storage.sync_latency"]
+    assert [finding.cause for finding in explained.findings] == ["lock.row_contention", "storage.sync_latency"]
     sync = explained.findings[1]
     assert sync.share == pytest.approx(0.24, abs=0.01)  # lock waits are told once, with the locks
-    held = next(one for one in sync.evidence if one.metric == "holders_share")
-    assert held.value == pytest.approx(0.8, abs=0.02)
-    assert "2.4 sessions" in held.text
+    evidence = next(item for item in sync.evidence if item.metric == "holders_share")
+    assert evidence.value == pytest.approx(0.8, abs=0.02)
+    assert "2.4 sessions" in evidence.text
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def table_locks(seconds: float) -> Values:
 
 
 def test_waits_for_metadata_locks_are_named() -> None:
-    (found,) = explain_case(case_of(table_locks(8.0))).findings
-    assert found.cause == "lock.metadata_contention"
-    assert found.share == pytest.approx(0.8, abs=0.02)
-    assert "performance_schema.metadata_locks" in found.advice
+    (result,) = explain_case(case_of(table_locks(8.0))).findings
+    assert result.cause == "lock.metadata_contention"
+    assert result.share == pytest.approx(0.8, abs=0.02)
+    assert "performance_schema.metadata_locks" in result.advice
 
 
 def test_a_few_waits_for_metadata_locks_are_no_cause() -> None:
@@ -232,9 +232,9 @@ def beside_a_neighbour(*, queue_ms: float) -> Case:
 
 def test_a_neighbour_for_whom_nobody_waits_is_not_the_cause() -> None:
     """A read takes what it takes on an idle device: the other reads, half of all, cost this server nothing."""
-    found = explain_case(beside_a_neighbour(queue_ms=0.0)).findings
-    assert found[0].cause == "memory.buffer_pool_small"
-    assert all((one.share or 0.0) < 0.1 for one in found if one.cause == "interference.io")
+    findings = explain_case(beside_a_neighbour(queue_ms=0.0)).findings
+    assert findings[0].cause == "memory.buffer_pool_small"
+    assert all((finding.share or 0.0) < 0.1 for finding in findings if finding.cause == "interference.io")
 
 
 def test_a_neighbour_who_makes_a_queue_is_the_cause() -> None:
@@ -266,7 +266,7 @@ def test_a_neighbour_on_an_idle_device_is_not_the_cause_where_its_waiting_times_
     grid = Grid(t_s=np.arange(1.0, 10.0), width_s=1.0, columns=columns)
     variables = {"innodb_flush_method": "O_DIRECT", "innodb_buffer_pool_size": str(6 << 20)}
     case = Case(name="load", grid=grid, whole=grid, kind="oltp", threads=2, rate=1360, cpus=2, variables=variables)
-    assert [one.cause for one in explain_case(case).findings] == ["memory.buffer_pool_small"]
+    assert [finding.cause for finding in explain_case(case).findings] == ["memory.buffer_pool_small"]
 
 
 def standing(metric: str, waiting: float, *, from_s: int, threads: int | None = 10) -> Case:

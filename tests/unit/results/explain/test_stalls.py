@@ -16,8 +16,8 @@ def test_finds_a_stall_at_client_and_volume() -> None:
     assert tps is not None
     client = client_stalls(grid.t_s, grid.width_s, tps)
     storage = storage_stalls(grid.t_s, grid.width_s, device)
-    assert [(one.t0_s, one.t1_s) for one in client] == [(20.0, 25.0)]
-    assert [(one.t0_s, one.length_s) for one in storage] == [(20.0, 5.0)]
+    assert [(item.t0_s, item.t1_s) for item in client] == [(20.0, 25.0)]
+    assert [(item.t0_s, item.length_s) for item in storage] == [(20.0, 5.0)]
     assert stalled_together(client, storage, 1.0) == client
 
 
@@ -47,9 +47,9 @@ def test_an_idle_volume_does_not_stall() -> None:
 
 
 def test_a_client_that_waits_for_something_else_is_not_the_volumes_fault() -> None:
-    one = client_stalls(np.arange(1.0, 11.0), 1.0, np.array([5, 5, 0, 0, 5, 5, 5, 5, 5, 5.0]))
-    assert len(one) == 1
-    assert stalled_together(one, (), 1.0) == ()
+    item = client_stalls(np.arange(1.0, 11.0), 1.0, np.array([5, 5, 0, 0, 5, 5, 5, 5, 5, 5.0]))
+    assert len(item) == 1
+    assert stalled_together(item, (), 1.0) == ()
 
 
 def test_a_volume_that_goes_on_slowly_does_not_stall() -> None:

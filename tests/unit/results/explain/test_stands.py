@@ -36,9 +36,9 @@ def test_a_stand_within_a_second_is_found_with_its_length(length_s: float) -> No
     assert stand.length_s == pytest.approx(length_s, abs=0.1)
 
 
-@pytest.mark.parametrize(("length_s", "found"), [(0.4, 0), (0.55, 1)])
-def test_a_stand_is_half_a_second_and_more(length_s: float, found: int) -> None:
-    assert len(client_stands(*load({9: length_s}), 1.0)) == found
+@pytest.mark.parametrize(("length_s", "result"), [(0.4, 0), (0.55, 1)])
+def test_a_stand_is_half_a_second_and_more(length_s: float, result: int) -> None:
+    assert len(client_stands(*load({9: length_s}), 1.0)) == result
 
 
 def test_a_tail_is_no_stand() -> None:
@@ -69,18 +69,18 @@ def standing(seconds: Sequence[int], length_s: float, *, device_busy: float, sta
     calm = np.where(still, 1 - length_s, 1.0)
     tps = grid.column("client", "tps")
     assert tps is not None
-    held = np.where(still, load.threads * length_s if statements else 0.0, 0.0)
-    given: dict[tuple[str, str, str], Floats | float] = {
+    retained = np.where(still, load.threads * length_s if statements else 0.0, 0.0)
+    input_value: dict[tuple[str, str, str], Floats | float] = {
         ("client", "tps", ""): 300.0 * calm,
         ("client", "latency_ms_max", ""): np.where(still, 1000 * length_s + 40, 80.0),
-        ("performance_schema", "statement_s_per_s", ""): 7.5 * calm + held,
+        ("performance_schema", "statement_s_per_s", ""): 7.5 * calm + retained,
         ("diskstats", "util_ratio", "sda"): 0.6 * calm + np.where(still, device_busy * length_s, 0.0),
     }
     for metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s"):
         values = grid.column("diskstats", metric, "sda")
         assert values is not None
-        given["diskstats", metric, "sda"] = values * calm
-    return with_columns(case, given)
+        input_value["diskstats", metric, "sda"] = values * calm
+    return with_columns(case, input_value)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,19 @@ def test_a_real_run_without_stands_has_none() -> None:
 
 def test_a_server_that_tells_its_standstills_needs_no_even_rate() -> None:
     """Where other work makes the rate of a closed loop vary by a half, a stand of 0.8 s is lost in it."""
-    told = np.zeros(60)
-    told[30], told[40], told[41] = 800.0, 600.0, 1600.0
-    first, second = counted_stands(told, 1.0)
+    message = np.zeros(60)
+    message[30], message[40], message[41] = 800.0, 600.0, 1600.0
+    first, second = counted_stands(message, 1.0)
     assert (first.first, first.last, first.length_s) == (29, 30, 0.8)
     assert (second.first, second.last, second.length_s) == (39, 41, 1.6)
     assert counted_stands(np.full(60, 300.0), 1.0) == ()
     assert counted_stands(None, 1.0) == ()
     tps = 300 * np.exp(np.random.default_rng(3).normal(0, 0.5, 60))
-    columns = {("client", "tps"): tps, ("client", "latency_ms_max"): told, ("progress", "standstill_ms_max"): told}
+    columns = {
+        ("client", "tps"): tps,
+        ("client", "latency_ms_max"): message,
+        ("progress", "standstill_ms_max"): message,
+    }
     grid = Grid(
         t_s=np.arange(1.0, 61),
         width_s=1.0,
@@ -133,5 +137,5 @@ def test_clients_stood_within_statements_from_half_of_their_time_and_not_below_a
     """Eight clients that usually are in no statement, and a stand of one second: eight seconds at most."""
     statements = np.zeros(20)
     statements[9] = seconds
-    found = held_statements(statements, (Stand(first=9, last=9, length_s=1.0),), 8, 1.0)
-    assert found is inside
+    result = held_statements(statements, (Stand(first=9, last=9, length_s=1.0),), 8, 1.0)
+    assert result is inside

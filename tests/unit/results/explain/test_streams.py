@@ -32,7 +32,7 @@ def case_of(values: Values, *, kind: str = "small_files", streams: int = 1, busy
 
 
 def causes(case: Case) -> list[str]:
-    return [found.cause for found in explain_case(case).findings]
+    return [finding.cause for finding in explain_case(case).findings]
 
 
 def network_files(trips_per_s: float, trip_ms: float, reads_per_s: float, read_ms: float) -> Values:
@@ -49,10 +49,10 @@ def network_files(trips_per_s: float, trip_ms: float, reads_per_s: float, read_m
 
 def test_round_trips_that_take_most_of_the_time_are_the_cause_of_slow_small_files() -> None:
     case = case_of(network_files(160, 5.0, 20, 2.5))
-    (found,) = explain_case(case).findings
-    assert found.cause == "storage.metadata_latency"
-    assert found.share == pytest.approx(0.8, abs=0.05)
-    assert "table_open_cache" not in found.advice
+    (result,) = explain_case(case).findings
+    assert result.cause == "storage.metadata_latency"
+    assert result.share == pytest.approx(0.8, abs=0.05)
+    assert "table_open_cache" not in result.advice
 
 
 def test_many_streams_that_wait_little_have_no_cause_in_round_trips() -> None:
@@ -60,11 +60,11 @@ def test_many_streams_that_wait_little_have_no_cause_in_round_trips() -> None:
 
 
 def test_slow_reads_of_one_stream_are_read_latency() -> None:
-    (found,) = explain_case(case_of(network_files(1, 1.0, 200, 4.5), kind="cold_read")).findings
-    assert found.cause == "storage.read_latency"
-    assert found.share == pytest.approx(0.9, abs=0.05)
+    (result,) = explain_case(case_of(network_files(1, 1.0, 200, 4.5), kind="cold_read")).findings
+    assert result.cause == "storage.read_latency"
+    assert result.share == pytest.approx(0.9, abs=0.05)
     assert "the one stream waits for reads in 90 % of the time: 200 a second of 128 KiB, 4.5 ms each" in (
-        found.evidence[0].text
+        result.evidence[0].text
     )
 
 

@@ -36,13 +36,13 @@ SERVER: Values = {
 }
 
 
-def case_of(values: Values, **known: object) -> Case:
+def case_of(values: Values, **known_values: object) -> Case:
     columns = {
         SeriesKey(source=source, metric=metric, entity=entity): np.full(SECONDS, value)
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2, **known)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2, **known_values)  # type: ignore[arg-type]
 
 
 def budget_of(values: Values) -> TimeBudget:
@@ -61,9 +61,9 @@ def test_pieces_are_milliseconds_of_a_transaction_and_sum_to_its_statements() ->
 
 
 def test_a_statements_pieces_sum_to_its_time_also_beside_a_backup() -> None:
-    beside = (Beside(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
+    neighbour = (Beside(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
     rate: Values = {("performance_schema", "statements_per_s", ""): 2000.0}
-    budget = statement_budget(case_of(SERVER | rate, beside=beside))
+    budget = statement_budget(case_of(SERVER | rate, beside=neighbour))
     assert budget is not None
     assert budget.statement_ms == pytest.approx(2.0)  # 4 s of statements a second, 2,000 statements
     assert sum(budget.pieces.values()) == pytest.approx(2.0)
@@ -114,8 +114,8 @@ def test_waiting_for_a_cpu_never_exceeds_what_is_left() -> None:
 
 
 def test_statements_of_a_backup_are_not_the_loads() -> None:
-    beside = (Beside(name="mysqldump", t0_s=2.0, t1_s=5.0),)
-    assert time_budget(case_of(SERVER, beside=beside)) is None
+    neighbour = (Beside(name="mysqldump", t0_s=2.0, t1_s=5.0),)
+    assert time_budget(case_of(SERVER, beside=neighbour)) is None
 
 
 def test_without_statement_times_there_is_no_budget() -> None:
@@ -214,8 +214,8 @@ def test_a_server_without_cpu_times_of_statements_has_that_of_its_processes() ->
     assert budget.pieces["cpu_server"] == pytest.approx(7.0)
     assert budget.pieces["cpu_queue"] == pytest.approx(14.0)  # 21 ms are in no wait that is seen
     assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
-    known = budget_of(SERVER | busy | COMMIT)
-    assert "cpu_server" not in known.pieces
+    known_names = budget_of(SERVER | busy | COMMIT)
+    assert "cpu_server" not in known_names.pieces
 
 
 def test_what_is_between_statements_stays_an_upper_bound() -> None:

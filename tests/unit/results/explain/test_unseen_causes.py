@@ -48,9 +48,9 @@ def test_a_volume_that_gets_slower_by_more_than_a_wait_for_a_cpu_is_named() -> N
 
 def test_a_limit_that_is_known_is_met_although_the_last_sample_is_missing() -> None:
     """The kernel gives 144 of 166 writes/s on starving CPUs; the last interval of the window has no samples."""
-    found = first(case_of("above-write-166-known"))
-    assert found.cause == "host.io_limit"
-    assert found.evidence[0].value == pytest.approx(166)
+    result = first(case_of("above-write-166-known"))
+    assert result.cause == "host.io_limit"
+    assert result.evidence[0].value == pytest.approx(166)
 
 
 def test_syncs_that_the_device_did_not_take_are_no_slow_volume() -> None:
@@ -113,9 +113,9 @@ def apart(case: Case, server: tuple[float, float], client: tuple[float, float]) 
 
 def test_tasks_that_wait_while_cpus_are_idle_are_held_back() -> None:
     """A recorded quota on sysbench: 6.8 tasks wait, 80 % of the CPUs are idle; nobody counted whose they are."""
-    found = explain_case(case_of("client-quota")).findings
-    assert {finding.cause for finding in found} == {"cpu.client_saturated", "cpu.server_saturated"}
-    assert all(finding.one_of_two for finding in found)
+    findings = explain_case(case_of("client-quota")).findings
+    assert {finding.cause for finding in findings} == {"cpu.client_saturated", "cpu.server_saturated"}
+    assert all(finding.one_of_two for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,18 @@ def test_tasks_that_wait_on_busy_cpus_are_not_held_back() -> None:
     """The same waits, and others use the CPUs all the time: nothing says that more than these holds them."""
     busy = {("cpu", "user_ratio", ""): 0.9, ("cpu", "system_ratio", ""): 0.1}
     case = with_columns(apart(case_of("client-quota"), (0.3, 0.4), (0.06, 6.4)), busy)
-    assert all(piece.metric != "held_back_s_per_s" for one in explain_case(case).findings for piece in one.evidence)
+    assert all(
+        piece.metric != "held_back_s_per_s" for finding in explain_case(case).findings for piece in finding.evidence
+    )
 
 
 def test_a_load_that_gets_less_than_its_part_of_busy_cpus_is_one_of_two_with_others() -> None:
     """7 tasks among 10 would get 1.4 CPUs; the load's have 0.06: a quota of its own, or others by their weight."""
     busy = {("cpu", "user_ratio", ""): 0.9, ("cpu", "system_ratio", ""): 0.1, ("cpu", "runnable_threads", ""): 10.0}
     case = with_columns(apart(case_of("client-quota"), (0.3, 0.4), (0.06, 6.4)), busy)
-    found = explain_case(case).findings
-    assert [one.cause for one in found][:2] == ["cpu.client_saturated", "interference.cpu"]
-    assert all(one.one_of_two for one in found[:2])
+    findings = explain_case(case).findings
+    assert [finding.cause for finding in findings][:2] == ["cpu.client_saturated", "interference.cpu"]
+    assert all(finding.one_of_two for finding in findings[:2])
 
 
 def test_statements_take_no_more_cpu_than_the_server_does() -> None:

@@ -47,8 +47,8 @@ SOURCES = ("client", "cpu", "diskstats", "innodb", "performance_schema", "psi")
 POOL = {"innodb_buffer_pool_size": str(64 << 20)}
 
 
-def explained(seen: Mapping[SeriesKey, Series], cause: str) -> Explanation:
-    grid = align(seen)
+def explained(observed: Mapping[SeriesKey, Series], cause: str) -> Explanation:
+    grid = align(observed)
     pool = POOL if cause.startswith("memory.") else {}
     threads = MADE[cause][0].threads
     return explain_case(Case(name="load", grid=grid, whole=grid, threads=threads, cpus=8, variables=pool))
@@ -60,13 +60,13 @@ def explained(seen: Mapping[SeriesKey, Series], cause: str) -> Explanation:
 def test_another_origin_of_time_never_changes_the_verdict(cause: str, origin: float) -> None:
     """Only the times that are named move with it."""
     plain = columns(*MADE[cause])
-    moved = {key: Series(t_s=origin + one.t_s, value=one.value) for key, one in plain.items()}
-    first, again = (explained(one, cause).findings for one in (plain, moved))
+    moved = {key: Series(t_s=origin + item.t_s, value=item.value) for key, item in plain.items()}
+    first, again = (explained(item, cause).findings for item in (plain, moved))
     assert first[0].cause == cause
-    assert [one.cause for one in first] == [one.cause for one in again]
-    assert [one.share for one in first] == pytest.approx([one.share for one in again])
-    for one, later in zip(first, again, strict=True):
-        assert later.window_s == pytest.approx([origin + end for end in one.window_s], abs=1e-6)
+    assert [finding.cause for finding in first] == [finding.cause for finding in again]
+    assert [item.share for item in first] == pytest.approx([item.share for item in again])
+    for result, later in zip(first, again, strict=True):
+        assert later.window_s == pytest.approx([origin + end for end in result.window_s], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_another_origin_of_time_never_changes_the_verdict(cause: str, origin: fl
 def test_scaling_time_never_changes_the_verdict(cause: str, width: float, origin: float) -> None:
     """The same samples on another clock: rates and times of the volume in that clock's unit are the same."""
     plain = columns(*MADE[cause])
-    moved = {key: Series(t_s=origin + width * one.t_s, value=one.value) for key, one in plain.items()}
-    first, again = (explained(one, cause).findings for one in (plain, moved))
-    assert [one.cause for one in first] == [one.cause for one in again]
-    assert [one.share for one in first] == pytest.approx([one.share for one in again])
+    moved = {key: Series(t_s=origin + width * item.t_s, value=item.value) for key, item in plain.items()}
+    first, again = (explained(item, cause).findings for item in (plain, moved))
+    assert [finding.cause for finding in first] == [finding.cause for finding in again]
+    assert [item.share for item in first] == pytest.approx([item.share for item in again])
 
 
 @settings(max_examples=15, deadline=None)
@@ -101,11 +101,11 @@ def test_a_limit_is_one_at_any_order_of_size(exponent: float) -> None:
 @pytest.mark.parametrize("cause", MADE)
 def test_with_a_source_missing_the_cause_is_right_or_less_is_said(cause: str, without: str) -> None:
     """Never another cause as surely: without the volume's counters a queue at a limit looks like a slow volume."""
-    seen = {key: one for key, one in columns(*MADE[cause]).items() if key.source != without}
-    found = explained(seen, cause)
-    named = [one.cause for one in found.findings]
+    observed = {key: item for key, item in columns(*MADE[cause]).items() if key.source != without}
+    result = explained(observed, cause)
+    named = [finding.cause for finding in result.findings]
     if not named:
-        assert found.notes
+        assert result.notes
     elif named[0] != cause:
         beside_the_volume = named == ["none"] and not cause.startswith("storage.")  # and that is true
-        assert beside_the_volume or found.findings[0].confidence <= ONE_OF_TWO_MAX
+        assert beside_the_volume or result.findings[0].confidence <= ONE_OF_TWO_MAX

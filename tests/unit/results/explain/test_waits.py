@@ -51,36 +51,36 @@ def samples(extra: dict[SeriesKey, float] | None = None, **options: Any):
 
 
 def test_reads_are_the_devices_and_counted_by_the_server() -> None:
-    found = samples()
-    assert found is not None
-    assert np.nanmean(found.awaits_ms["read"]) == pytest.approx(2.0)
-    assert (found.counted["read"].low, found.counted["read"].high) == (pytest.approx(3.0), pytest.approx(3.0))
-    assert set(found.awaits_ms) == {"read"}
+    result = samples()
+    assert result is not None
+    assert np.nanmean(result.awaits_ms["read"]) == pytest.approx(2.0)
+    assert (result.counted["read"].low, result.counted["read"].high) == (pytest.approx(3.0), pytest.approx(3.0))
+    assert set(result.awaits_ms) == {"read"}
 
 
 def test_reads_of_background_threads_are_no_waits_of_a_transaction() -> None:
     """Purge requests pages as sessions do: of 19.8 reads that MySQL counted, sessions waited for 16.9."""
-    found = samples(
+    result = samples(
         {
             key("performance_schema", "file_read_s_per_s", "data"): 0.060,
             key("performance_schema", "wait_s_per_s", "file_data"): 0.045,
         }
     )
-    assert found is not None
-    assert found.counted["read"].low == found.counted["read"].high == pytest.approx(0.75 * 3.0)
+    assert result is not None
+    assert result.counted["read"].low == result.counted["read"].high == pytest.approx(0.75 * 3.0)
 
 
 def test_without_the_servers_times_by_thread_a_load_that_writes_has_at_most_so_many_reads() -> None:
-    found = samples({key("innodb", "log_writes_per_s"): 10.0})
-    assert found is not None
-    assert (found.counted["read"].low, found.counted["read"].high) == (0.0, pytest.approx(3.0))
+    result = samples({key("innodb", "log_writes_per_s"): 10.0})
+    assert result is not None
+    assert (result.counted["read"].low, result.counted["read"].high) == (0.0, pytest.approx(3.0))
 
 
 def test_the_mean_latency_of_a_closed_loop_follows_from_its_threads() -> None:
     """Little's law; at a rate nobody knows how many transactions are under way."""
-    found = samples()
-    assert found is not None
-    assert found.latency_ms == pytest.approx(np.full(SECONDS, 400.0))
+    result = samples()
+    assert result is not None
+    assert result.latency_ms == pytest.approx(np.full(SECONDS, 400.0))
     assert samples(rate=10.0) is None
 
 
@@ -99,9 +99,9 @@ def test_the_mean_latency_of_a_histogram_is_that_of_its_bins() -> None:
         seconds=np.ones(SECONDS),
     )
     series = series_of()
-    found = samples_of(case_of(series), histogram, cell="01-v", volume="v", series=series)
-    assert found is not None
-    assert found.latency_ms == pytest.approx(np.full(SECONDS, np.exp(100.5 / EDGE_MULT)))
+    result = samples_of(case_of(series), histogram, cell="01-v", volume="v", series=series)
+    assert result is not None
+    assert result.latency_ms == pytest.approx(np.full(SECONDS, np.exp(100.5 / EDGE_MULT)))
 
 
 def test_a_commit_waits_for_its_own_sync_and_at_most_for_the_one_before() -> None:
@@ -109,23 +109,23 @@ def test_a_commit_waits_for_its_own_sync_and_at_most_for_the_one_before() -> Non
         key("performance_schema", "file_syncs_per_s", "redo"): 8.0,
         key("performance_schema", "file_sync_ms", "redo"): 3.0,
     }
-    found = samples(syncs)
-    assert found is not None
-    assert np.nanmean(found.awaits_ms["redo_sync"]) == pytest.approx(3.0)
-    assert (found.counted["redo_sync"].low, found.counted["redo_sync"].high) == (pytest.approx(0.8), 2.0)
+    result = samples(syncs)
+    assert result is not None
+    assert np.nanmean(result.awaits_ms["redo_sync"]) == pytest.approx(3.0)
+    assert (result.counted["redo_sync"].low, result.counted["redo_sync"].high) == (pytest.approx(0.8), 2.0)
 
 
 def test_a_redo_log_without_an_instrument_has_the_devices_write_and_flush() -> None:
-    found = samples({key("innodb", "log_writes_per_s"): 10.0})
-    assert found is not None
-    assert np.nanmean(found.awaits_ms["redo_sync"]) == pytest.approx(1.5)
+    result = samples({key("innodb", "log_writes_per_s"): 10.0})
+    assert result is not None
+    assert np.nanmean(result.awaits_ms["redo_sync"]) == pytest.approx(1.5)
 
 
 def test_a_redo_log_that_nobody_waits_for_is_no_wait() -> None:
     extra = {key("innodb", "log_writes_per_s"): 10.0}
-    found = samples(extra, variables={"innodb_flush_log_at_trx_commit": "2"})
-    assert found is not None
-    assert "redo_sync" not in found.awaits_ms
+    result = samples(extra, variables={"innodb_flush_log_at_trx_commit": "2"})
+    assert result is not None
+    assert "redo_sync" not in result.awaits_ms
 
 
 def a_step(details: dict[str, Any]) -> StepResult:
@@ -140,13 +140,13 @@ def test_a_modulation_reaches_the_waits_that_it_acts_on() -> None:
     series = series_of({key("innodb", "log_writes_per_s"): 10.0})
     case = case_of(series)
     modulation = step_modulation([step], case)
-    found = samples_of(case, None, cell="01-v", volume="v", series=series, modulation=modulation)
-    assert found is not None
-    assert set(found.signals) == {"redo_sync"}
-    for side in (found.signals, found.seen_signals):
+    result = samples_of(case, None, cell="01-v", volume="v", series=series, modulation=modulation)
+    assert result is not None
+    assert set(result.signals) == {"redo_sync"}
+    for side in (result.signals, result.seen_signals):
         assert side["redo_sync"][:8] == pytest.approx([0, 0, 0, 0, 1, 1, 1, 1])
-    assert found.slots is not None
-    assert found.slots[:9].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2]
+    assert result.slots is not None
+    assert result.slots[:9].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2]
     assert step_modulation([a_step({})], case) is None
 
 
@@ -154,15 +154,15 @@ def test_a_sampler_that_is_half_a_second_late_sees_the_signal_half_a_second_late
     slots = [{"t0_s": 4.0 * n, "t1_s": 4.0 * n + 4, "slow": ["read"] if n % 2 else []} for n in range(10)]
     modulation = modulation_of({DETAIL: {"means": "emulator", "factor": 4.0, "slots": slots}})
     series = series_of()
-    late = {name: Series(t_s=found.t_s + 0.5, value=found.value) for name, found in series.items()}
+    late = {name: Series(t_s=result.t_s + 0.5, value=result.value) for name, result in series.items()}
     timed = {name: late[name] if name.source == "diskstats" else series[name] for name in series}
-    found = samples_of(case_of(series), None, cell="01-v", volume="v", series=timed, modulation=modulation)
-    assert found is not None
-    assert found.seen_signals["read"][4:9] == pytest.approx([0.75, 1, 1, 0.75, 0.25])
-    assert found.signals["read"][4:9] == pytest.approx([1, 1, 1, 1, 0])
+    entry = samples_of(case_of(series), None, cell="01-v", volume="v", series=timed, modulation=modulation)
+    assert entry is not None
+    assert entry.seen_signals["read"][4:9] == pytest.approx([0.75, 1, 1, 0.75, 0.25])
+    assert entry.signals["read"][4:9] == pytest.approx([1, 1, 1, 1, 0])
 
 
 def test_time_on_and_before_a_cpu_is_told_by_transaction() -> None:
-    found = samples({key("tasks", "cpus_used", "cell"): 0.5, key("tasks", "run_delay_s_per_s", "cell"): 0.7})
-    assert found is not None
-    assert found.cpu_ms == pytest.approx(np.full(SECONDS, 120.0))
+    result = samples({key("tasks", "cpus_used", "cell"): 0.5, key("tasks", "run_delay_s_per_s", "cell"): 0.7})
+    assert result is not None
+    assert result.cpu_ms == pytest.approx(np.full(SECONDS, 120.0))

@@ -48,28 +48,28 @@ DEMAND = Demand(
 
 def case(load: Load = LOAD, **more: object) -> Case:
     grid = align(columns(load, Storage(iops=2000.0)))
-    known = {"threads": load.threads, "cpus": 8, **more}
-    return Case(name="load", grid=grid, whole=grid, **known)  # type: ignore[arg-type]
+    known_values = {"threads": load.threads, "cpus": 8, **more}
+    return Case(name="load", grid=grid, whole=grid, **known_values)  # type: ignore[arg-type]
 
 
 def test_one_client_never_queues() -> None:
-    found = solve(clients=1, delay_s=0.03, stations=[Station(name="a", demand_s=0.01)])
-    assert found.rate_min == found.rate_max == pytest.approx(25.0)
-    assert found.bound == ""
+    result = solve(clients=1, delay_s=0.03, stations=[Station(name="a", demand_s=0.01)])
+    assert result.rate_min == result.rate_max == pytest.approx(25.0)
+    assert result.bound == ""
 
 
 def test_many_clients_reach_the_tightest_station() -> None:
     stations = [Station(name="disk", demand_s=0.01), Station(name="CPU", demand_s=0.016, servers=4)]
-    found = solve(clients=400, delay_s=0.1, stations=stations)
-    assert found.bound == "disk"
-    assert found.rate == pytest.approx(100, rel=0.01)
+    result = solve(clients=400, delay_s=0.1, stations=stations)
+    assert result.bound == "disk"
+    assert result.rate == pytest.approx(100, rel=0.01)
 
 
 def test_two_clients_and_one_station_by_hand() -> None:
     """X(1) = 1 / 2, Q(1) = 1 / 2; R(2) = 1 + 1.5, X(2) = 2 / 2.5; at most min(2 / 2, 1 / 1)."""
-    found = solve(clients=2, delay_s=1.0, stations=[Station(name="s", demand_s=1.0)])
-    assert found.rate_min == pytest.approx(0.8)
-    assert found.rate_max == pytest.approx(1.0)
+    result = solve(clients=2, delay_s=1.0, stations=[Station(name="s", demand_s=1.0)])
+    assert result.rate_min == pytest.approx(0.8)
+    assert result.rate_max == pytest.approx(1.0)
 
 
 @given(
@@ -79,8 +79,8 @@ def test_two_clients_and_one_station_by_hand() -> None:
 )
 def test_random_service_is_never_faster_than_the_bound(clients: int, delay_s: float, demands: list[float]) -> None:
     stations = [Station(name=str(number), demand_s=demand) for number, demand in enumerate(demands)]
-    found = solve(clients=clients, delay_s=delay_s, stations=stations)
-    assert 0 < found.rate_min <= found.rate_max * (1 + 1e-9)
+    result = solve(clients=clients, delay_s=delay_s, stations=stations)
+    assert 0 < result.rate_min <= result.rate_max * (1 + 1e-9)
 
 
 def test_a_capped_volume_gives_its_iops_divided_by_a_transactions_operations() -> None:
@@ -127,11 +127,11 @@ def test_cpus_that_others_may_have_used_are_not_predicted_from() -> None:
 
 
 def test_demand_is_what_the_load_was_made_of() -> None:
-    found = demand_of(case())
-    assert isinstance(found, Demand)
-    assert found.reads / (found.reads + found.writes) == pytest.approx(0.65, abs=0.03)
-    assert found.read_bytes == pytest.approx(16384, rel=0.01)
-    assert found.response_s == pytest.approx(16 / found.tps)
+    result = demand_of(case())
+    assert isinstance(result, Demand)
+    assert result.reads / (result.reads + result.writes) == pytest.approx(0.65, abs=0.03)
+    assert result.read_bytes == pytest.approx(16384, rel=0.01)
+    assert result.response_s == pytest.approx(16 / result.tps)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_demand_is_what_the_load_was_made_of() -> None:
     ],
 )
 def test_what_cannot_be_told_is_said(more: dict[str, Any], reason: str) -> None:
-    found = demand_of(case(**more))
-    assert isinstance(found, Unpredictable)
-    assert reason in found.reason
+    result = demand_of(case(**more))
+    assert isinstance(result, Unpredictable)
+    assert reason in result.reason
 
 
 def test_locks_and_unsteady_hits_are_reasons() -> None:
@@ -158,9 +158,9 @@ def test_locks_and_unsteady_hits_are_reasons() -> None:
     fading = warming.grid.columns[key].copy()
     fading[len(fading) // 2 :] /= 3
     changed = dataclasses.replace(warming.grid, columns={**warming.grid.columns, key: fading})
-    found = demand_of(dataclasses.replace(warming, grid=changed, whole=changed))
-    assert isinstance(found, Unpredictable)
-    assert "not steady" in found.reason
+    result = demand_of(dataclasses.replace(warming, grid=changed, whole=changed))
+    assert isinstance(result, Unpredictable)
+    assert "not steady" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_a_limit_that_the_model_does_not_know_is_a_reason(limited: dict[str, obj
     load = limited.pop("load", LOAD)
     who = limited.pop("throttled", None)
     assert isinstance(load, Load)
-    held = {("cgroup_cpu", "throttled_ratio", str(who)): np.full(load.seconds, 0.8)} if who else {}
+    retained = {("cgroup_cpu", "throttled_ratio", str(who)): np.full(load.seconds, 0.8)} if who else {}
     followers = {("performance_schema", "wait_s_per_s", "binlog_group"): np.zeros(load.seconds)}
-    grid = align(columns(load, Storage(iops=2000.0, extra={**held, **followers})))
-    found = demand_of(dataclasses.replace(case(load, **limited), grid=grid, whole=grid))
-    assert isinstance(found, Unpredictable)
-    assert reason in found.reason
+    grid = align(columns(load, Storage(iops=2000.0, extra={**retained, **followers})))
+    result = demand_of(dataclasses.replace(case(load, **limited), grid=grid, whole=grid))
+    assert isinstance(result, Unpredictable)
+    assert reason in result.reason
 
 
 @pytest.mark.parametrize(
@@ -192,21 +192,21 @@ def test_a_volume_of_another_speed_may_have_other_writes(spec: str, slower: bool
     """Pages are also written by time: the interval goes from the same writes beyond the figure."""
     many = dataclasses.replace(DEMAND, clients=200)
     fixed = dataclasses.replace(many, writes=0.0, reads=43.0)  # the same operations, none of them written
-    found, same = (outlooks_of(one, other_volume(spec))[0] for one in (many, fixed))
+    result, same = (outlooks_of(item, other_volume(spec))[0] for item in (many, fixed))
     near, far = (1, 0) if slower else (0, 1)
-    assert found.tps_interval[near] == pytest.approx(same.tps_interval[near], rel=0.01)
-    times = found.tps_interval[far] / same.tps_interval[far]
+    assert result.tps_interval[near] == pytest.approx(same.tps_interval[near], rel=0.01)
+    times = result.tps_interval[far] / same.tps_interval[far]
     assert times < 0.9 if slower else times > 1.02
-    assert (times < found.tps / same.tps < 0.95) if slower else (1.01 < found.tps / same.tps < times)
+    assert (times < result.tps / same.tps < 0.95) if slower else (1.01 < result.tps / same.tps < times)
 
 
 def test_a_transaction_waits_for_no_more_reads_than_it_does() -> None:
     """Where reads seem to take longer in the server than on the volume, the rest was for something else."""
     slower = {("performance_schema", "wait_s_per_s", "file_data"): np.full(LOAD.seconds, 15.5)}
     grid = align(columns(LOAD, Storage(latency_ms=0.8, extra=slower)))
-    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
-    assert isinstance(found, Demand)
-    assert found.reads_waited <= found.reads
+    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(result, Demand)
+    assert result.reads_waited <= result.reads
 
 
 @pytest.mark.parametrize(("cpu_s_per_s", "times"), [(0.08, 1.1), (0.4, 1.5), (4.0, 2.0)])
@@ -214,41 +214,41 @@ def test_cpu_time_beside_statements_is_taken_for_less_on_idle_cpus(cpu_s_per_s: 
     """Of eight CPUs: 1, 5 and 50 % used by statements."""
     cpu = {("performance_schema", "query_cpu_s_per_s", "q"): np.full(LOAD.seconds, cpu_s_per_s)}
     grid = align(columns(LOAD, Storage(iops=2000.0, extra=cpu)))
-    found = demand_of(dataclasses.replace(case(cpus=8), grid=grid, whole=grid))
-    assert isinstance(found, Demand)
-    assert found.cpu_s == pytest.approx(min(found.cpu_s_max, times * cpu_s_per_s / found.tps))
+    result = demand_of(dataclasses.replace(case(cpus=8), grid=grid, whole=grid))
+    assert isinstance(result, Demand)
+    assert result.cpu_s == pytest.approx(min(result.cpu_s_max, times * cpu_s_per_s / result.tps))
 
 
 def test_a_pool_that_is_kept_free_is_told_beside_the_prediction() -> None:
     """Hits go with it, and it goes with the volume's speed."""
-    other = other_volume("ebs-gp2?size=100GiB&credits=0%")
+    second = other_volume("ebs-gp2?size=100GiB&credits=0%")
     assert (
-        "kept 45 % of its buffer pool free" in predict([dataclasses.replace(DEMAND, pool_free=0.45)], other).caveat
+        "kept 45 % of its buffer pool free" in predict([dataclasses.replace(DEMAND, pool_free=0.45)], second).caveat
     )
     free = {("innodb", "buffer_pool_free_ratio", ""): np.full(LOAD.seconds, 0.3)}
     grid = align(columns(LOAD, Storage(iops=2000.0, extra=free)))
-    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
-    assert isinstance(found, Demand)
-    assert found.pool_free == pytest.approx(0.3)
+    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(result, Demand)
+    assert result.pool_free == pytest.approx(0.3)
 
 
 def test_repeats_give_the_median_and_the_widest_interval() -> None:
     volume = other_volume("ebs-gp3")
     each = [outlooks_of(dataclasses.replace(DEMAND, reads=reads), volume)[0] for reads in (20.0, 28.0, 40.0)]
-    (found,) = predict([dataclasses.replace(DEMAND, reads=reads) for reads in (20.0, 28.0, 40.0)], volume).outlooks
-    assert found.tps == each[1].tps
-    assert found.tps_interval == (each[2].tps_interval[0], each[0].tps_interval[1])
+    (result,) = predict([dataclasses.replace(DEMAND, reads=reads) for reads in (20.0, 28.0, 40.0)], volume).outlooks
+    assert result.tps == each[1].tps
+    assert result.tps_interval == (each[2].tps_interval[0], each[0].tps_interval[1])
 
 
 def test_advice_predicts_as_what_if_does() -> None:
     """2,000 IOPS are less than 16 clients would do at 0.8 ms an operation: more of it helps, and by how much."""
     quiet = align(columns(Load(queue=1.2, seconds=20), Storage()))
     capped = dataclasses.replace(case(LOAD, client_cpus=0.1), whole=quiet)
-    found = lift(capped, "iops")
-    assert found is not None
-    assert found.tps > 1.5 * (capped.tps or 0)
-    assert found.tps_interval[0] <= found.tps <= found.tps_interval[1]
-    assert f"about {number(found.tps)} tps" in more_of(capped, "iops", 2000.0)
+    result = lift(capped, "iops")
+    assert result is not None
+    assert result.tps > 1.5 * (capped.tps or 0)
+    assert result.tps_interval[0] <= result.tps <= result.tps_interval[1]
+    assert f"about {number(result.tps)} tps" in more_of(capped, "iops", 2000.0)
     assert "next limit is CPU" in more_of(capped, "iops", 2000.0)
 
 
@@ -260,10 +260,10 @@ def test_advice_without_a_prediction_names_no_figure() -> None:
 
 def test_undo_that_is_left_is_told_beside_the_prediction() -> None:
     """What purge puts off is in no count of the window."""
-    other = other_volume("ebs-gp2?size=100GiB&credits=0%")
+    second = other_volume("ebs-gp2?size=100GiB&credits=0%")
     kept_up, lagging = (dataclasses.replace(DEMAND, undo_left=left) for left in (0.05, 0.9))
-    assert "history list" not in predict([kept_up], other).caveat
-    assert "history list grew" in predict([lagging], other).caveat
+    assert "history list" not in predict([kept_up], second).caveat
+    assert "history list grew" in predict([lagging], second).caveat
 
 
 @pytest.mark.parametrize(("purged", "left"), [(1.0, 0.0), (0.5, 0.5), (0.3, 0.7), (0.0, 1.0)])
@@ -275,9 +275,9 @@ def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float)
     length = 100.0 + tps * (second - purged * 5 * (second // 5))
     storage = Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})
     grid = align(columns(LOAD, storage))
-    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
-    assert isinstance(found, Demand)
-    assert found.undo_left == pytest.approx(left, abs=0.05)
+    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(result, Demand)
+    assert result.undo_left == pytest.approx(left, abs=0.05)
 
 
 UPDATES = dataclasses.replace(DEMAND, reads=0.79, writes=3.15, reads_waited=0.79, writes_waited=1.6)
@@ -289,20 +289,20 @@ def test_a_short_list_that_nothing_left_tells_nothing() -> None:
     """Purge takes undo from the list in every 128th of its rounds."""
     length = 100.0 + 20.0 * np.arange(LOAD.seconds, dtype=np.float64)
     grid = align(columns(LOAD, Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})))
-    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
-    assert isinstance(found, Demand)
-    assert found.undo_left == 0.0
+    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(result, Demand)
+    assert result.undo_left == 0.0
 
 
 @pytest.mark.parametrize("clients", [8, 200])
 def test_a_load_that_mostly_writes_has_no_figure(clients: int) -> None:
     updates = dataclasses.replace(UPDATES, clients=clients, tps=1000.0)
-    found = predict([updates], other_volume("ebs-gp2?size=300GiB&credits=0%"))
-    (outlook,) = found.outlooks
+    result = predict([updates], other_volume("ebs-gp2?size=300GiB&credits=0%"))
+    (outlook,) = result.outlooks
     low, high = outlook.tps_interval
     assert not outlook.states_tps
     assert outlook_text(outlook).startswith(f"{number(low)} to {number(high)} tps, p95 ")
-    assert "only the interval is given" in found.caveat
+    assert "only the interval is given" in result.caveat
 
 
 @pytest.mark.parametrize(("writes", "stated"), [(0.55, True), (0.65, False)])

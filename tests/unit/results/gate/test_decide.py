@@ -60,12 +60,12 @@ def report(values: Values, *, name: str = "latency_ms_p95", complete: bool = Tru
 
 
 def gate(about: Report, *conditions: str, head: str = "") -> Gate:
-    text = f"schema: 2\n{head}conditions:\n" + "".join(f"  - {one}\n" for one in conditions)
+    text = f"schema: 2\n{head}conditions:\n" + "".join(f"  - {condition}\n" for condition in conditions)
     loaded = check_policy(text, name="p.yaml")
     return gate_report(about, loaded.policy, policy_text=loaded.text, origins=loaded.origins, where=loaded.name)
 
 
-def found(cause: str, volume: str = "b", *, confidence: float = 0.9) -> FindingRow:
+def result(cause: str, volume: str = "b", *, confidence: float = 0.9) -> FindingRow:
     cells = tuple(f"{n:02d}-{volume}" for n in range(1, 6))
     return FindingRow(cause=cause, volume=volume, step="read-write", cell_ids=cells, confidence=confidence)
 
@@ -170,17 +170,17 @@ def test_how_many_more_cells_is_said_for_an_open_comparison() -> None:
 
 def test_the_cells_that_are_proposed_decide_more_often_than_not() -> None:
     """By the binomial distribution, when further cells keep the limit as often as those before."""
-    for cells, kept in ((n, k) for n in range(1, 16) for k in range(n + 1)):
-        more = more_cells(cells, kept, alpha=0.05) if side_of(cells, kept, alpha=0.05) is None else None
+    for cells, remaining in ((n, k) for n in range(1, 16) for k in range(n + 1)):
+        more = more_cells(cells, remaining, alpha=0.05) if side_of(cells, remaining, alpha=0.05) is None else None
         if more is None:
             continue
-        share = kept / cells
+        share = remaining / cells
         decided = sum(
             math.comb(more, k) * share**k * (1 - share) ** (more - k)
             for k in range(more + 1)
-            if side_of(cells + more, kept + k, alpha=0.05) is not None
+            if side_of(cells + more, remaining + k, alpha=0.05) is not None
         )
-        assert decided >= 0.5, (cells, kept, more, decided)
+        assert decided >= 0.5, (cells, remaining, more, decided)
 
 
 def test_the_cells_that_are_proposed_decide_a_comparison_too() -> None:
@@ -204,10 +204,10 @@ def test_absent_is_known_only_where_something_was_named() -> None:
     values = {"a": [1.0] * 5, "b": [1.0] * 5}
     absent = "finding storage.stall absent"
     assert gate(report(values), absent).decision == "undecided"
-    assert gate(report(values, findings=(found("none"),)), absent).decision == "go"
-    assert gate(report(values, findings=(found("storage.stall"),)), absent).decision == "no-go"
-    assert gate(report(values, findings=(found("storage.stall", confidence=0.3),)), absent).decision == "undecided"
-    on_current = (found("storage.stall", "a"), found("none"))
+    assert gate(report(values, findings=(result("none"),)), absent).decision == "go"
+    assert gate(report(values, findings=(result("storage.stall"),)), absent).decision == "no-go"
+    assert gate(report(values, findings=(result("storage.stall", confidence=0.3),)), absent).decision == "undecided"
+    on_current = (result("storage.stall", "a"), result("none"))
     assert gate(report(values, findings=on_current), absent).decision == "go"
 
 
@@ -238,7 +238,7 @@ def test_no_go_comes_before_undecided_before_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "head", "said"),
+    ("condition", "head", "message"),
     [
         ("{check: tps > 1, volume: c}", "", "no volume 'c'"),
         ("{check: tps > 1, step: nothing}", "", "no step 'nothing'"),
@@ -248,10 +248,10 @@ def test_no_go_comes_before_undecided_before_go() -> None:
         ("tps > 1", "confidence: 20 %\n", "confidence"),
     ],
 )
-def test_a_policy_that_does_not_fit_is_refused(condition: str, head: str, said: str) -> None:
+def test_a_policy_that_does_not_fit_is_refused(condition: str, head: str, message: str) -> None:
     with pytest.raises(UsageError, match=r"p\.yaml") as caught:
         gate(report({"a": [1.0] * 5, "b": [1.0] * 5}), condition, head=head)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
@@ -260,8 +260,8 @@ def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
     wrong = 0
     for _ in range(2000):
         cells = [20.0001 * random.lognormvariate(0, 0.5) for _ in range(7)]
-        kept = sum(value <= 20 for value in cells)
-        wrong += side_of(7, kept, alpha=0.05) is True
+        remaining = sum(value <= 20 for value in cells)
+        wrong += side_of(7, remaining, alpha=0.05) is True
     assert wrong / 2000 <= 0.05
 
 
@@ -272,7 +272,7 @@ def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
 def test_a_volume_whose_cells_failed_or_are_not_there_is_never_passed_over(condition: str) -> None:
     """What failed has no metrics: the volumes beside it must not decide in its place."""
     values: Values = {"a": [10, 10.1, 10.2, 10.3, 10.4], "b": [9, 9.1, 9.2, 9.3, 9.4], "c": [9, 9.1, 9.2, 9.3, 9.4]}
-    named = (found("none", "b"), found("none", "c"))
+    named = (result("none", "b"), result("none", "c"))
     about = report(values, findings=named)
     condition = "candidate not worse than current by > 10 %" if condition == "not worse" else condition
     assert gate(about, condition).decision == "go"
@@ -300,7 +300,7 @@ def test_a_step_that_the_candidate_has_no_cell_of_is_never_passed_over(
     condition: str, changed: dict[str, object]
 ) -> None:
     """Cells whose server never started have no row: what the volume did elsewhere must not decide for them."""
-    about = report({"a": [10, 10.1, 10.2, 10.3, 10.4], "b": [9, 9.1, 9.2, 9.3, 9.4]}, findings=(found("none"),))
+    about = report({"a": [10, 10.1, 10.2, 10.3, 10.4], "b": [9, 9.1, 9.2, 9.3, 9.4]}, findings=(result("none"),))
     assert gate(about, condition).decision == "go"
     baseline = tuple(
         cell.model_copy(update={**changed, "cell_id": f"{cell.cell_id}-more"})
@@ -313,7 +313,7 @@ def test_a_step_that_the_candidate_has_no_cell_of_is_never_passed_over(
 
 def test_a_finding_of_invalid_cells_explains_no_valid_one() -> None:
     about = report({"a": [1.0] * 5, "b": [1.0] * 5 + [None]})
-    of_invalid = found("none").model_copy(update={"cell_ids": ("06-b",), "valid": False})
+    of_invalid = result("none").model_copy(update={"cell_ids": ("06-b",), "valid": False})
     decided = gate(about.model_copy(update={"findings": (of_invalid,)}), "finding storage.stall absent")
     assert decided.decision == "undecided"
 
@@ -361,12 +361,14 @@ def test_three_values_obey_their_laws_on_any_run(
 ) -> None:
     """The worst condition decides; their order does not; less data never makes a go."""
     about = report(
-        values, complete=complete, findings=tuple(found(one, volume) for one in findings for volume in "bc")
+        values,
+        complete=complete,
+        findings=tuple(result(finding, volume) for finding in findings for volume in "bc"),
     )
     decided = gate(about, *conditions, head=CURRENT)
     assert decided.decision == gate(about, *reversed(conditions), head=CURRENT).decision
     assert decided.decision == gate(about, *conditions, *conditions, head=CURRENT).decision
-    alone = [RANK[gate(about, one, head=CURRENT).decision] for one in conditions]
+    alone = [RANK[gate(about, condition, head=CURRENT).decision] for condition in conditions]
     assert RANK[decided.decision] == max(alone)
     for volume in ("b", "c"):
         without = about.model_copy(update={"cells": tuple(cell for cell in about.cells if cell.volume != volume)})
@@ -379,18 +381,18 @@ def test_three_values_obey_their_laws_on_any_run(
             }
         )
         for less in (without, failed):
-            for one in conditions:
-                if "b not" in one and volume == "c":
+            for item in conditions:
+                if "b not" in item and volume == "c":
                     continue  # it is not about this volume
-                if one == "valid cells >= 0":
+                if item == "valid cells >= 0":
                     continue  # which asks for nothing
-                assert gate(less, one, head=CURRENT).decision != "go", (one, volume)
+                assert gate(less, item, head=CURRENT).decision != "go", (item, volume)
 
 
 @given(text=some.text(max_size=200) | some.lists(some.sampled_from(CONDITIONS), max_size=3).map(str))
 def test_any_file_is_a_policy_or_refused_with_its_name(text: str) -> None:
-    for whole in (text, f"schema: 2\nconditions:\n  - {text}\n", f"schema: 1\n{text}\nconditions: []\n"):
+    for total in (text, f"schema: 2\nconditions:\n  - {text}\n", f"schema: 1\n{text}\nconditions: []\n"):
         try:
-            check_policy(whole, name="p.yaml")
+            check_policy(total, name="p.yaml")
         except UsageError as error:
             assert "p.yaml" in str(error)  # noqa: PT017 - a policy that is read is fine too

@@ -52,7 +52,7 @@ def test_a_condition_is_read(text: str, expected: Condition) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("latency_p95 <= 20", "perhaps you meant latency_ms_p95"),
         ("tps = 20", "never exactly equal"),
@@ -69,10 +69,10 @@ def test_a_condition_is_read(text: str, expected: Condition) -> None:
         ("please be fast", "latency_ms_p95 <= 20 ms"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(text: str, said: str) -> None:
+def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_condition(text, where="p.yaml:7")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.where == "p.yaml:7"
 
 
@@ -143,9 +143,9 @@ def test_findings_have_only_causes_that_policies_know() -> None:
 
     families = "storage|instance|memory|cpu|lock|redo|interference"
     named = {
-        found
+        match
         for path in (RUNNER / "results").rglob("*.py")
-        for found in re.findall(rf'"((?:{families})\.[a-z_]+)"', path.read_text(encoding="utf-8"))
+        for match in re.findall(rf'"((?:{families})\.[a-z_]+)"', path.read_text(encoding="utf-8"))
     }
     assert named
     assert named <= set(CAUSES)

@@ -29,13 +29,13 @@ class Stated:
 
     def chances(self, candidate: Candidate, goal: Goal) -> tuple[Chance, ...]:
         del goal
-        known = [share for iops, share in self.keeps.items() if iops <= int(candidate.options["iops"])]
-        return (Chance(part="p95", keeps=max(known, default=0.0), text="stated"),)
+        shares = [share for iops, share in self.keeps.items() if iops <= int(candidate.options["iops"])]
+        return (Chance(part="p95", keeps=max(shares, default=0.0), text="stated"),)
 
     def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
         del goal
-        kept = self.checked.get(int(candidate.options["iops"]))
-        return (Check(name="stated", keeps=kept, text="as stated"),)
+        remaining = self.checked.get(int(candidate.options["iops"]))
+        return (Check(name="stated", keeps=remaining, text="as stated"),)
 
     def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:
         del candidate, goal
@@ -59,11 +59,11 @@ def test_a_volume_that_a_check_refutes_is_not_chosen() -> None:
     answer = recommend(Stated(keeps={6000: 0.97}, checked={6000: False}), GP3, GOAL)
     assert answer.chosen is not None
     assert int(answer.chosen.candidate.options["iops"]) > 6000
-    assert all(one.candidate.options["iops"] == "6000" for one in answer.refuted)
+    assert all(item.candidate.options["iops"] == "6000" for item in answer.refuted)
 
 
 def test_forecast_and_check_that_always_differ_give_no_answer() -> None:
-    every = {int(one.options["iops"]): False for one in GP3}
+    every = {int(item.options["iops"]): False for item in GP3}
     answer = recommend(Stated(keeps={3000: 0.99}, checked=every), GP3, GOAL)
     assert answer.chosen is None
     assert "contradict" in answer.refusal
@@ -78,7 +78,7 @@ def test_a_cheaper_volume_that_may_do_is_told_with_what_would_decide() -> None:
 
 
 def test_a_check_that_holds_on_a_cheaper_volume_takes_the_word_cheapest_away() -> None:
-    cheaper = {int(one.options["iops"]): True for one in GP3}
+    cheaper = {int(item.options["iops"]): True for item in GP3}
     answer = recommend(Stated(keeps={6000: 0.97}, checked=cheaper), GP3, GOAL)
     assert answer.chosen is not None
     assert not answer.is_cheapest
@@ -108,11 +108,11 @@ def test_a_type_without_a_price_or_of_files_is_refused(name: str) -> None:
 
 def test_candidates_are_what_a_vendor_offers_and_hold_the_data() -> None:
     offered = candidates(load_prices(), size_bytes=10 << 30)
-    assert [one.cost.month for one in offered] == sorted(one.cost.month for one in offered)
-    assert all(one.volume.size_bytes >= 10 << 30 for one in offered)
-    assert {"ebs-gp2", "ebs-gp3", "ebs-io2"} <= {one.profile for one in offered}
+    assert [item.cost.month for item in offered] == sorted(item.cost.month for item in offered)
+    assert all(row.volume.size_bytes >= 10 << 30 for row in offered)
+    assert {"ebs-gp2", "ebs-gp3", "ebs-io2"} <= {item.profile for item in offered}
     # 500 IOPS per GiB: a volume of 10 GiB grows with its IOPS.
-    assert max(int(one.options["iops"]) for one in offered if one.profile == "ebs-gp3") == 80_000
+    assert max(int(item.options["iops"]) for item in offered if item.profile == "ebs-gp3") == 80_000
 
 
 def test_the_chance_is_a_half_at_the_middle_and_sure_beyond_the_ends() -> None:

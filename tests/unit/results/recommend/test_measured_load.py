@@ -106,26 +106,26 @@ def test_a_load_without_costs_is_refused_with_its_reason() -> None:
 def test_a_recovery_needs_one_that_was_measured() -> None:
     with pytest.raises(Undecided, match="crash step"):
         recommend(evidence(), OFFERED, Goal(recovery_s=60.0))
-    known = dataclasses.replace(SERVER, recovery_s=30.0, recovered_read_s=0.001)
-    chance = known.recovery_chance(OFFERED[0], 60.0)
+    known_values = dataclasses.replace(SERVER, recovery_s=30.0, recovered_read_s=0.001)
+    chance = known_values.recovery_chance(OFFERED[0], 60.0)
     assert chance.keeps > 0.95
-    assert known.recovery_chance(OFFERED[0], 10.0).keeps < 0.2
+    assert known_values.recovery_chance(OFFERED[0], 10.0).keeps < 0.2
 
 
 def test_settings_say_what_they_follow_from() -> None:
     answer = recommend(evidence(), OFFERED, Goal(p95_s=0.5))
-    settings = {one.name: one for one in answer.settings}
+    settings = {setting.name: setting for setting in answer.settings}
     assert settings["innodb_redo_log_capacity"].value == str(8 << 30)  # 1.5 MiB/s for an hour: 5.3 GiB
     assert settings["innodb_buffer_pool_size"].value == str(8 << 30)
     assert settings["innodb_flush_neighbors"].value == "0"
-    assert all(one.reason for one in answer.settings)
+    assert all(setting.reason for setting in answer.settings)
 
 
 def test_several_loads_are_kept_all_or_the_volume_is_not_sure() -> None:
     heavy = dataclasses.replace(READS, reads=120.0, reads_waited=120.0, tps=25.0, response_s=16 / 25, p95_s=0.8)
     goal = Goal(p95_s=0.3)
-    one = recommend(evidence(), OFFERED, goal)
+    item = recommend(evidence(), OFFERED, goal)
     both = MeasuredLoad(name="run", loads=(measured(), measured(heavy)), server=SERVER)
     answer = recommend(both, OFFERED, goal)
-    assert one.chosen is not None
-    assert answer.chosen is None or answer.chosen.candidate.cost.month > one.chosen.candidate.cost.month
+    assert item.chosen is not None
+    assert answer.chosen is None or answer.chosen.candidate.cost.month > item.chosen.candidate.cost.month

@@ -38,7 +38,7 @@ def test_a_steady_load_gets_the_baseline_of_gp3_and_credits_do_not_carry_it() ->
     assert answer.chosen.candidate.spec == "ebs-gp3?size=100GiB&iops=3000&throughput=125"
     assert all(check.keeps for check in answer.chosen.checks)
     assert answer.is_cheapest
-    capacity = next(one.value for one in answer.settings if one.name == "innodb_io_capacity")
+    capacity = next(setting.value for setting in answer.settings if setting.name == "innodb_io_capacity")
     assert capacity is not None
     assert 300 <= int(capacity) <= 500  # half of what 2,200 of 3,000 operations leave
 
@@ -74,10 +74,10 @@ def test_the_spread_of_a_cascade_is_found_again_from_its_means(deviation: float,
         halves = random.lognormal(0, deviation, (len(rates), 2))
         rates = (rates[:, None] * 2 * halves / halves.sum(axis=1, keepdims=True)).ravel()
     means = rates[: len(rates) // width_s * width_s].reshape(-1, width_s).mean(axis=1)
-    found = spread_of(points(means.tolist(), interval_s=float(width_s)))
+    result = spread_of(points(means.tolist(), interval_s=float(width_s)))
     within = rates[: len(means) * width_s].reshape(-1, width_s) / means[:, None]
     truth = float(np.var(np.log(within)))
-    assert found.variance == pytest.approx(truth, rel=0.5)
+    assert result.variance == pytest.approx(truth, rel=0.5)
 
 
 def test_an_empty_bucket_makes_an_hour_late_by_both_computations() -> None:
@@ -112,21 +112,21 @@ def test_a_recovery_is_not_forecast_from_a_recording() -> None:
 
 
 def test_statements_that_are_slow_already_get_no_recommendation() -> None:
-    seen = Statements(p95_s=0.05, read_s=0.002, write_s=0.002)
-    answer = recommend(load(steady(1000), seen), OFFERED, GOAL)
+    statements = Statements(p95_s=0.05, read_s=0.002, write_s=0.002)
+    answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is None
 
 
 def test_statements_stay_in_time_on_a_volume_that_is_no_slower() -> None:
-    seen = Statements(p95_s=0.015, read_s=0.002, write_s=0.002)
-    answer = recommend(load(steady(1000), seen), OFFERED, GOAL)
+    statements = Statements(p95_s=0.015, read_s=0.002, write_s=0.002)
+    answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is not None
     assert answer.chosen.candidate.profile in {"ebs-gp2", "ebs-gp3"}
 
 
 def test_statements_may_be_late_on_a_volume_that_is_slower() -> None:
-    seen = Statements(p95_s=0.015, read_s=0.0003, write_s=0.0003)
-    answer = recommend(load(steady(1000), seen), OFFERED, GOAL)
+    statements = Statements(p95_s=0.015, read_s=0.0003, write_s=0.0003)
+    answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is None or answer.chosen.candidate.profile == "ebs-io2"
 
 

@@ -76,8 +76,8 @@ def test_points_of_the_wall_clock_stand_at_the_cell_s_time(run: RunDirectory, tm
     first = cells(run, "a")[0]
     begin = zero(run, first) - timedelta(seconds=30)
     before = sums(run)
-    found = add_recorded(run, str(cloudwatch(tmp_path / "cw.json", begin, [80, 60, 40])), volume="a")
-    assert found.samples[first] == 3
+    result = add_recorded(run, str(cloudwatch(tmp_path / "cw.json", begin, [80, 60, 40])), volume="a")
+    assert result.samples[first] == 3
     series = load_run(run).series(first)[BALANCE]
     assert series.t_s.tolist() == pytest.approx([30.0, 90.0, 150.0])
     assert series.value.tolist() == [80, 60, 40]
@@ -112,10 +112,10 @@ def test_a_log_of_nvme_counters_becomes_rates(run: RunDirectory, tmp_path: Path)
     log = tmp_path / "nvme.jsonl"
     log.write_text("".join(json.dumps(counters(begin + n, n)) + "\n" for n in range(5)))
     assert add_recorded(run, str(log), volume="a").kind == NVME
-    found = load_run(run).series(first)
+    series = load_run(run).series(first)
     values = {
-        key.metric: one.value.tolist()
-        for key, one in found.items()
+        key.metric: item.value.tolist()
+        for key, item in series.items()
         if key.source == NVME and key.entity == "volume"
     }
     assert values["reads_per_s"] == pytest.approx([500] * 4)
@@ -125,12 +125,12 @@ def test_a_log_of_nvme_counters_becomes_rates(run: RunDirectory, tmp_path: Path)
 
 def test_a_volume_that_was_attached_anew_has_no_rate_across_that() -> None:
     lines = [counters(100, 50), counters(101, 51), counters(102, 0), counters(103, 1)]
-    found = parse_nvme_log("\n".join(map(json.dumps, lines)))
-    assert found[SeriesKey(source=NVME, metric="reads_per_s", entity="volume")].t_s.tolist() == [101, 103]
+    nvme_log = parse_nvme_log("\n".join(map(json.dumps, lines)))
+    assert nvme_log[SeriesKey(source=NVME, metric="reads_per_s", entity="volume")].t_s.tolist() == [101, 103]
 
 
 @pytest.mark.parametrize(
-    ("content", "part"),
+    ("content", "piece"),
     [
         ("hello", "neither CloudWatch's JSON nor a log"),
         ('{"total_read_ops": 1}', "line 1 is no JSON object with a timestamp"),
@@ -139,13 +139,13 @@ def test_a_volume_that_was_attached_anew_has_no_rate_across_that() -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_apart(
-    run: RunDirectory, tmp_path: Path, content: str, part: str
+    run: RunDirectory, tmp_path: Path, content: str, piece: str
 ) -> None:
     path = tmp_path / "file"
     path.write_text(content)
     with pytest.raises(UsageError) as raised:
         add_recorded(run, str(path), volume="a")
-    assert part in str(raised.value)
+    assert piece in str(raised.value)
 
 
 def test_other_times_and_other_volumes_are_refused(run: RunDirectory, tmp_path: Path) -> None:

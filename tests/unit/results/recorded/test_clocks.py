@@ -111,5 +111,5 @@ def test_files_that_begin_on_other_days_share_an_axis() -> None:
     )
     first = recording("cloudwatch", np.array([DAY_S - 60.0]), np.array([1.0]), zoned=True)
     moved = on_one_axis({"a.json": first, "b.json": later}).recordings
-    times = {name: next(iter(one.series.values())).t_s[0] for name, one in moved.items()}
+    times = {name: next(iter(value.series.values())).t_s[0] for name, value in moved.items()}
     assert times == {"a.json": DAY_S - 60, "b.json": DAY_S + 60}

@@ -118,14 +118,16 @@ def test_an_instance_s_balance_is_told_apart_from_the_volume_s() -> None:
 def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:
     times = [f"2026-01-31T14:{minute:02}:00Z" for minute in (0, 1, 2, 10, 11)]
     answer = {"Label": "VolumeReadOps", "Timestamps": times, "Values": [60] * 5}
-    found = parse_cloudwatch(json.dumps({"MetricDataResults": [answer]}))
-    (series,) = found.series.values()
+    cloudwatch = parse_cloudwatch(json.dumps({"MetricDataResults": [answer]}))
+    (series,) = cloudwatch.series.values()
     assert series.value.tolist() == [1.0] * 5
-    assert any("no points for 7 periods of 60 s, in 1 gap, from 2026-01-31T14:03:00Z" in n for n in found.notes)
+    assert any(
+        "no points for 7 periods of 60 s, in 1 gap, from 2026-01-31T14:03:00Z" in n for n in cloudwatch.notes
+    )
 
 
 @pytest.mark.parametrize(
-    ("answer", "part"),
+    ("answer", "phrase"),
     [
         ({"MetricDataResults": [], "NextToken": "x"}, "only a first page"),
         ({"MetricDataResults": [{"Label": "A", "StatusCode": "InternalError"}]}, "InternalError"),
@@ -133,6 +135,6 @@ def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:
         ({"MetricDataResults": [{"Label": "A", "Timestamps": ["noon"], "Values": [1]}]}, "a time cannot be read"),
     ],
 )
-def test_an_answer_that_is_not_whole_is_refused(answer: dict[str, Any], part: str) -> None:
-    with pytest.raises(ValueError, match=part):
+def test_an_answer_that_is_not_whole_is_refused(answer: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(ValueError, match=phrase):
         parse_cloudwatch(json.dumps(answer))

@@ -97,7 +97,7 @@ def test_what_is_not_there_is_said(service: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "part"),
+    ("spec", "phrase"),
     [
         ("cloudwatch:volume-1", "is no name"),
         ("cloudwatch:vol-1?hour=3", "no option 'hour'"),
@@ -106,8 +106,8 @@ def test_what_is_not_there_is_said(service: datetime) -> None:
         ("cloudwatch:cluster:shop?period=60", "points of 300 s"),
     ],
 )
-def test_a_wrong_name_is_refused_before_anything_is_asked(spec: str, part: str) -> None:
-    with pytest.raises(UsageError, match=part):
+def test_a_wrong_name_is_refused_before_anything_is_asked(spec: str, phrase: str) -> None:
+    with pytest.raises(UsageError, match=phrase):
         fetch(spec)
 
 

@@ -15,8 +15,8 @@ from volbench.results.store.series import SeriesKey
 
 
 def value(text: str, metric: str, entity: str, source: str = "diskstats", **more: float) -> list[float] | None:
-    found = parse_iostat(text, **more).series.get(SeriesKey(source=source, metric=metric, entity=entity))
-    return None if found is None else found.value.tolist()
+    result = parse_iostat(text, **more).series.get(SeriesKey(source=source, metric=metric, entity=entity))
+    return None if result is None else result.value.tolist()
 
 
 def test_the_report_since_boot_is_left_out() -> None:
@@ -50,16 +50,16 @@ def test_niced_programs_use_the_cpus_as_well(form: str) -> None:
 
 
 def test_times_and_devices() -> None:
-    found = parse_iostat(NEW)
-    assert found.clocked
-    assert {float(one.t_s[0]) for one in found.series.values()} == {36_002.0}
-    assert not any(key.entity == "loop3" for key in found.series)
+    iostat = parse_iostat(NEW)
+    assert iostat.clocked
+    assert {float(item.t_s[0]) for item in iostat.series.values()} == {36_002.0}
+    assert not any(key.entity == "loop3" for key in iostat.series)
 
 
 def test_old_columns_without_time_stamps() -> None:
-    found = parse_iostat(OLD, interval_s=5.0)
-    assert not found.clocked
-    assert found.interval_known
+    iostat = parse_iostat(OLD, interval_s=5.0)
+    assert not iostat.clocked
+    assert iostat.interval_known
     assert not parse_iostat(OLD).interval_known
     assert value(OLD, "aqu_sz", "sda") == [8.0]
     assert value(OLD, "await_ms", "sda") == [40.0]
@@ -67,9 +67,9 @@ def test_old_columns_without_time_stamps() -> None:
 
 @pytest.mark.parametrize("stamp", ["2026-01-31T10:00:02+0900", "31/01/26 10:00:02", "01/31/2026 10:00:02 AM"])
 def test_time_stamps_of_locales(stamp: str) -> None:
-    found = parse_iostat(NEW.replace("01/31/26 10:00:02", stamp))
-    assert found.clocked
-    assert next(iter(found.series.values())).t_s.tolist() == [36_002.0]
+    iostat = parse_iostat(NEW.replace("01/31/26 10:00:02", stamp))
+    assert iostat.clocked
+    assert next(iter(iostat.series.values())).t_s.tolist() == [36_002.0]
 
 
 def test_other_text_is_no_iostat() -> None:
@@ -86,13 +86,13 @@ TEXTS = sorted(path.name for path in RECORDED.glob("iostat*.txt") if "JSON" not 
 
 def rows_of_disk(text: str, column: str, disk: str = "vda") -> list[str]:
     """A column's cells of one disk in the second and third report, read another way than by the parser."""
-    cells, place = [], None
+    cells, location = [], None
     for line in text.splitlines():
-        words = line.split()
-        if "Device" in words:
-            place = words.index(column) if column in words else None
-        elif place is not None and disk in (words[:1] + words[-1:]):
-            cells.append(words[place])
+        arguments = line.split()
+        if "Device" in arguments:
+            location = arguments.index(column) if column in arguments else None
+        elif location is not None and disk in (arguments[:1] + arguments[-1:]):
+            cells.append(arguments[location])
     return cells[1:]
 
 
@@ -129,10 +129,10 @@ def test_what_iostat_printed(name: str, columns: tuple[str, ...], metric: str, s
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_three_reports_are_two_intervals(name: str) -> None:
-    found = parse_iostat((RECORDED / name).read_text())
-    t_s = found.series[SeriesKey(source="cpu", metric="idle_ratio", entity="")].t_s
+    iostat = parse_iostat((RECORDED / name).read_text())
+    t_s = iostat.series[SeriesKey(source="cpu", metric="idle_ratio", entity="")].t_s
     assert np.diff(t_s).tolist() == [1.0]
-    assert found.clocked == ("-t" in name)
+    assert iostat.clocked == ("-t" in name)
 
 
 @pytest.mark.parametrize("name", ["iostat-x-oJSON.txt", "iostat-x-t-oJSON.txt"])
@@ -140,9 +140,9 @@ def test_json(name: str) -> None:
     text = (RECORDED / name).read_text()
     assert looks_like_iostat(text)
     reports = json.loads(text)["sysstat"]["hosts"][0]["statistics"][1:]
-    disks = [next(one for one in report["disk"] if one["disk_device"] == "vda") for report in reports]
-    assert value(text, "r_await_ms", "vda") == [one["r_await"] for one in disks]
-    assert value(text, "util_ratio", "vda") == pytest.approx([one["util"] / 100 for one in disks])
+    disks = [next(item for item in report["disk"] if item["disk_device"] == "vda") for report in reports]
+    assert value(text, "r_await_ms", "vda") == [disk["r_await"] for disk in disks]
+    assert value(text, "util_ratio", "vda") == pytest.approx([disk["util"] / 100 for disk in disks])
     assert value(text, "iowait_ratio", "", "cpu") == pytest.approx([r["avg-cpu"]["iowait"] / 100 for r in reports])
     assert parse_iostat(text).clocked == ("-t" in name)
 
@@ -165,9 +165,9 @@ def test_a_loop_device_counts_where_there_is_no_disk() -> None:
         for line in (RECORDED / "iostat-x-t.txt").read_text().splitlines()
         if not line.startswith(("vda", "zram"))
     )
-    found = value(text, "reads_per_s", "loop0")
-    assert found is not None
-    assert len(found) == 2
+    result = value(text, "reads_per_s", "loop0")
+    assert result is not None
+    assert len(result) == 2
 
 
 @pytest.mark.parametrize("name", ["iostat-x-gALL.txt", "iostat-x-gALL--pretty.txt"])

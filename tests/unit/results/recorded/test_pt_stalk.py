@@ -33,22 +33,22 @@ def of(metric: str, source: str = "diskstats", entity: str = "loop3") -> SeriesK
 
 
 def test_the_cap_is_named_and_what_is_missing_is_said() -> None:
-    found = explain_recorded(STALK)
-    assert [row.cause for row in found.findings] == ["storage.iops_limit"]
-    level = next(row for row in found.findings[0].evidence if row.metric == "iops")
+    result = explain_recorded(STALK)
+    assert [row.cause for row in result.findings] == ["storage.iops_limit"]
+    level = next(row for row in result.findings[0].evidence if row.metric == "iops")
     assert level.value == pytest.approx(CAP, rel=0.05)
-    assert found.findings[0].volume == "loop3"
-    said = " ".join(found.notes)
-    assert f"pt-stalk {PREFIX} has no -procstat" in said
-    assert "what users waited for is not known" in said
-    assert "shares of latency are not known" in said
-    assert "no time stamps" in said
+    assert result.findings[0].volume == "loop3"
+    text = " ".join(result.notes)
+    assert f"pt-stalk {PREFIX} has no -procstat" in text
+    assert "what users waited for is not known" in text
+    assert "shares of latency are not known" in text
+    assert "no time stamps" in text
 
 
 def test_the_data_directorys_device_is_found_by_its_mount() -> None:
-    found = parse_collection(PREFIX, files())
-    assert found.disk == "loop3"
-    assert found.variables["datadir"] == "/mnt/v/srv/data/"
+    collection = parse_collection(PREFIX, files())
+    assert collection.disk == "loop3"
+    assert collection.variables["datadir"] == "/mnt/v/srv/data/"
     without = parse_collection(PREFIX, {kind: text for kind, text in files().items() if kind != "df"})
     assert without.disk == "loop3"
     assert any("the one with the longest queue is taken" in note for note in without.recorded.notes)
@@ -58,9 +58,9 @@ def test_the_data_directorys_device_is_found_by_its_mount() -> None:
 def test_a_collection_without_a_file_still_explains(kind: str, tmp_path: Path) -> None:
     shutil.copytree(STALK, tmp_path / "some")
     (tmp_path / "some" / f"{PREFIX}-{kind}").unlink()
-    found = explain_recorded(tmp_path / "some")
-    assert found.findings[0].cause == "storage.iops_limit"
-    assert any(f"has no -{kind}" in note for note in found.notes)
+    result = explain_recorded(tmp_path / "some")
+    assert result.findings[0].cause == "storage.iops_limit"
+    assert any(f"has no -{kind}" in note for note in result.notes)
 
 
 def test_counters_become_rates_on_the_clock_of_the_time_stamps() -> None:
@@ -76,18 +76,18 @@ def test_a_processors_line_and_a_counter_that_wrapped() -> None:
     procstat = stamps.format("cpu  100 0 100 700 100 0 0 0 0 0\n", "cpu  150 0 120 720 110 0 0 0 0 0\n")
     disk = "8 0 sda {} 0 80 10 50 0 40 10 {} 20 20\n"
     diskstats = stamps.format(disk.format(100, 1), disk.format(90, 2))
-    found = parse_collection(PREFIX, {"procstat": procstat, "diskstats": diskstats}).recorded.series
-    assert found[of("user_ratio", "cpu", "")].value.tolist() == [0.5]
-    assert found[of("iowait_ratio", "cpu", "")].value.tolist() == [0.1]
-    assert not [key for key in found if key.source == "diskstats"]
+    series = parse_collection(PREFIX, {"procstat": procstat, "diskstats": diskstats}).recorded.series
+    assert series[of("user_ratio", "cpu", "")].value.tolist() == [0.5]
+    assert series[of("iowait_ratio", "cpu", "")].value.tolist() == [0.1]
+    assert not [key for key in series if key.source == "diskstats"]
 
 
 @pytest.mark.parametrize(("name", "clocked"), [("pt-diskstats.txt", False), ("with-timestamps.txt", True)])
 def test_pt_diskstats_names_the_cap(name: str, clocked: bool) -> None:
-    found = explain_recorded(DISKSTATS / name)
-    assert found.files == {name: "pt-diskstats"}
-    assert found.findings[0].cause == "storage.iops_limit"
-    level = next(row for row in found.findings[0].evidence if row.metric == "iops")
+    result = explain_recorded(DISKSTATS / name)
+    assert result.files == {name: "pt-diskstats"}
+    assert result.findings[0].cause == "storage.iops_limit"
+    level = next(row for row in result.findings[0].evidence if row.metric == "iops")
     assert level.value == pytest.approx(CAP, rel=0.05)
     recorded = parse_pt_diskstats((DISKSTATS / name).read_text())
     assert recorded.clocked is clocked
@@ -104,13 +104,13 @@ def test_a_time_of_requests_is_made_one_of_operations() -> None:
     """Half of the requests were merged: 10 ms each of two requests are 20 ms of one operation."""
     text = (DISKSTATS / "pt-diskstats.txt").read_text()
     row = next(line for line in text.splitlines() if " loop3 " in line)
-    words = row.split()
-    place = text.splitlines()[1].split().index("wr_mrg")
-    merged = " ".join([*words[:place], "50%", *words[place + 1 :]])
-    whole, half = (parse_pt_diskstats(text.replace(row, one)) for one in (row, merged))
-    times = [one.series[of("w_await_ms")].value[0] for one in (whole, half)]
+    arguments = row.split()
+    location = text.splitlines()[1].split().index("wr_mrg")
+    merged = " ".join([*arguments[:location], "50%", *arguments[location + 1 :]])
+    total, half = (parse_pt_diskstats(text.replace(row, item)) for item in (row, merged))
+    times = [item.series[of("w_await_ms")].value[0] for item in (total, half)]
     assert times[1] == pytest.approx(2 * times[0])
-    assert any("of requests before merging" in note for note in whole.notes)
+    assert any("of requests before merging" in note for note in total.notes)
 
 
 TOP = """top - 12:45:30 up 10 days,  1:00,  0 users,  load average: 9.00, 8.00, 7.00
@@ -137,6 +137,6 @@ def test_top_says_which_cpus_the_server_itself_uses() -> None:
 
 
 def test_a_collection_without_top_is_as_it_was() -> None:
-    found = parse_collection(PREFIX, files())
-    assert not any("-top" in note for note in found.recorded.notes)
-    assert not any(key.source == "tasks" for key in found.recorded.series)
+    collection = parse_collection(PREFIX, files())
+    assert not any("-top" in note for note in collection.recorded.notes)
+    assert not any(key.source == "tasks" for key in collection.recorded.series)

@@ -14,10 +14,10 @@ from volbench.results.store.series import SeriesKey
 
 
 def read(text: str, kind: str) -> Recorded:
-    found = read_text(text)
-    assert found is not None
-    assert found[0] == kind
-    (recorded,) = found[1]
+    result = read_text(text)
+    assert result is not None
+    assert result[0] == kind
+    (recorded,) = result[1]
     return recorded
 
 
@@ -56,11 +56,11 @@ COLLECTL = """waiting for 1 second sample...
 
 
 def test_vmstat() -> None:
-    found = read(VMSTAT, "vmstat")
-    assert found.clocked
-    assert [day.isoformat() for day in found.dates] == ["2025-03-11"]
-    assert values(found, "cpu", "iowait_ratio") == [0.4, 0.5]
-    assert values(found, "cpu", "blocked_threads") == [2, 9]
+    content = read(VMSTAT, "vmstat")
+    assert content.clocked
+    assert [day.isoformat() for day in content.dates] == ["2025-03-11"]
+    assert values(content, "cpu", "iowait_ratio") == [0.4, 0.5]
+    assert values(content, "cpu", "blocked_threads") == [2, 9]
     plain = re.sub(r" (?:-----timestamp-----| +UTC|[\d-]{10} [\d:]{8})$", "", VMSTAT, flags=re.MULTILINE)
     counted = read(plain, "vmstat")
     assert not counted.interval_known
@@ -70,10 +70,10 @@ def test_vmstat() -> None:
 def test_vmstat_as_this_machine_s_wrote_it() -> None:
     """procps-ng 4.0: each figure is printed again from what was read."""
     text = (Path(__file__).parents[3] / "fixtures/readers/vmstat-t.txt").read_text()
-    found = read(text, "vmstat")
+    content = read(text, "vmstat")
     rows = [line.split() for line in text.splitlines()[3:]]
     for column, metric in ((12, "user_ratio"), (13, "system_ratio"), (14, "idle_ratio"), (15, "iowait_ratio")):
-        assert [f"{100 * value:.0f}" for value in values(found, "cpu", metric)] == [row[column] for row in rows]
+        assert [f"{100 * value:.0f}" for value in values(content, "cpu", metric)] == [row[column] for row in rows]
 
 
 def test_dstat_on_a_screen_and_as_csv() -> None:
@@ -90,10 +90,10 @@ def test_dstat_on_a_screen_and_as_csv() -> None:
 
 
 def test_collectl() -> None:
-    found = read(COLLECTL, "collectl")
-    assert found.clocked
-    assert values(found, "diskstats", "reads_per_s", "all devices") == [300, 600]
-    assert values(found, "cpu", "user_ratio") == [pytest.approx(0.2), pytest.approx(0.25)]
+    content = read(COLLECTL, "collectl")
+    assert content.clocked
+    assert values(content, "diskstats", "reads_per_s", "all devices") == [300, 600]
+    assert values(content, "cpu", "user_ratio") == [pytest.approx(0.2), pytest.approx(0.25)]
 
 
 def status(uptime: int, reads: int) -> str:
@@ -110,9 +110,9 @@ def status(uptime: int, reads: int) -> str:
 
 
 def test_extended_status_by_its_uptime() -> None:
-    found = read(status(1000, 5000) + status(1010, 8000) + status(1030, 8000), "server status")
-    assert values(found, "innodb", "data_reads_per_s") == [300, 0]
-    assert values(found, "innodb", "threads_running") == [7, 7]
+    content = read(status(1000, 5000) + status(1010, 8000) + status(1030, 8000), "server status")
+    assert values(content, "innodb", "data_reads_per_s") == [300, 0]
+    assert values(content, "innodb", "threads_running") == [7, 7]
     relative = read(status(1000, 5000) + status(10, 3000) + status(20, 0), "server status")
     assert values(relative, "innodb", "data_reads_per_s") == [300, 0]
 
@@ -143,12 +143,12 @@ def test_mountstats_between_states() -> None:
         MOUNT.format(age=100, reads=1000, read_bytes=0, read_ms=1000, attrs=0, attr_ms=0),
         MOUNT.format(age=110, reads=4000, read_bytes=10 * 2**20, read_ms=31000, attrs=100, attr_ms=500),
     ]
-    found = read("".join(states), "mountstats")
-    assert values(found, "mountstats", "reads_per_s", "/var/lib/mysql") == [300]
-    assert values(found, "mountstats", "r_await_ms", "/var/lib/mysql") == [10]
-    assert values(found, "mountstats", "read_mib_per_s", "/var/lib/mysql") == [1]
-    assert values(found, "mountstats", "metadata_ops_per_s", "/var/lib/mysql") == [10]
-    assert values(found, "mountstats", "metadata_await_ms", "/var/lib/mysql") == [5]
+    content = read("".join(states), "mountstats")
+    assert values(content, "mountstats", "reads_per_s", "/var/lib/mysql") == [300]
+    assert values(content, "mountstats", "r_await_ms", "/var/lib/mysql") == [10]
+    assert values(content, "mountstats", "read_mib_per_s", "/var/lib/mysql") == [1]
+    assert values(content, "mountstats", "metadata_ops_per_s", "/var/lib/mysql") == [10]
+    assert values(content, "mountstats", "metadata_await_ms", "/var/lib/mysql") == [5]
     with pytest.raises(ValueError, match="no rates"):
         read_text(states[0])
 
@@ -168,20 +168,20 @@ def test_enhanced_monitoring_in_all_its_wrappings(form: str) -> None:
     text = {
         "lines": "\n".join(map(json.dumps, samples)),
         "list": json.dumps(samples),
-        "events": json.dumps({"events": [{"timestamp": 1, "message": json.dumps(one)} for one in samples]}),
+        "events": json.dumps({"events": [{"timestamp": 1, "message": json.dumps(sample)} for sample in samples]}),
     }[form]
-    found = read(text, "Enhanced Monitoring")
-    assert found.host == "db-1"
-    assert values(found, "diskstats", "reads_per_s", "rdsdev") == [300, 301]
-    assert values(found, "diskstats", "await_ms", "rdsdev") == [80, 80]
-    assert values(found, "diskstats", "util_ratio", "rdsdev") == [0.99, 0.99]
-    assert values(found, "cpu", "iowait_ratio") == [0.1, 0.1]
+    content = read(text, "Enhanced Monitoring")
+    assert content.host == "db-1"
+    assert values(content, "diskstats", "reads_per_s", "rdsdev") == [300, 301]
+    assert values(content, "diskstats", "await_ms", "rdsdev") == [80, 80]
+    assert values(content, "diskstats", "util_ratio", "rdsdev") == [0.99, 0.99]
+    assert values(content, "cpu", "iowait_ratio") == [0.1, 0.1]
 
 
 def test_two_instances_of_rds_are_two_hosts() -> None:
-    found = read_text(json.dumps([monitoring(0), monitoring(0, "db-2")]))
-    assert found is not None
-    assert [one.host for one in found[1]] == ["db-1", "db-2"]
+    text = read_text(json.dumps([monitoring(0), monitoring(0, "db-2")]))
+    assert text is not None
+    assert [item.host for item in text[1]] == ["db-1", "db-2"]
 
 
 def test_performance_insights() -> None:
@@ -190,9 +190,9 @@ def test_performance_insights() -> None:
         {"Key": {"Metric": "os.diskIO.rdsdev.readIOsPS.avg"}, "DataPoints": points},
         {"Key": {"Metric": "db.SQL.Innodb_rows_read.avg"}, "DataPoints": points},
     ]}  # fmt: skip
-    found = read(json.dumps(answer), "Performance Insights")
-    assert values(found, "diskstats", "reads_per_s", "rdsdev") == [300, 301, 302]
-    assert found.notes == ("Performance Insights' db.SQL.Innodb_rows_read.avg: not used",)
+    content = read(json.dumps(answer), "Performance Insights")
+    assert values(content, "diskstats", "reads_per_s", "rdsdev") == [300, 301, 302]
+    assert content.notes == ("Performance Insights' db.SQL.Innodb_rows_read.avg: not used",)
 
 
 def test_cloudwatch_s_output_text() -> None:
@@ -212,10 +212,10 @@ def test_cloudwatch_s_output_text() -> None:
 
 
 def test_sysbench_s_json_reporter_and_its_summary() -> None:
-    one = '  {\n    "time":    %d,\n    "threads": 8,\n    "tps": 300.50,\n    "qps": {\n      "total": 6000.00,\n      "reads": 1.00,\n      "writes": 1.00,\n      "other": 1.00\n    },\n    "latency": 12.50,\n    "errors": 0.00,\n    "reconnects": 0.00\n  }'  # noqa: E501
-    found = read("sysbench 1.0.20\n[\n" + one % 1 + ",\n" + one % 2, "sysbench")
-    assert values(found, "client", "tps") == [300.5, 300.5]
-    assert values(found, "client", "latency_ms_p95") == [12.5, 12.5]
+    item = '  {\n    "time":    %d,\n    "threads": 8,\n    "tps": 300.50,\n    "qps": {\n      "total": 6000.00,\n      "reads": 1.00,\n      "writes": 1.00,\n      "other": 1.00\n    },\n    "latency": 12.50,\n    "errors": 0.00,\n    "reconnects": 0.00\n  }'  # noqa: E501
+    content = read("sysbench 1.0.20\n[\n" + item % 1 + ",\n" + item % 2, "sysbench")
+    assert values(content, "client", "tps") == [300.5, 300.5]
+    assert values(content, "client", "latency_ms_p95") == [12.5, 12.5]
     old = (
         "Number of threads: 16\n    transactions:                        12000  (200.00 per sec.)\n"
         "    total time:                          60.0000s\n         approx.  95 percentile:              24.81ms\n"
@@ -234,9 +234,9 @@ def test_go_tpc_and_hammerdb() -> None:
     text = "".join(
         line.format(kind=kind, count=count, p95=15.0) for count in (1000, 500) for kind in ("NEW_ORDER", "PAYMENT")
     )
-    found = read(text, "go-tpc")
-    assert values(found, "client", "tps") == [200, 100]
-    assert values(found, "client", "latency_ms_p95") == [15, 15]
+    content = read(text, "go-tpc")
+    assert values(content, "client", "tps") == [200, 100]
+    assert values(content, "client", "latency_ms_p95") == [15, 15]
     hammer = read("Vuser 1:x\n0 MySQL tpm\n60000 MySQL tpm\n30000 MySQL tpm\n", "HammerDB")
     assert values(hammer, "client", "tps") == [0, 1000, 500]
     assert not hammer.interval_known
@@ -251,9 +251,9 @@ def test_what_is_no_recording_says_what_it_is() -> None:
         read_text(json.dumps(fio))
     with pytest.raises(ValueError, match="query_range"):
         read_text('# TYPE x counter\nnode_disk_reads_completed_total{device="sda"} 12\n')
-    known = unread("14:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command\n")
-    assert known is not None
-    assert known.name == "pidstat"
+    known_names = unread("14:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command\n")
+    assert known_names is not None
+    assert known_names.name == "pidstat"
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)

@@ -22,32 +22,32 @@ def key(metric: str, entity: str = "dev202-0", source: str = "diskstats") -> Ser
 
 
 def test_devices_of_a_japanese_sar() -> None:
-    found = parse_sar(read("sar-d-japanese.txt")).series
-    tps = found[key("operations_per_s")]
+    series = parse_sar(read("sar-d-japanese.txt")).series
+    tps = series[key("operations_per_s")]
     assert len(tps.t_s) == 19
     assert tps.t_s[0] == 13 * 3600 + 30 * 60 + 1
     at = int(np.flatnonzero(tps.t_s == 15 * 3600 + 40 * 60 + 1)[0])
     assert tps.value[at] == 10.24
-    assert found[key("await_ms")].value[at] == 997.61
-    assert found[key("aqu_sz")].value[at] == 10.22
-    assert found[key("util_ratio")].value[at] == pytest.approx(0.9992)
-    assert found[key("read_mib_per_s")].value[at] == pytest.approx(151.76 * 512 / 2**20)
+    assert series[key("await_ms")].value[at] == 997.61
+    assert series[key("aqu_sz")].value[at] == 10.22
+    assert series[key("util_ratio")].value[at] == pytest.approx(0.9992)
+    assert series[key("read_mib_per_s")].value[at] == pytest.approx(151.76 * 512 / 2**20)
 
 
 def test_all_io_goes_to_the_device_that_does_all_of_it() -> None:
     files = [parse_sar(read(name)) for name in ("sar-d-japanese.txt", "sar-b-japanese.txt")]
-    found = with_one_device(merged(files))
-    assert found[key("reads_per_s")].value.max() == 3.60
-    assert not any(one.entity == ALL_DEVICES for one in found)
+    result = with_one_device(merged(files))
+    assert result[key("reads_per_s")].value.max() == 3.60
+    assert not any(item.entity == ALL_DEVICES for item in result)
     alone = with_one_device(files[1].series)
     assert key("reads_per_s", ALL_DEVICES) in alone
 
 
 def test_all_io_of_several_devices_belongs_to_none() -> None:
-    other = read("sar-d-japanese.txt").replace("      2.53 ", "      1.11 ")
-    found = with_one_device(merged([parse_sar(other), parse_sar(read("sar-b-japanese.txt"))]))
-    assert key("reads_per_s") not in found
-    assert not any(one.entity == ALL_DEVICES for one in found)
+    second = read("sar-d-japanese.txt").replace("      2.53 ", "      1.11 ")
+    result = with_one_device(merged([parse_sar(second), parse_sar(read("sar-b-japanese.txt"))]))
+    assert key("reads_per_s") not in result
+    assert not any(item.entity == ALL_DEVICES for item in result)
 
 
 NEW = """Linux 6.1.0 (db) \t01/31/26 \t_x86_64_\t(4 CPU)
@@ -67,12 +67,12 @@ Average:      nvme1n1    150.00   1536.00   3072.00      0.00     30.72      0.7
 
 
 def test_a_new_sar_with_twelve_hours_and_a_midnight() -> None:
-    found = parse_sar(NEW).series
-    tps = found[key("operations_per_s", "nvme1n1")]
+    series = parse_sar(NEW).series
+    tps = series[key("operations_per_s", "nvme1n1")]
     assert tps.value.tolist() == [100.0, 200.0]
     assert np.diff(tps.t_s).tolist() == [300.0]
-    assert found[key("write_mib_per_s", "nvme1n1")].value.tolist() == [2.0, 4.0]
-    assert found[key("steal_ratio", "", "cpu")].value.tolist() == [0.01]
+    assert series[key("write_mib_per_s", "nvme1n1")].value.tolist() == [2.0, 4.0]
+    assert series[key("steal_ratio", "", "cpu")].value.tolist() == [0.01]
 
 
 def test_niced_programs_use_the_cpus_as_well() -> None:
@@ -89,7 +89,7 @@ def test_decimal_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "seconds", "rest"),
+    ("line", "seconds", "remainder"),
     [
         ("15時40分01秒  dev202-0  1", 56_401, "dev202-0  1"),
         ("15:40:01 sda 1", 56_401, "sda 1"),
@@ -100,8 +100,8 @@ def test_decimal_commas() -> None:
         ("15.40.01 sda 1", 56_401, "sda 1"),
     ],
 )
-def test_times_of_locales(line: str, seconds: float, rest: str) -> None:
-    assert time_of_day(line) == (seconds, rest)
+def test_times_of_locales(line: str, seconds: float, remainder: str) -> None:
+    assert time_of_day(line) == (seconds, remainder)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def headings() -> list[list[str]]:
 
 def rows_by_hand(text: str, heading: str, width: int) -> list[list[str]]:
     """The rows below a heading, up to the blank line: another way to read a table than the parser's."""
-    table = next(part for part in text.split("\n\n") if f" {heading} " in part.splitlines()[0] + " ")
+    table = next(field for field in text.split("\n\n") if f" {heading} " in field.splitlines()[0] + " ")
     rows = [line.split() for line in table.splitlines()[1:] if not line.startswith(("Average", "Summary"))]
     return [row for row in rows if len(row) == width]
 
@@ -150,57 +150,57 @@ def is_read(heading: list[str]) -> bool:
 @pytest.mark.parametrize("heading", headings(), ids=" ".join)
 def test_every_heading_of_sysstat_is_read_or_passed_over(heading: list[str]) -> None:
     """Rows of as many words as a device's row follow a table of devices without a blank line between them."""
-    columns = ["CPU0" if one == "CPU*" else one for one in heading]
+    columns = ["CPU0" if item == "CPU*" else item for item in heading]
     devices = "10:00:00 DEV tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util\n10:00:01 sda 1 2 3 4 5 6 7 8\n"
     row = ["all", *("1.00" for _ in columns[1:])] if len(columns) > 1 else ["1.00"]
-    rows = (f"10:00:01 {' '.join(one)}\n" for one in (row, ["x", *"12345678"]))
+    rows = (f"10:00:01 {' '.join(item)}\n" for item in (row, ["x", *"12345678"]))
     text = f"{devices}10:00:00 {' '.join(columns)}\n{''.join(rows)}"
-    found = parse_sar(text).series
+    series = parse_sar(text).series
     if columns[0] != "DEV":
-        assert {one.entity for one in found if one.source == "diskstats"} <= {"sda", ALL_DEVICES}
-    extra = {one for one in found if one.entity != "sda"}
+        assert {quality.entity for quality in series if quality.source == "diskstats"} <= {"sda", ALL_DEVICES}
+    extra = {item for item in series if item.entity != "sda"}
     assert bool(extra) == is_read(columns)
 
 
 def test_sar_a_gives_the_values_of_its_tables_and_no_other() -> None:
     text = recorded("sar-all-midnight.txt")
-    found = parse_sar(text).series
+    series = parse_sar(text).series
     devices = rows_by_hand(text, "DEV", 10)
     for row in devices:
-        assert float(row[2]) in found[key("operations_per_s", row[1])].value
+        assert float(row[2]) in series[key("operations_per_s", row[1])].value
     names = {row[1] for row in devices}
-    assert {one.entity for one in found if one.source == "diskstats"} == {*names, ALL_DEVICES}
+    assert {quality.entity for quality in series if quality.source == "diskstats"} == {*names, ALL_DEVICES}
     cpu = [row for row in rows_by_hand(text, "%usr", 12) if row[1] == "all"]
-    iowait = found[key("iowait_ratio", "", "cpu")]
+    iowait = series[key("iowait_ratio", "", "cpu")]
     assert (100 * iowait.value).tolist() == pytest.approx([float(row[5]) for row in cpu])
-    system = found[key("system_ratio", "", "cpu")]
+    system = series[key("system_ratio", "", "cpu")]
     assert (100 * system.value).tolist() == pytest.approx([sum(map(float, (r[4], r[7], r[8]))) for r in cpu])
 
 
 def test_all_tables_of_sar_a_are_on_one_clock_over_midnight() -> None:
-    found = parse_sar(recorded("sar-all-midnight.txt")).series
-    clocks = {tuple(one.t_s.tolist()) for one in found.values()}
+    series = parse_sar(recorded("sar-all-midnight.txt")).series
+    clocks = {tuple(item.t_s.tolist()) for item in series.values()}
     assert clocks == {tuple(86_397.0 + 2 * i for i in range(6))}
 
 
 @pytest.mark.parametrize("locale", ["de_DE", "ja_JP", "fr_FR", "en_US", "ko_KR", "el_GR"])
 def test_every_locale_gives_the_same_series(locale: str) -> None:
     expected = parse_sar(recorded("sar-all-midnight.txt")).series
-    found = parse_sar(recorded(f"sar-{locale}.txt")).series
-    shared = {one: series for one, series in expected.items() if one.source != "psi"}
-    assert found.keys() == shared.keys()
-    for one, series in shared.items():
-        assert found[one].t_s.tolist() == series.t_s.tolist()
-        assert found[one].value.tolist() == series.value.tolist()
+    result = parse_sar(recorded(f"sar-{locale}.txt")).series
+    shared = {quality: series for quality, series in expected.items() if quality.source != "psi"}
+    assert result.keys() == shared.keys()
+    for item, series in shared.items():
+        assert result[item].t_s.tolist() == series.t_s.tolist()
+        assert result[item].value.tolist() == series.value.tolist()
 
 
 @pytest.mark.parametrize("name", ["sar-iso.txt", "sar-d-p.txt", "sar-d-h.txt"])
 def test_options_give_the_same_devices(name: str) -> None:
     expected = parse_sar(recorded("sar-all-midnight.txt")).series
-    found = parse_sar(recorded(name)).series
-    for one in expected:
-        if one.source == "diskstats":
-            assert found[one].value.tolist() == pytest.approx(expected[one].value.tolist(), rel=0.06, abs=0.06)
+    series = parse_sar(recorded(name)).series
+    for item in expected:
+        if item.source == "diskstats":
+            assert series[item].value.tolist() == pytest.approx(expected[item].value.tolist(), rel=0.06, abs=0.06)
 
 
 def test_sizes_with_units() -> None:
@@ -211,8 +211,8 @@ def test_sizes_with_units() -> None:
 
 
 def test_a_live_sar_a() -> None:
-    found = parse_sar(recorded("sar-all-live.txt")).series
-    assert {tuple(one.t_s.tolist()) for one in found.values()} == {(43_199.0, 43_201.0, 43_203.0)}
+    series = parse_sar(recorded("sar-all-live.txt")).series
+    assert {tuple(item.t_s.tolist()) for item in series.values()} == {(43_199.0, 43_201.0, 43_203.0)}
 
 
 def test_a_clock_of_an_unknown_language_is_refused() -> None:
@@ -225,21 +225,21 @@ def test_a_clock_of_an_unknown_language_is_refused() -> None:
 def test_two_days_in_one_text_are_two_days() -> None:
     first = recorded("sar-d-p.txt")
     text = first + first.replace("11/21/26", "11/23/26")
-    found = parse_sar(text).series[key("iowait_ratio", "", "cpu")]
-    assert len(found.t_s) == 12
-    assert found.t_s[6] - found.t_s[0] == 2 * 86_400
+    result = parse_sar(text).series[key("iowait_ratio", "", "cpu")]
+    assert len(result.t_s) == 12
+    assert result.t_s[6] - result.t_s[0] == 2 * 86_400
 
 
 def test_discards_are_no_operations_where_they_are_told_apart() -> None:
     text = recorded("sar-d-p.txt")
     row = rows_by_hand(text, "rtps", 8)[0]
-    found = with_one_device(parse_sar("\n\n".join(text.split("\n\n")[:3])).series)
-    operations = found[key("operations_per_s", ALL_DEVICES)].value[0]
+    result = with_one_device(parse_sar("\n\n".join(text.split("\n\n")[:3])).series)
+    operations = result[key("operations_per_s", ALL_DEVICES)].value[0]
     assert operations == pytest.approx(float(row[2]) + float(row[3]), abs=0.02)
 
 
 def test_a_blank_line_ends_a_table_for_devices_that_it_did_not_have() -> None:
     head = "10:00:00 DEV tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util\n10:00:01 sda 1 2 3 4 5 6 7 8\n"
-    found = parse_sar(f"{head}\n10:00:02 sda 1 2 3 4 5 6 7 8\n10:00:02 eth0 1 2 3 4 5 6 7 8\n").series
-    assert {one.entity for one in found} == {"sda"}
-    assert found[key("await_ms", "sda")].value.tolist() == [7.0, 7.0]
+    series = parse_sar(f"{head}\n10:00:02 sda 1 2 3 4 5 6 7 8\n10:00:02 eth0 1 2 3 4 5 6 7 8\n").series
+    assert {item.entity for item in series} == {"sda"}
+    assert series[key("await_ms", "sda")].value.tolist() == [7.0, 7.0]

@@ -51,8 +51,8 @@ def test_next_to_recordings_a_note_says_that_it_was_not_read(
         shutil.copy(FIXTURES / file, slow_log.parent)
     monkeypatch.setattr(contents, "FILE_BYTES_MAX", 1 << 16)
     slow_log.write_text(ENTRY * 1000)
-    found = explain_recorded(slow_log.parent)
-    assert "slow.log" not in found.files
-    (row,) = [row for row in found.table if row.file == "slow.log"]
+    result = explain_recorded(slow_log.parent)
+    assert "slow.log" not in result.files
+    (row,) = [row for row in result.table if row.file == "slow.log"]
     assert not row.used
     assert "a slow query log is no recording" in row.why_not

@@ -16,8 +16,8 @@ SQL statistics:
 
 
 def values(metric: str) -> tuple[list[float], list[float]]:
-    found = parse_sysbench(LOG).series[SeriesKey(source="client", metric=metric)]
-    return found.t_s.tolist(), found.value.tolist()
+    result = parse_sysbench(LOG).series[SeriesKey(source="client", metric=metric)]
+    return result.t_s.tolist(), result.value.tolist()
 
 
 def test_rates_by_second() -> None:

@@ -33,14 +33,14 @@ def pair_report(pair: RunDirectory) -> Report:
 @pytest.fixture(scope="session")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Three repeats on purpose, one invalid cell, one failed cell, one not run."""
-    wanted = two_volumes(
+    expected = two_volumes(
         repeats=3,
         underpowered=True,
         invalid={("a", 1): "client CPU-bound (0.97 of its cores)"},
         failed={("b", 2): KILLED},
         not_run=frozenset({("b", 3)}),
     )
-    return build_run(tmp_path_factory.mktemp("troubled"), wanted)
+    return build_run(tmp_path_factory.mktemp("troubled"), expected)
 
 
 @pytest.fixture(scope="session")

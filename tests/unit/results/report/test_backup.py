@@ -36,12 +36,12 @@ def night(dump_s: float, *, valid: bool = True) -> tuple[StepResult, ...]:
 def rows_of(
     pair: RunDirectory, *cells: tuple[StepResult, ...], extra: tuple[OltpStep, ...] = ()
 ) -> list[BackupRow]:
-    done = [one for one in pair.results() if one.status == "done"][: len(cells)]
+    done = [result for result in pair.results() if result.status == "done"][: len(cells)]
     results: list[CellResult] = [
         result.model_copy(update={"steps": steps}) for result, steps in zip(done, cells, strict=True)
     ]
     suite = pair.run.suite.model_copy(update={"steps": (LOAD, *extra)})
-    return list(backup_rows(suite, results, dict.fromkeys((one.cell_id for one in results), "a"), ["a", "b"]))
+    return list(backup_rows(suite, results, dict.fromkeys((result.cell_id for result in results), "a"), ["a", "b"]))
 
 
 def test_the_slowest_cell_decides_and_a_window_is_recommended(pair: RunDirectory) -> None:

@@ -109,9 +109,9 @@ def test_failures_carry_their_evidence(troubled: RunDirectory) -> None:
 
 def test_earlier_attempts_are_failures_too(tmp_path: Path, troubled: RunDirectory) -> None:
     """A failed attempt that was set apart and one that left nothing but its journal line."""
-    place = tmp_path / "run"
-    shutil.copytree(troubled.path, place)
-    directory = RunDirectory.open(place)
+    result = tmp_path / "run"
+    shutil.copytree(troubled.path, result)
+    directory = RunDirectory.open(result)
     failed = next(c.cell_id for c in directory.run.cells if (c.volume, c.repeat) == ("b", 2))
     directory.set_attempt_apart(failed)
     directory.journal.append("cell_abandoned", cell_id=failed, attempt=2, message="the agent vanished")
@@ -129,8 +129,8 @@ def test_a_single_volume_has_no_verdict_but_numbers(single: RunDirectory) -> Non
 
 def test_a_run_without_any_result_is_reported(tmp_path: Path) -> None:
     """Interrupted at once: no numbers, no crash."""
-    wanted = two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)}))
-    report = build_report(build_run(tmp_path, wanted))
+    expected = two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)}))
+    report = build_report(build_run(tmp_path, expected))
     assert report.cells == ()
     assert report.server is None
     assert report.summary.verdict == "inconclusive"
@@ -139,8 +139,8 @@ def test_a_run_without_any_result_is_reported(tmp_path: Path) -> None:
 
 def test_alike_volumes_are_equivalent_not_better(tmp_path: Path) -> None:
     """The same speed with little noise: equivalent within the margin, and never better or worse."""
-    wanted = Synthetic(volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")), noise=0.003)
-    report = build_report(build_run(tmp_path, wanted))
+    expected = Synthetic(volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")), noise=0.003)
+    report = build_report(build_run(tmp_path, expected))
     assert report.summary.verdict == "equivalent"
     assert "equivalent for MySQL, within 5 %" in report.summary.sentence
 
@@ -162,7 +162,7 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "variables", "said"),
+    ("facts", "variables", "message"),
     [
         ({"memory_backed": True, "filesystem": "tmpfs"}, {}, "Volume b is memory (tmpfs), not durable storage."),
         ({"overlay": True}, {}, "overlay filesystem"),
@@ -179,12 +179,12 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
         ({}, {"sync_binlog": "0"}, "sync_binlog=0"),
     ],
 )
-def test_caveats(tmp_path: Path, facts: dict[str, object], variables: dict[str, str], said: str) -> None:
+def test_caveats(tmp_path: Path, facts: dict[str, object], variables: dict[str, str], message: str) -> None:
     """What a reader must know before believing a number."""
     a = SyntheticVolume(name="a", variables=variables)
     b = SyntheticVolume(name="b", facts=facts, variables=variables)
     report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=1)))
-    assert said in "\n".join(report.summary.caveats)
+    assert message in "\n".join(report.summary.caveats)
     assert report.volumes[1].emulated == ("emulated_profile" in facts)
 
 
@@ -192,8 +192,8 @@ def test_reads_that_were_not_cold_are_said(tmp_path: Path) -> None:
     """Lukewarm reads are a caveat of the step and the volume; true-cold ones are none."""
     a, b = SyntheticVolume(name="a"), SyntheticVolume(name="b", notes=("lukewarm",))
     report = build_report(build_run(tmp_path, Synthetic(volumes=(a, b), repeats=1)))
-    said = [caveat for caveat in report.summary.caveats if "lukewarm" in caveat]
-    assert said == ["Step cold on b was read lukewarm: a cache above the volume could have served part of it."]
+    caveats = [caveat for caveat in report.summary.caveats if "lukewarm" in caveat]
+    assert caveats == ["Step cold on b was read lukewarm: a cache above the volume could have served part of it."]
 
 
 def test_a_load_that_ended_at_the_longest_queue_is_a_caveat(tmp_path: Path) -> None:
@@ -266,9 +266,9 @@ def test_reports_of_the_same_files_are_the_same(pair: RunDirectory, pair_report:
 
 def test_a_cell_whose_second_attempt_is_done_has_not_failed(tmp_path: Path, pair: RunDirectory) -> None:
     """The first attempt is still told, as what it is, in every format."""
-    place = tmp_path / "run"
-    shutil.copytree(pair.path, place)
-    directory = RunDirectory.open(place)
+    entry = tmp_path / "run"
+    shutil.copytree(pair.path, entry)
+    directory = RunDirectory.open(entry)
     cell_id = directory.run.cells[0].cell_id
     result = directory.result(cell_id)
     assert result is not None
@@ -289,4 +289,4 @@ def test_a_cell_whose_second_attempt_is_done_has_not_failed(tmp_path: Path, pair
     assert f"- `{cell_id}`: attempt {failed.attempt} failed, a later one is done" in render(report, directory, "md")
     assert "a later attempt is done" in render(report, directory, "html")
     suite = ElementTree.fromstring(render(report, directory, "junit"))  # noqa: S314 - of ours
-    assert [one.get("failures") for one in suite.findall("testsuite")][1] == "0"
+    assert [match.get("failures") for match in suite.findall("testsuite")][1] == "0"

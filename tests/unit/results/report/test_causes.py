@@ -29,8 +29,10 @@ NAMED = set(re.findall(r'"((?:storage|instance|redo|cpu|lock|memory|interference
 KEYS = [panel.key for panel in PANELS]
 
 
-def finding(cause: str = "storage.read_latency", **known: object) -> FindingRow:
-    return FindingRow.model_validate({"cause": cause, "volume": "a", "step": "load", "cell_ids": ("001",), **known})
+def finding(cause: str = "storage.read_latency", **known_values: object) -> FindingRow:
+    return FindingRow.model_validate(
+        {"cause": cause, "volume": "a", "step": "load", "cell_ids": ("001",), **known_values}
+    )
 
 
 @pytest.mark.parametrize("cause", sorted(NAMED | set(CALIBRATION.derived.causes)))
@@ -46,7 +48,7 @@ def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_l
 
 
 @pytest.mark.parametrize(
-    ("known", "text"),
+    ("known_values", "text"),
     [
         ({"confidence": 0.967, "share": 0.63}, "very likely, confidence 97 %; explains 63 % of the latency"),
         ({"confidence": 0.75}, "likely, confidence 75 %"),
@@ -56,8 +58,8 @@ def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_l
         ({}, ""),
     ],
 )
-def test_how_sure_it_is(known: dict[str, Any], text: str) -> None:
-    assert certainty(finding(**known)) == text
+def test_how_sure_it_is(known_values: dict[str, Any], text: str) -> None:
+    assert certainty(finding(**known_values)) == text
 
 
 def test_what_a_confidence_rests_on_is_a_detail() -> None:
@@ -65,9 +67,9 @@ def test_what_a_confidence_rests_on_is_a_detail() -> None:
         EvidenceRow(metric="iops", value=1.0, text="fact"),
         EvidenceRow(metric="checks", value=1, text="2 of 6"),
     )
-    shown = cause_view(finding(evidence=rows), KEYS)
-    assert [row.text for row in shown.facts] == ["fact"]
-    assert [row.text for row in shown.confidence_basis] == ["2 of 6"]
+    displayed = cause_view(finding(evidence=rows), KEYS)
+    assert [row.text for row in displayed.facts] == ["fact"]
+    assert [row.text for row in displayed.confidence_basis] == ["2 of 6"]
 
 
 def test_page_and_markdown_head_a_cause_in_words(tmp_path: Path) -> None:
@@ -114,9 +116,9 @@ def test_a_container_id_is_no_difference(tmp_path: Path, name: str, is_told: boo
     ],
 )
 def test_log_axes_have_ticks_where_the_data_are(low: float, high: float, ticks: list[float]) -> None:
-    found = log_ticks(low, high)
-    assert set(ticks) <= set(found)
-    assert all(10**low * 0.999 <= tick <= 10**high * 1.001 for tick in found)
+    result = log_ticks(low, high)
+    assert set(ticks) <= set(result)
+    assert all(10**low * 0.999 <= tick <= 10**high * 1.001 for tick in result)
 
 
 def located(volume: str, step: str, cause: str, share: float | None) -> FindingRow:

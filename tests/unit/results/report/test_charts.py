@@ -27,10 +27,10 @@ PUBLISHED = {
 
 
 def test_the_library_is_as_it_was_published() -> None:
-    found = {
+    hexdigests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(LIBRARY_DIRECTORY.iterdir())
     }
-    assert found == PUBLISHED
+    assert hexdigests == PUBLISHED
 
 
 def test_a_page_has_the_librarys_licence_and_nothing_ends_its_script() -> None:
@@ -65,17 +65,17 @@ def test_a_long_line_keeps_its_highest_its_lowest_and_its_gaps() -> None:
     values = np.full(100_000, 5.0)
     values[12_345], values[54_321] = 99.0, -99.0
     values[70_000:80_000] = np.nan
-    kept = extremes(values, POINTS_MAX)
-    assert len(kept) <= POINTS_MAX
-    assert list(kept) == sorted(set(kept))
-    assert {12_345, 54_321} <= set(kept)
-    assert np.isnan(values[kept]).any()
+    remaining = extremes(values, POINTS_MAX)
+    assert len(remaining) <= POINTS_MAX
+    assert list(remaining) == sorted(set(remaining))
+    assert {12_345, 54_321} <= set(remaining)
+    assert np.isnan(values[remaining]).any()
     assert list(extremes(values[:10], POINTS_MAX)) == list(range(10))
 
 
 def test_a_long_line_reaches_from_its_begin_to_its_end() -> None:
     values = np.sin(np.linspace(0.0, 400.0, 10_001))
-    kept = extremes(values, POINTS_MAX)
+    remaining = extremes(values, POINTS_MAX)
     each = -(-len(values) // (POINTS_MAX // 2))
-    assert kept[0] < each
-    assert kept[-1] >= len(values) - each
+    assert remaining[0] < each
+    assert remaining[-1] >= len(values) - each

@@ -100,10 +100,10 @@ def test_the_unfair_pair_is_shown_as_one() -> None:
         "warm_read_mib_per_s": {"ebs": 1800.0, "efs": 1700.0},
     }
     (pairs,) = read_pairs(report_of(cells_of("large", "cold_read", cold)))
-    shown = dict(pairs.pairs)
-    assert shown["cold against cold"] == pytest.approx(120 / 67)
-    assert shown["warm against warm"] == pytest.approx(18 / 17)
-    assert shown["unfair: ebs warm against efs cold"] == pytest.approx(1800 / 67)
+    displayed = dict(pairs.pairs)
+    assert displayed["cold against cold"] == pytest.approx(120 / 67)
+    assert displayed["warm against warm"] == pytest.approx(18 / 17)
+    assert displayed["unfair: ebs warm against efs cold"] == pytest.approx(1800 / 67)
 
 
 def test_reads_of_phases_are_paired_too_and_a_missing_one_gives_no_pair() -> None:

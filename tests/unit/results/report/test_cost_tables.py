@@ -151,7 +151,7 @@ def test_views_hold_no_series(directory: RunDirectory) -> None:
     """A run of hundreds of cells is explained one cell at a time."""
     for cells in explain_run(load_run(directory)).views.values():
         for view in cells.values():
-            fields = (getattr(view, one.name) for one in dataclasses.fields(view))
+            fields = (getattr(view, field.name) for field in dataclasses.fields(view))
             assert not any(isinstance(value, np.ndarray) for value in fields)
 
 
@@ -162,8 +162,8 @@ def test_a_run_without_a_source_is_reported_from_the_rest(source: str, tmp_path:
     for cell in run.run.cells:
         path = run.cell_dir(cell.cell_id) / SERIES_FILE
         table = pq.read_table(path)
-        kept = table.filter(pc.not_equal(pc.cast(table["source"], "string"), source))
-        pq.write_table(kept, path)
+        not_equal = table.filter(pc.not_equal(pc.cast(table["source"], "string"), source))
+        pq.write_table(not_equal, path)
     report = build_report(run)
     causes = {row.cause for row in report.findings if row.volume == "a"}
     assert ("storage.stall" in causes) == (source != "diskstats")

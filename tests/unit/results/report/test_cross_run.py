@@ -39,8 +39,8 @@ def making(tmp_path: Path) -> Making:
         **changes: object,
     ) -> RunDirectory:
         steps = (OLTP.model_copy(update={"duration_s": 12.0, **(step or {})}),)
-        wanted = Synthetic(volumes=(SyntheticVolume(name=name, speed=speed),), steps=steps)
-        directory = build_run(tmp_path, wanted, run_id=run_id)
+        expected = Synthetic(volumes=(SyntheticVolume(name=name, speed=speed),), steps=steps)
+        directory = build_run(tmp_path, expected, run_id=run_id)
         run = directory.run
         changed = run.model_copy(update={"host": _changed(run.host, orchestrator), **changes})
         write_record(directory.path / RUN_FILE, changed)
@@ -64,15 +64,15 @@ def _with_version(directory: RunDirectory, result: CellResult, version: str) -> 
     )
 
 
-def tps_of(found: CrossRunComparison) -> Any:
-    return next(row for row in found.comparisons if row.metric == "tps")
+def tps_of(result: CrossRunComparison) -> Any:
+    return next(row for row in result.comparisons if row.metric == "tps")
 
 
 def test_two_runs_of_one_suite_are_compared_by_volume(make: Making) -> None:
     """The first run's volume is the baseline."""
-    found = compare_runs([make("a", FIRST), make("b", SECOND, speed=1.5)])
-    assert found.groups == ("a", "b")
-    row = tps_of(found)
+    result = compare_runs([make("a", FIRST), make("b", SECOND, speed=1.5)])
+    assert result.groups == ("a", "b")
+    row = tps_of(result)
     assert (row.baseline, row.candidate, row.verdict) == ("a", "b", "better")
     assert row.runs == (5, 5)
 
@@ -93,9 +93,9 @@ def test_one_volume_in_two_runs_is_compared_by_run(make: Making) -> None:
     runs = [make("a", FIRST), make("a", SECOND, speed=0.6)]
     with pytest.raises(UsageError, match=r"nothing to compare(.|\n)*--by run"):
         compare_runs(runs)
-    found = compare_runs(runs, by="run")
-    assert found.groups == (f"{FIRST}/a", f"{SECOND}/a")
-    assert tps_of(found).verdict == "worse"
+    result = compare_runs(runs, by="run")
+    assert result.groups == (f"{FIRST}/a", f"{SECOND}/a")
+    assert tps_of(result).verdict == "worse"
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ LAPTOPS = (
 
 def test_equal_nodes_are_compared_whichever_laptops_started_the_runs(make: Making) -> None:
     first, second = LAPTOPS
-    found = compare_runs([make("a", FIRST, orchestrator=first), make("b", SECOND, speed=1.5, orchestrator=second)])
-    assert tps_of(found).verdict == "better"
-    assert found.context == {}
+    result = compare_runs([make("a", FIRST, orchestrator=first), make("b", SECOND, speed=1.5, orchestrator=second)])
+    assert tps_of(result).verdict == "better"
+    assert result.context == {}
 
 
 def test_different_nodes_are_refused_although_one_laptop_started_both_runs(make: Making) -> None:
@@ -146,8 +146,10 @@ def test_different_nodes_are_refused_although_one_laptop_started_both_runs(make:
 
 
 def test_an_instance_type_that_one_run_does_not_know_refuses_nothing(make: Making) -> None:
-    found = compare_runs([make("a", FIRST, host={"cloud_instance_type": "m5.large"}), make("b", SECOND, speed=1.5)])
-    assert tps_of(found).verdict == "better"
+    result = compare_runs(
+        [make("a", FIRST, host={"cloud_instance_type": "m5.large"}), make("b", SECOND, speed=1.5)]
+    )
+    assert tps_of(result).verdict == "better"
 
 
 def test_every_fact_that_differs_is_named(make: Making) -> None:
@@ -161,9 +163,9 @@ def test_a_refusal_ends_where_its_next_step_is_taken(make: Making) -> None:
     runs = [make("a", FIRST), make("a", SECOND, version="8.0.44", speed=0.7)]
     with pytest.raises(MustNotCompare, match=r"--by engine\.version"):
         compare_runs(runs)
-    found = compare_runs(runs, by="engine.version")
-    assert found.groups == ("8.4.7", "8.0.44")
-    assert tps_of(found).verdict == "worse"
+    result = compare_runs(runs, by="engine.version")
+    assert result.groups == ("8.4.7", "8.0.44")
+    assert tps_of(result).verdict == "worse"
 
 
 def test_by_a_fact_the_others_must_still_agree(make: Making) -> None:
@@ -174,9 +176,9 @@ def test_by_a_fact_the_others_must_still_agree(make: Making) -> None:
 
 
 def test_what_may_differ_is_noted(make: Making) -> None:
-    found = compare_runs([make("a", FIRST), make("b", SECOND, host={"kernel": "6.12"}, started_at="2026-04-01")])
-    assert found.context["host.kernel"] == {FIRST: "6.1.0-28-amd64", SECOND: "6.12"}
-    assert set(found.context) == {"host.kernel", "started_at"}
+    result = compare_runs([make("a", FIRST), make("b", SECOND, host={"kernel": "6.12"}, started_at="2026-04-01")])
+    assert result.context["host.kernel"] == {FIRST: "6.1.0-28-amd64", SECOND: "6.12"}
+    assert set(result.context) == {"host.kernel", "started_at"}
 
 
 def test_an_unknown_fact_is_refused_with_those_that_there_are(make: Making) -> None:
@@ -186,14 +188,14 @@ def test_an_unknown_fact_is_refused_with_those_that_there_are(make: Making) -> N
 
 
 def test_only_the_metrics_that_are_asked_for(make: Making) -> None:
-    found = compare_runs([make("a", FIRST), make("b", SECOND)], metrics=["tps", "qps"])
-    assert {row.metric for row in found.comparisons} == {"tps", "qps"}
+    result = compare_runs([make("a", FIRST), make("b", SECOND)], metrics=["tps", "qps"])
+    assert {row.metric for row in result.comparisons} == {"tps", "qps"}
 
 
 def test_a_single_run_is_compared_within_itself(pair: RunDirectory) -> None:
-    found = compare_runs([pair])
-    assert found.groups == ("a", "b")
-    assert found.context == {}
+    result = compare_runs([pair])
+    assert result.groups == ("a", "b")
+    assert result.context == {}
 
 
 def test_by_run_each_volume_is_held_against_itself_in_the_first_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def rows_of(run: RunDirectory, *steps: StepResult) -> tuple[DurabilityRow, ...]:
             metrics={"tps": metric("tps", 50.0)},
         )
     ]
-    return durability_rows(results, cells, dict.fromkeys((one.cell_id for one in results), "a"), ["a"])
+    return durability_rows(results, cells, dict.fromkeys((result.cell_id for result in results), "a"), ["a"])
 
 
 def test_losses_are_summed_and_times_are_medians(pair: RunDirectory) -> None:

@@ -28,12 +28,12 @@ def report(swept: RunDirectory) -> Report:
 
 
 def test_each_level_is_compared_with_the_base_of_the_declared_volume(report: Report) -> None:
-    found = {e.factors[0]: e for e in report.effects if e.metric == "tps"}
+    results = {e.factors[0]: e for e in report.effects if e.metric == "tps"}
     assert {e.volume for e in report.effects} == {"fsx"}
-    assert found["volume.mode"].ratio == pytest.approx(8, rel=0.05)
-    assert (found["volume.mode"].verdict, found["volume.mode"].runs) == ("better", (6, 6))
-    assert found["volume.iops"].verdict == "equivalent"
-    assert found["volume.iops"].base_value == found["volume.mode"].base_value
+    assert results["volume.mode"].ratio == pytest.approx(8, rel=0.05)
+    assert (results["volume.mode"].verdict, results["volume.mode"].runs) == ("better", (6, 6))
+    assert results["volume.iops"].verdict == "equivalent"
+    assert results["volume.iops"].base_value == results["volume.mode"].base_value
 
 
 def test_variants_of_a_volume_are_not_compared_as_volumes(report: Report) -> None:
@@ -53,9 +53,9 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
         cell_ids=(base_cell,),
         evidence=(EvidenceRow(metric="f_await_ms", value=25.0, unit="ms", text="a commit waits 25 ms"),),
     )
-    said = sweep_row(swept.run, report.effects, [cause])
-    assert said is not None
-    text = "\n".join(said.conclusions)
+    output = sweep_row(swept.run, report.effects, [cause])
+    assert output is not None
+    text = "\n".join(output.conclusions)
     assert "the bottleneck of the base is storage.sync_latency: a commit waits 25 ms" in text
     assert "volume.iops from 192 to 960" in text
     assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
@@ -79,8 +79,8 @@ def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Pa
 
 def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:
     page, text, lines = render(report, swept, "html"), markdown(report), "\n".join(summary_lines(report))
-    for shown in (page, text):
-        assert "volume.iops" in shown
-        assert "sync →" in shown
+    for displayed in (page, text):
+        assert "volume.iops" in displayed
+        assert "sync →" in displayed
     assert 'id="effects"' in page
     assert "matters most" in lines

@@ -28,9 +28,9 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """Volume a has no, two or only invalid cells of five."""
     repeats = {"valid": (), "some": (1, 3), "all": range(1, 6)}[request.param]
     invalid = {("a", repeat): "the client was CPU-bound" for repeat in repeats}
-    found = build_run(tmp_path_factory.mktemp("figures") / "results", two_volumes(repeats=5, invalid=invalid))
-    write_reports(found)
-    return found
+    run = build_run(tmp_path_factory.mktemp("figures") / "results", two_volumes(repeats=5, invalid=invalid))
+    write_reports(run)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def recomputed(report: Report, volume: str, step: str, metric: str) -> float:
 
 
 def test_a_metric_of_a_volume_is_the_same_number_everywhere(directory: RunDirectory, report: Report) -> None:
-    asked = query(directory.path.parent, "SELECT volume, step, metric, value FROM figures").rows
+    rows = query(directory.path.parent, "SELECT volume, step, metric, value FROM figures").rows
     compared = [
         (volume, row.step, row.metric, value)
         for row in report.comparisons
@@ -53,7 +53,7 @@ def test_a_metric_of_a_volume_is_the_same_number_everywhere(directory: RunDirect
     ]
     figures = [(row.volume, row.step, row.metric, row.value) for row in Run(directory).figures]
     assert compared
-    for volume, step, metric, value in (*asked, *compared, *figures):
+    for volume, step, metric, value in (*rows, *compared, *figures):
         assert value == pytest.approx(recomputed(report, volume, step, metric)), (volume, step, metric)
     steps = {cell.step for cell in report.cells if "tps" in cell.metrics}
     assert {(row[0], row[1]) for row in figures if row[2] == "tps"} == {(v, s) for v in "ab" for s in steps}
@@ -64,11 +64,11 @@ def test_what_a_figure_is_not_of_is_counted_beside_it(report: Report) -> None:
         cells = [
             c for c in report.cells if (c.volume, c.step) == (row.volume, row.step) and row.metric in c.metrics
         ]
-        assert row.cells + sum(other.cells for other in row.excluded) == len(cells)
+        assert row.cells + sum(alternative.cells for alternative in row.excluded) == len(cells)
         assert row.cells == sum(cell.valid for cell in cells) or row.standing != "valid"
     partial = [row for row in report.figures if row.excluded or row.standing != "valid"]
-    told = any("Figures, and what the other cells measured" in caveat for caveat in report.summary.caveats)
-    assert told == bool(partial)
+    message = any("Figures, and what the other cells measured" in caveat for caveat in report.summary.caveats)
+    assert message == bool(partial)
 
 
 def test_disturbed_cells_stand_for_a_volume_that_has_no_valid_one() -> None:
@@ -90,7 +90,9 @@ def test_disturbed_cells_stand_for_a_volume_that_has_no_valid_one() -> None:
         [cell(1, 100.0, bounded=True), cell(2, 900.0, bounded=False), cell(3, 120.0, bounded=True)]
     )
     assert (row.value, row.standing, row.cells) == (110.0, "disturbed", 2)
-    assert [(other.standing, other.cells, other.low) for other in row.excluded] == [("invalid", 1, 900.0)]
+    assert [(alternative.standing, alternative.cells, alternative.low) for alternative in row.excluded] == [
+        ("invalid", 1, 900.0)
+    ]
 
 
 def test_a_gate_has_the_ratio_and_the_interval_of_the_report(report: Report) -> None:

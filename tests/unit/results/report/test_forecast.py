@@ -92,9 +92,9 @@ def fio_cell(volume: str, depth: int, iops: float, repeat: int, *, valid: bool =
 
 def test_a_step_with_lists_of_depths_is_no_point_of_a_curve() -> None:
     points = [fio_cell("gp2", depth, 1000.0 * depth, 1) for depth in (1, 2)]
-    whole = points[0].model_copy(update={"step": "fio", "parameters": {"iodepth": "1,2", "rw": "randread"}})
-    assert [curves.step for curves in step_curves([whole, *points], ["gp2"])] == ["fio/randread-4KiB"]
-    assert len(curve_rows([whole, *points], ["gp2"], confidence=0.95)) == 1
+    total = points[0].model_copy(update={"step": "fio", "parameters": {"iodepth": "1,2", "rw": "randread"}})
+    assert [curves.step for curves in step_curves([total, *points], ["gp2"])] == ["fio/randread-4KiB"]
+    assert len(curve_rows([total, *points], ["gp2"], confidence=0.95)) == 1
 
 
 def test_a_curve_names_the_depth_from_which_requests_only_wait(tmp_path: Path) -> None:
@@ -110,6 +110,6 @@ def test_a_curve_names_the_depth_from_which_requests_only_wait(tmp_path: Path) -
     assert gp2.knee_depth == pytest.approx(4)
     assert [point.cells for point in gp2.points] == [2] * 5
     assert rbd.knee_depth is None
-    said = list(curve_lines([gp2, rbd]))
-    assert "saturated from about 4.00 requests in flight on" in said[0]
-    assert "not saturated up to 4 requests" in said[1]
+    output = list(curve_lines([gp2, rbd]))
+    assert "saturated from about 4.00 requests in flight on" in output[0]
+    assert "not saturated up to 4 requests" in output[1]

@@ -24,7 +24,7 @@ POLICIES = Path(__file__).resolve().parents[4] / "suites/policies"
 
 
 def decided(directory: RunDirectory, *conditions: str) -> Gate:
-    text = "schema: 2\nname: the shop's\nconditions:\n" + "".join(f"  - {one}\n" for one in conditions)
+    text = "schema: 2\nname: the shop's\nconditions:\n" + "".join(f"  - {condition}\n" for condition in conditions)
     loaded = check_policy(text, name="p.yaml")
     return gate_report(
         build_report(directory), loaded.policy, policy_text=text, origins=loaded.origins, where="p.yaml"
@@ -41,22 +41,27 @@ def three_ways(run: RunDirectory) -> Gate:
     return decided(run, "tps >= 500", "{check: latency_ms_p95 <= 1 ms, rationale: promised}", "checksums equal")
 
 
-@pytest.mark.parametrize("wanted", get_args(GateFormat))
-def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, wanted: GateFormat) -> None:
-    text = render_gate(three_ways, wanted)
-    for said in ("tps", "latency_ms_p95", "checksums equal", "no-go" if wanted in {"json", "junit"} else "NO-GO"):
-        assert said in text
+@pytest.mark.parametrize("expected", get_args(GateFormat))
+def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, expected: GateFormat) -> None:
+    text = render_gate(three_ways, expected)
+    for output in (
+        "tps",
+        "latency_ms_p95",
+        "checksums equal",
+        "no-go" if expected in {"json", "junit"} else "NO-GO",
+    ):
+        assert output in text
     assert text.endswith("\n")
 
 
-@pytest.mark.parametrize(("wanted", "file"), [("md", "gate.md"), ("junit", "gate.junit.xml")])
-def test_what_pipelines_read_is_the_golden_one(three_ways: Gate, wanted: GateFormat, file: str) -> None:
+@pytest.mark.parametrize(("expected", "file"), [("md", "gate.md"), ("junit", "gate.junit.xml")])
+def test_what_pipelines_read_is_the_golden_one(three_ways: Gate, expected: GateFormat, file: str) -> None:
     """Change it on purpose only, and the file with it."""
-    assert render_gate(three_ways, wanted) == (GOLDEN / file).read_text()
+    assert render_gate(three_ways, expected) == (GOLDEN / file).read_text()
 
 
-def row_of(**known: object) -> dict[str, object]:
-    return {"decision": "go", "text": "1 of 1 cells are valid", "cells": 1, **known}
+def row_of(**known_values: object) -> dict[str, object]:
+    return {"decision": "go", "text": "1 of 1 cells are valid", "cells": 1, **known_values}
 
 
 def test_volumes_and_steps_with_the_same_evidence_share_a_line() -> None:
@@ -88,8 +93,8 @@ def test_json_is_the_record(three_ways: Gate) -> None:
 
 def test_nothing_from_a_run_becomes_markup(tmp_path: Path) -> None:
     gate = decided(build_run(tmp_path, hostile()), "tps >= 500", "valid cells >= 5")
-    for wanted in ("html", "md"):
-        text = render_gate(gate, wanted)
+    for expected in ("html", "md"):
+        text = render_gate(gate, expected)
         assert HOSTILE not in text
         assert "<script" not in text
         assert "<img" not in text
@@ -98,9 +103,9 @@ def test_nothing_from_a_run_becomes_markup(tmp_path: Path) -> None:
 
 def test_an_emulated_volume_makes_it_a_rehearsal(three_ways: Gate) -> None:
     emulated = three_ways.model_copy(update={"emulated": ("b",)})
-    for wanted in ("text", "md", "html"):
-        assert "rehearsal" in render_gate(emulated, wanted)
-        assert "rehearsal" not in render_gate(three_ways, wanted)
+    for expected in ("text", "md", "html"):
+        assert "rehearsal" in render_gate(emulated, expected)
+        assert "rehearsal" not in render_gate(three_ways, expected)
 
 
 def test_the_page_to_sign_names_what_is_signed(three_ways: Gate) -> None:

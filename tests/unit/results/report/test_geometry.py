@@ -39,8 +39,8 @@ def test_the_axis_holds_every_interval() -> None:
     axis = ratio_axis(rows)
     assert axis.position(1.0) == 50
     assert axis.position(2.0) - 50 == pytest.approx(50 - axis.position(0.5))
-    for one in rows:
-        mark = axis.mark(one)
+    for item in rows:
+        mark = axis.mark(item)
         assert mark is not None
         assert mark.at is not None
         assert 0 < mark.low < mark.at < mark.high < 100
@@ -124,21 +124,21 @@ def test_linear_ticks(low: float, high: float) -> None:
 
 def test_distributions_merge_the_cells(pair: RunDirectory, pair_report: Report) -> None:
     """One step has client latencies; the volume's curve lies among its cells' and rises."""
-    (found,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
-    assert found.step == "read-write"
-    whole = {c.volume: c for c in found.curves if c.cell_id is None}
-    cells = [c for c in found.curves if c.cell_id is not None]
+    (result,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
+    assert result.step == "read-write"
+    total = {c.volume: c for c in result.curves if c.cell_id is None}
+    cells = [c for c in result.curves if c.cell_id is not None]
     assert len(cells) == 10
-    for volume, curve in whole.items():
+    for volume, curve in total.items():
         of = [c for c in cells if c.volume == volume]
         assert curve.events == sum(c.events for c in of)
         middle = LEVELS.index(0.5)
         values = [c.value_ms[middle] for c in of]
         assert min(values) <= curve.value_ms[middle] <= max(values)  # type: ignore[operator, type-var]
-        known = [v for v in curve.value_ms if v is not None]
-        assert known == sorted(known)
+        known_values = [v for v in curve.value_ms if v is not None]
+        assert known_values == sorted(known_values)
     # Measured: b is 1.4 times as fast, at every level.
-    ratios = [b / a for a, b in zip(whole["a"].value_ms, whole["b"].value_ms, strict=True) if a and b]
+    ratios = [b / a for a, b in zip(total["a"].value_ms, total["b"].value_ms, strict=True) if a and b]
     assert ratios == pytest.approx([1 / 1.4] * len(ratios), rel=0.08)
 
 
@@ -155,8 +155,8 @@ def test_levels_that_rest_on_single_events_are_not_known() -> None:
 
 def test_quantile_points_are_inside(pair: RunDirectory, pair_report: Report) -> None:
     """All of a real distribution, and its log ticks."""
-    (found,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
-    chart = quantile_chart(found)
+    (result,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
+    chart = quantile_chart(result)
     assert chart is not None
     points = [float(v) for curve in chart.curves for point in curve.points.split() for v in point.split(",")]
     assert all(-0.01 <= value <= 100.01 and math.isfinite(value) for value in points)

@@ -28,22 +28,22 @@ def report_of(results: Path, *speeds: float, repeats: int = 5, **changes: object
     """Volumes a, b, c... of these speeds."""
     volumes = tuple(SyntheticVolume(name=name, speed=speed) for name, speed in zip("abcdefghijklm", speeds))  # noqa: B905
     changes.setdefault("steps", (OLTP,))
-    wanted = Synthetic(volumes=volumes, repeats=repeats, **changes)  # type: ignore[arg-type]
-    return build_report(build_run(results, wanted))
+    expected = Synthetic(volumes=volumes, repeats=repeats, **changes)  # type: ignore[arg-type]
+    return build_report(build_run(results, expected))
 
 
 def tps_of(report: Report, candidate: str = "b") -> ComparisonRow:
     return next(row for row in report.comparisons if (row.candidate, row.metric) == (candidate, "tps"))
 
 
-@pytest.mark.parametrize(("speed", "word"), [(3.0, "better"), (1 / 3, "worse"), (1.4, "better")])
-def test_of_two_volumes_it_says_which_and_by_how_much(tmp_path: Path, speed: float, word: str) -> None:
+@pytest.mark.parametrize(("speed", "term"), [(3.0, "better"), (1 / 3, "worse"), (1.4, "better")])
+def test_of_two_volumes_it_says_which_and_by_how_much(tmp_path: Path, speed: float, term: str) -> None:
     """The candidate is the subject whichever wins, and the figure is that of the table."""
     report = report_of(tmp_path, 1.0, speed)
     ratio = tps_of(report).ratio
     assert ratio is not None
-    assert report.summary.headline == f"b is {word} than a: transactions/s in read-write {change_words(ratio)}"
-    assert report.summary.sentence.startswith(f"Volume b is {word} for MySQL than a: transactions/s ")
+    assert report.summary.headline == f"b is {term} than a: transactions/s in read-write {change_words(ratio)}"
+    assert report.summary.sentence.startswith(f"Volume b is {term} for MySQL than a: transactions/s ")
 
 
 def test_one_cell_each_has_the_size_and_says_what_it_is_worth(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_sweep_of_one_cell_each_is_not_decided(tmp_path: Path) -> None:
 
 
 def finding(**changes: object) -> FindingRow:
-    known = {
+    known_values = {
         "cause": "storage.iops_limit",
         "volume": "b",
         "step": "read-write",
@@ -130,7 +130,7 @@ def finding(**changes: object) -> FindingRow:
         "share": 0.8,
         "confidence": 0.85,
     }
-    return FindingRow.model_validate({**known, **changes})
+    return FindingRow.model_validate({**known_values, **changes})
 
 
 @pytest.fixture(scope="module")

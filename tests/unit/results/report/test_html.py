@@ -97,9 +97,9 @@ def test_tables_tell_everything_without_scripts(page: Page, pair_report: Report)
 
 def test_a_change_and_its_interval_have_the_same_form(pair: RunDirectory, pair_report: Report) -> None:
     """The table had +899 % beside [× 9.13, × 10.7], and the headline × 9.99."""
-    first, *others = pair_report.comparisons
+    first, *remaining = pair_report.comparisons
     wide = first.model_copy(update={"ratio": 9.99, "ci": (9.13, 10.7)})
-    text = render(pair_report.model_copy(update={"comparisons": (wide, *others)}), pair, "html")
+    text = render(pair_report.model_copy(update={"comparisons": (wide, *remaining)}), pair, "html")
     assert "+899" not in text
     assert f"{TIMES}\N{NO-BREAK SPACE}9.99" in text
 

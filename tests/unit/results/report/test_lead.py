@@ -24,7 +24,7 @@ def test_terminal_markdown_and_page_begin_with_the_cause(name: str) -> None:
     report = build_report(directory)
     sentence = report.summary.sentence
     assert "nothing to compare" not in sentence
-    assert all(words.lower() in sentence.lower() for words in WORDS[name])
+    assert all(arguments.lower() in sentence.lower() for arguments in WORDS[name])
     assert "of the latency" in sentence
     assert ", confidence " in sentence
     assert "of the run." in sentence

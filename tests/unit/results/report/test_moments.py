@@ -34,15 +34,15 @@ def test_each_cell_has_its_own_moment(report: Report) -> None:
     assert {moment.volume for moment in stalls} == {"a"}
     (finding,) = [row for row in report.findings if row.cause == "storage.stall"]
     assert {moment.cell_id for moment in stalls} == set(finding.cell_ids)
-    shown = next(moment for moment in stalls if moment.cell_id == finding.cell_ids[0])
-    assert finding.window_s == (shown.t_s, shown.end_s)
+    moments = next(moment for moment in stalls if moment.cell_id == finding.cell_ids[0])
+    assert finding.window_s == (moments.t_s, moments.end_s)
 
 
 def test_marks_of_the_page_lead_to_findings_that_are_on_it(directory: RunDirectory, report: Report) -> None:
     page = render(report, directory, "html")
-    found = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    cells = json.loads(found[1])["cells"]
+    match = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    cells = json.loads(match[1])["cells"]
     marks = [mark for cell in cells for mark in cell["moments"]]
     assert [text for _, text, _ in marks] == ["the volume stalls"] * 2
     for _, _, finding in marks:

@@ -73,7 +73,7 @@ def test_facts_that_differ_are_shown_with_the_nodes() -> None:
 def placing(pair: RunDirectory, tmp_path: Path) -> Callable[[Callable[[CellResult], str]], RunDirectory]:
     """Return the run of two volumes, b clearly better, with its cells on other nodes."""
 
-    def place(node_of: Callable[[CellResult], str]) -> RunDirectory:
+    def location(node_of: Callable[[CellResult], str]) -> RunDirectory:
         path = tmp_path / pair.path.name
         shutil.copytree(pair.path, path)
         directory = RunDirectory.open(path)
@@ -83,7 +83,7 @@ def placing(pair: RunDirectory, tmp_path: Path) -> Callable[[Callable[[CellResul
             write_record(path / "cells" / result.cell_id / RESULT_FILE, changed)
         return RunDirectory.open(path)
 
-    return place
+    return location
 
 
 def verdicts(report: Report) -> set[str]:
@@ -143,6 +143,6 @@ def test_a_run_over_nodes_is_not_decided_before_each_has_a_block(
 ) -> None:
     one_node = placed(lambda _: "node1")
     assert why_decided(one_node) == "every pair of volumes has a verdict"
-    asked = one_node.run.model_copy(update={"target_options": {"nodes": "2"}})
-    write_record(one_node.path / RUN_FILE, asked)
+    requests = one_node.run.model_copy(update={"target_options": {"nodes": "2"}})
+    write_record(one_node.path / RUN_FILE, requests)
     assert why_decided(RunDirectory.open(one_node.path)) == ""

@@ -102,8 +102,8 @@ def test_what_no_valid_cell_measured_is_drawn_as_what_it_is(tmp_path: Path) -> N
     """No verdict, and the figures are no dashes."""
     volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=0.5))
     invalid = {(name, 1): "client CPU-bound" for name in "ab"}
-    wanted = Synthetic(volumes=volumes, steps=(OLTP,), repeats=1, invalid=invalid)
-    report = build_report(build_run(tmp_path, wanted))
+    expected = Synthetic(volumes=volumes, steps=(OLTP,), repeats=1, invalid=invalid)
+    report = build_report(build_run(tmp_path, expected))
     assert report.summary.headline.startswith("No verdict on b against a: no valid value of a")
     (tps, _) = picture(report)
     assert [mark.kind for lane in tps.lanes for mark in lane.marks] == ["invalid", "invalid"]

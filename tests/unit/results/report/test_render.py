@@ -158,20 +158,20 @@ def test_write_reports_leaves_three_whole_files(tmp_path: Path) -> None:
     assert not list(directory.path.glob(".*partial*"))
 
 
-@pytest.mark.parametrize("wanted", get_args(Format))
+@pytest.mark.parametrize("expected", get_args(Format))
 @pytest.mark.parametrize("run", ["troubled", "hostile_run", "single"])
-def test_every_format_of_every_run(run: str, wanted: Format, request: pytest.FixtureRequest) -> None:
+def test_every_format_of_every_run(run: str, expected: Format, request: pytest.FixtureRequest) -> None:
     """No combination fails."""
     directory: RunDirectory = request.getfixturevalue(run)
-    assert render(build_report(directory), directory, wanted).strip()
+    assert render(build_report(directory), directory, expected).strip()
 
 
 @pytest.mark.parametrize("kind", STEP_KINDS)
 @pytest.mark.parametrize("volumes", [1, 2])
 def test_a_step_without_a_figure_of_its_own_has_a_report(tmp_path: Path, kind: str, volumes: int) -> None:
     """`idle` never has one; a step of another kind may have measured the volume alone."""
-    wanted = two_volumes(repeats=2, steps=(IdleStep(name="s"),))
-    directory = build_run(tmp_path, replace(wanted, volumes=wanted.volumes[:volumes]))
+    expected = two_volumes(repeats=2, steps=(IdleStep(name="s"),))
+    directory = build_run(tmp_path, replace(expected, volumes=expected.volumes[:volumes]))
     for path in directory.path.glob("cells/*/result.json"):
         path.write_text(path.read_text().replace('"kind": "idle"', f'"kind": "{kind}"'))
     report = build_report(directory)

@@ -31,7 +31,7 @@ def view(seed: int, *, counted: float | None = None, valid: bool = True, queries
 
 def explained(*views):
     return SimpleNamespace(
-        views={("v", "read-only"): {f"0{n}-v": one for n, one in enumerate(views)}}, responses={}
+        views={("v", "read-only"): {f"0{n}-v": item for n, item in enumerate(views)}}, responses={}
     )
 
 

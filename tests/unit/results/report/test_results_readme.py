@@ -28,17 +28,17 @@ def models_below(annotation: Any, above: frozenset[Any] = frozenset()) -> Iterat
         yield annotation
         for field in annotation.model_fields.values():
             yield from models_below(field.annotation, above | {annotation})
-    for part in typing.get_args(annotation):
-        yield from models_below(part, above)
+    for arg in typing.get_args(annotation):
+        yield from models_below(arg, above)
 
 
 ALL = sorted({model for root in MODELS.values() for model in models_below(root)}, key=lambda model: model.__name__)
 
 
 def section(heading: str) -> str:
-    found = re.search(rf"^#+ {heading}\n(.*?)(?=^#)", README, re.DOTALL | re.MULTILINE)
-    assert found is not None, f"no section {heading}"
-    return found[1]
+    match = re.search(rf"^#+ {heading}\n(.*?)(?=^#)", README, re.DOTALL | re.MULTILINE)
+    assert match is not None, f"no section {heading}"
+    return match[1]
 
 
 def first_column(text: str) -> set[str]:
@@ -73,9 +73,9 @@ def test_series_are_those_of_the_samplers(source: str) -> None:
 @pytest.mark.parametrize("source", ["client", "replica"])
 def test_what_charts_show_of_a_step_is_described(source: str) -> None:
     """Steps have no sampler that would describe their series."""
-    shown = {name for panel in PANELS if source in panel.sources for line in panel.lines for name in line.metrics}
+    names = {name for panel in PANELS if source in panel.sources for line in panel.lines for name in line.metrics}
     described = first_column(section(rf"source `{source}`"))
-    assert shown - set(LATENCY_LEVELS) <= described
+    assert names - set(LATENCY_LEVELS) <= described
 
 
 def test_columns_of_tables_and_names_of_views() -> None:

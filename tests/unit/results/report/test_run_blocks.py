@@ -35,8 +35,8 @@ def made(
     """A run of two volumes on a day of its own, whose machine is as fast as `1 + number`."""
     day = 1.0 + 0.3 * number
     volumes = tuple(SyntheticVolume(name=name, speed=speed * day) for name, speed in zip("ab", speeds, strict=True))
-    wanted = Synthetic(volumes=volumes, repeats=repeats, steps=LOADS, noise=0.02, seed=number, **changes)  # type: ignore[arg-type]
-    directory = build_run(path, wanted, run_id=f"2026030{number + 1}T093000Z-synthetic-00000{number}")
+    expected = Synthetic(volumes=volumes, repeats=repeats, steps=LOADS, noise=0.02, seed=number, **changes)  # type: ignore[arg-type]
+    directory = build_run(path, expected, run_id=f"2026030{number + 1}T093000Z-synthetic-00000{number}")
     for result in directory.results():
         volume_facts = result.volume_facts.model_copy(update=dict(facts or {}))
         changed = result.model_copy(
@@ -58,15 +58,15 @@ def runs_of(path: Path, ratios: list[float], *, hosts: str = "one each", **chang
     ]
 
 
-def tps(found: RunBlocks) -> tuple[str, tuple[int, int]]:
-    row = next(row for row in found.comparisons if row.metric == "tps")
+def tps(result: RunBlocks) -> tuple[str, tuple[int, int]]:
+    row = next(row for row in result.comparisons if row.metric == "tps")
     return row.verdict, row.runs
 
 
 def test_runs_on_hosts_of_their_own_decide_about_the_classes(tmp_path: Path) -> None:
-    found = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73, 0.71]))
-    assert tps(found) == ("worse", (4, 4))
-    [pair] = found.pairs
+    result = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73, 0.71]))
+    assert tps(result) == ("worse", (4, 4))
+    [pair] = result.pairs
     assert (pair.about, pair.copies, len(pair.repeats), pair.notes) == ("classes", (4, 4), 4, ())
 
 
@@ -77,11 +77,11 @@ def test_copies_that_differ_more_than_the_classes_decide_nothing(tmp_path: Path)
 
 
 def test_the_same_volumes_on_several_days_are_no_class(tmp_path: Path) -> None:
-    found = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73], hosts="db-lab-1"))
-    [pair] = found.pairs
+    result = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73], hosts="db-lab-1"))
+    [pair] = result.pairs
     assert (pair.about, pair.copies, len(pair.repeats)) == ("volumes", (1, 1), 3)
     assert "about these volumes, not about their classes: the runs have 1 copy of a and 1 of b" in pair.notes[0]
-    assert tps(found)[0] == "worse"
+    assert tps(result)[0] == "worse"
 
 
 def test_runs_that_share_a_copy_are_one_repeat(tmp_path: Path) -> None:
@@ -89,16 +89,16 @@ def test_runs_that_share_a_copy_are_one_repeat(tmp_path: Path) -> None:
         made(tmp_path, n, speeds=(1.0, ratio), host=f"db-{n // 2}")
         for n, ratio in enumerate([0.70, 0.71, 0.68, 0.69, 0.73, 0.72])
     ]
-    found = compare_run_blocks(directories)
-    [pair] = found.pairs
+    result = compare_run_blocks(directories)
+    [pair] = result.pairs
     assert (pair.about, pair.copies) == ("classes", (3, 3))
     assert [len(repeat) for repeat in pair.repeats] == [2, 2, 2]
-    assert tps(found) == ("worse", (3, 3))
+    assert tps(result) == ("worse", (3, 3))
 
 
 def test_an_emulated_volume_is_the_same_model_everywhere(tmp_path: Path) -> None:
-    found = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73], facts={"emulated_profile": "ebs-gp3"}))
-    assert (found.pairs[0].about, found.pairs[0].copies) == ("volumes", (1, 1))
+    result = compare_run_blocks(runs_of(tmp_path, [0.70, 0.68, 0.73], facts={"emulated_profile": "ebs-gp3"}))
+    assert (result.pairs[0].about, result.pairs[0].copies) == ("volumes", (1, 1))
 
 
 def test_more_cells_in_a_run_are_no_more_repeats(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_a_block_that_lost_a_cell_is_told_and_not_used(tmp_path: Path) -> None:
         *runs_of(tmp_path, [0.70, 0.68]),
         made(tmp_path, 2, speeds=(1.0, 0.73), host="db-2", invalid=lost),
     ]
-    found = compare_run_blocks(directories)
-    assert found.pairs[0].notes == (
+    result = compare_run_blocks(directories)
+    assert result.pairs[0].notes == (
         f"{directories[2].run.run_id}: 3 of 4 blocks have valid cells of both and are used",
     )
-    assert tps(found) == ("worse", (3, 3))
+    assert tps(result) == ("worse", (3, 3))
 
 
 def test_a_run_without_a_valid_cell_is_left_out_and_too_few_decide_nothing(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_run_without_a_valid_cell_is_left_out_and_too_few_decide_nothing(tmp_p
         *runs_of(tmp_path, [0.70, 0.68]),
         made(tmp_path, 2, speeds=(1.0, 0.73), host="db-2", invalid=lost),
     ]
-    found = compare_run_blocks(directories)
-    assert found.pairs[0].notes[0] == f"{directories[2].run.run_id} is left out: it has no valid cell of b"
-    row = next(row for row in found.comparisons if row.metric == "tps")
+    result = compare_run_blocks(directories)
+    assert result.pairs[0].notes[0] == f"{directories[2].run.run_id} is left out: it has no valid cell of b"
+    row = next(row for row in result.comparisons if row.metric == "tps")
     assert (row.verdict, row.reason) == ("inconclusive", "2 runs with a value of both; a verdict needs 3")
 
 
@@ -143,8 +143,8 @@ def test_what_is_no_set_of_blocks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no volume 'c'"):
         compare_run_blocks(directories, against="c")
     first = directories[0].run
-    other = first.volumes[1].model_copy(update={"kind": "emulated", "location": "ebs-gp3"})
-    changed = first.model_copy(update={"volumes": (first.volumes[0], other)})
+    second = first.volumes[1].model_copy(update={"kind": "emulated", "location": "ebs-gp3"})
+    changed = first.model_copy(update={"volumes": (first.volumes[0], second)})
     write_record(directories[0].path / RUN_FILE, changed)
     with pytest.raises(MustNotCompare, match="they differ in volume b"):
         compare_run_blocks(directories)
@@ -172,9 +172,9 @@ def test_hosts_may_differ_and_servers_may_not(tmp_path: Path) -> None:
 
 def test_the_command_says_what_the_verdict_is_about(tmp_path: Path) -> None:
     paths = [str(directory.path) for directory in runs_of(tmp_path, [0.70, 0.68, 0.73])]
-    shown = CliRunner().invoke(app, ["compare", *paths, "--blocks"])
-    assert shown.exit_code == 0, shown.output
-    assert "b against a: about their classes, 3 repeats, 3 and 3 copies" in shown.output
+    result = CliRunner().invoke(app, ["compare", *paths, "--blocks"])
+    assert result.exit_code == 0, result.output
+    assert "b against a: about their classes, 3 repeats, 3 and 3 copies" in result.output
     data = json.loads(CliRunner().invoke(app, ["compare", *paths, "--blocks", "--json"]).stdout)
     assert data["pairs"][0]["about"] == "classes"
     refused = CliRunner().invoke(app, ["compare", *paths, "--blocks", "--by", "run"])

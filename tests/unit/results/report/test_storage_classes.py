@@ -40,9 +40,9 @@ SECONDS_IN_MONTH = 730 * 3600
 
 
 def volume(name: str, spec: str = "") -> VolumeSpec:
-    kind, place = ("emulated", spec.partition("?")[0]) if spec else ("path", "/mnt/x")
-    options = dict(part.partition("=")[::2] for part in spec.partition("?")[2].split("&") if part)
-    return VolumeSpec(name=name, kind=kind, location=place, options=options, text=f"{kind}:{spec or place}")
+    kind, location = ("emulated", spec.partition("?")[0]) if spec else ("path", "/mnt/x")
+    options = dict(field.partition("=")[::2] for field in spec.partition("?")[2].split("&") if field)
+    return VolumeSpec(name=name, kind=kind, location=location, options=options, text=f"{kind}:{spec or location}")
 
 
 def cell(name: str, tps: float, *, valid: bool = True, threads: int = 4) -> CellRow:

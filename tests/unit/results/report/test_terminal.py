@@ -101,10 +101,10 @@ def test_a_terminal_gets_the_verdict_the_cause_and_a_dozen_lines(pair_report: Re
     caveats = tuple(f"caveat {number}" for number in range(30))
     failures = ({"cell_id": "01-a", "message": "the disk is gone", "cause": "volume_gone"},)
     summary = pair_report.summary.model_copy(update={"caveats": caveats})
-    shown = terminal_summary(pair_report.model_copy(update={"summary": summary, "failures": failures}))
-    assert shown.verdict == (f"{pair_report.summary.headline}.", pair_report.summary.sentence)
-    assert len(shown.lines) == LINES_MAX
-    assert "the disk is gone" in shown.lines[0], "what went wrong comes before what was measured"
-    assert "measured of" in shown.lines[-1]
-    assert shown.left_out > 15
-    assert terminal_summary(pair_report).left_out < shown.left_out
+    displayed = terminal_summary(pair_report.model_copy(update={"summary": summary, "failures": failures}))
+    assert displayed.verdict == (f"{pair_report.summary.headline}.", pair_report.summary.sentence)
+    assert len(displayed.lines) == LINES_MAX
+    assert "the disk is gone" in displayed.lines[0], "what went wrong comes before what was measured"
+    assert "measured of" in displayed.lines[-1]
+    assert displayed.left_out > 15
+    assert terminal_summary(pair_report).left_out < displayed.left_out

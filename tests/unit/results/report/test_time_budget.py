@@ -121,8 +121,8 @@ def test_a_rest_that_is_noise_explains_no_queue() -> None:
 
 
 def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
-    other = volume("twin", *DISK.cells)
-    assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()
+    second = volume("twin", *DISK.cells)
+    assert difference_sentences(time_difference_rows([DISK, second], "disk")) == ()
 
 
 def test_steps_are_named_only_where_there_are_several() -> None:
@@ -180,8 +180,8 @@ def test_every_format_shows_the_budget(budgeted: Report, pair: RunDirectory) -> 
     assert "piece-commit_log" in page
     assert "| reads of data files | 2.20 ms (59 %) | 10.2 ms (74 %) | +8.00 ms |" in text
     assert "load on gp3: a transaction takes 13.7 ms: reads of data files 74 %" in lines
-    for shown in (page, text, lines):
-        assert "A transaction takes 13.7" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    for displayed in (page, text, lines):
+        assert "A transaction takes 13.7" in displayed.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_a_report_without_budgets_has_no_empty_section(pair_report: Report, pair: RunDirectory) -> None:

@@ -58,9 +58,11 @@ def test_buckets_where_it_does_not(stalling: RunDirectory) -> None:
     """Mean with extremes around it; the stall's full queue is still to be seen."""
     line = first_cell(stalling, points=140).lines["queue.aqu"]
     assert len(line.t_s) == 70
-    known = [(low, mean, high) for low, mean, high in zip(line.low, line.value, line.high, strict=True) if mean]
-    assert all(low <= mean <= high for low, mean, high in known)  # type: ignore[operator]
-    assert max(high for _, _, high in known if high is not None) == 8.0
+    known_values = [
+        (low, mean, high) for low, mean, high in zip(line.low, line.value, line.high, strict=True) if mean
+    ]
+    assert all(low <= mean <= high for low, mean, high in known_values)  # type: ignore[operator]
+    assert max(high for _, _, high in known_values if high is not None) == 8.0
 
 
 @pytest.mark.parametrize("points", [1000, 60])
@@ -150,20 +152,20 @@ def test_windows_start_with_their_warm_up(stalling: RunDirectory) -> None:
 
 def test_a_cell_without_tables_has_no_lines(stalling: RunDirectory) -> None:
     """Its step failed before the first sample."""
-    place = stalling.cell_dir(stalling.run.cells[0].cell_id)
-    (place / SERIES_FILE).unlink()
-    (place / HISTOGRAMS_FILE).unlink()
+    directory = stalling.cell_dir(stalling.run.cells[0].cell_id)
+    (directory / SERIES_FILE).unlink()
+    (directory / HISTOGRAMS_FILE).unlink()
     assert first_cell(stalling, points=10).lines == {}
 
 
 def test_the_whole_is_bounded(pair: RunDirectory) -> None:
     """Fewer points when less may be shown; valid JSON without NaN."""
     for values_max, most in ((110_000, POINTS_MAX), (1, POINTS_MIN)):
-        found = timelines(load_run(pair), values_max=values_max).cells
-        assert len(found) == 10 <= CELLS_MAX
-        known = [sum(v is not None for v in line.value) for cell in found for line in cell.lines.values()]
-        assert max(known) <= most
-        assert json.loads(json.dumps(as_json(found, ["a", "b"]), allow_nan=False))["volumes"] == ["a", "b"]
+        cells = timelines(load_run(pair), values_max=values_max).cells
+        assert len(cells) == 10 <= CELLS_MAX
+        sums = [sum(v is not None for v in line.value) for cell in cells for line in cell.lines.values()]
+        assert max(sums) <= most
+        assert json.loads(json.dumps(as_json(cells, ["a", "b"]), allow_nan=False))["volumes"] == ["a", "b"]
 
 
 def test_lines_prefer_the_volumes_disk_and_the_first_source() -> None:

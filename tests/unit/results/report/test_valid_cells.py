@@ -20,10 +20,10 @@ REASON = "client CPU-bound"
 LOAD = OltpStep(name="load", warmup_s=10, duration_s=60)
 
 
-def run_with(place: Path, *invalid: int) -> RunDirectory:
+def run_with(directory: Path, *invalid: int) -> RunDirectory:
     """Four cells a volume; those repeats of volume a are invalid."""
-    wanted = two_volumes(steps=(LOAD,), repeats=4, invalid={("a", repeat): REASON for repeat in invalid})
-    return build_run(place, wanted)
+    expected = two_volumes(steps=(LOAD,), repeats=4, invalid={("a", repeat): REASON for repeat in invalid})
+    return build_run(directory, expected)
 
 
 def cells_text(report: Report) -> list[str]:

@@ -20,13 +20,13 @@ from volbench.results.report.formats.validation import (
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 
 
-def outcome(said: str = "orders") -> Validation:
+def outcome(message: str = "orders") -> Validation:
     """One of each decision, in checks and in conditions."""
     side = ServerSide(address="db-old:3306", flavor="mariadb", version="10.11.6", user="volbench")
     return Validation(
         decision="no-go",
         reason="1 of 3 checks fail: objects; all 1 conditions hold",
-        name=f"shop, {said}",
+        name=f"shop, {message}",
         plan_sha256="0" * 64,
         started_at="2026-11-21T10:00:00Z",
         finished_at="2026-11-21T10:20:00Z",
@@ -40,7 +40,7 @@ def outcome(said: str = "orders") -> Validation:
                 check="objects",
                 decision="no-go",
                 text="2 differ, of 66",
-                details=(f"trigger shop.{said}: missing on the candidate", "index x: missing"),
+                details=(f"trigger shop.{message}: missing on the candidate", "index x: missing"),
             ),
             CheckRow(check="checksums", decision="go", text="all equal: 2700 rows of 6 tables"),
             CheckRow(
@@ -51,13 +51,17 @@ def outcome(said: str = "orders") -> Validation:
             ),
         ),
         conditions=(
-            ConditionRow(check="checksums equal", where="p:5", decision="go", reason="all equal", rationale=said),
+            ConditionRow(
+                check="checksums equal", where="p:5", decision="go", reason="all equal", rationale=message
+            ),
             ConditionRow(
                 check="tps >= 10",
                 where="p:6",
                 decision="undecided",
                 groups=(
-                    GroupRow(volume="gp3", step=said, decision="undecided", text="3 of 3", cells=3, more_cells=2),
+                    GroupRow(
+                        volume="gp3", step=message, decision="undecided", text="3 of 3", cells=3, more_cells=2
+                    ),
                 ),
             ),
         ),
@@ -81,7 +85,7 @@ def outcome(said: str = "orders") -> Validation:
             errors={},
             classes=(
                 ReplayClass(
-                    fingerprint=f"select {said}",
+                    fingerprint=f"select {message}",
                     statements=300,
                     errors=300,
                     logged_ms_p50=1.5,
@@ -106,8 +110,8 @@ def outcome(said: str = "orders") -> Validation:
                 queries_per_transaction=None,
             ),
         ),
-        advice={"pt-config-diff": f"1 config difference {said}"},
-        statements_sent_to_source={said: 3},
+        advice={"pt-config-diff": f"1 config difference {message}"},
+        statements_sent_to_source={message: 3},
     )
 
 
@@ -119,8 +123,8 @@ def test_what_pipelines_read_is_the_golden_one() -> None:
 
 def test_every_format_says_each_check_each_condition_and_that_it_is_a_rehearsal() -> None:
     for text in (validation_text(outcome()), validation_markdown(outcome()), validation_html(outcome())):
-        for said in ("NO-GO", "objects", "checksums equal", "tps", "rehearsal"):
-            assert said in text
+        for output in ("NO-GO", "objects", "checksums equal", "tps", "rehearsal"):
+            assert output in text
         assert "and 5 more, in validation.json" in text
 
 

@@ -31,25 +31,25 @@ def response_of(cells) -> Response:
 
 
 def test_the_slope_of_a_modulated_volume_is_the_number_of_waits_in_nineteen_of_twenty_runs():
-    held, width = [], []
+    retained, width = [], []
     for seed in range(100):
         slope = response_of([modulated_cell(Load(waits={"read": 20.0, "log_sync": 2.0}), seed)]).slope("read")
         assert slope is not None
-        held.append(covers((slope.low, slope.high), 20.0))
+        retained.append(covers((slope.low, slope.high), 20.0))
         width.append((slope.high - slope.low) / 20.0)
-    assert sum(held) >= 90
+    assert sum(retained) >= 90
     assert np.median(width) < 0.2
 
 
 def test_a_load_that_does_not_wait_for_the_volume_has_slope_zero():
-    held, width = [], []
+    retained, width = [], []
     for seed in range(100):
         load = Load(waits={"read": 0.0, "log_sync": 0.0}, cpu_ms=20.0)
         slope = response_of([modulated_cell(load, seed)]).slope("read")
         assert slope is not None
-        held.append(covers((slope.low, slope.high), 0.0))
+        retained.append(covers((slope.low, slope.high), 0.0))
         width.append(slope.high - slope.low)
-    assert sum(held) >= 90
+    assert sum(retained) >= 90
     assert np.median(width) < 2.0  # a tenth of the slope of a load that waits for 20 reads
 
 
@@ -82,14 +82,14 @@ def test_least_squares_on_all_seconds_is_wrong_with_such_clocks():
 
 @pytest.mark.parametrize("offset_s", [0.0, 0.5, 0.9])
 def test_a_volume_that_is_never_level_gives_a_slope_that_holds(offset_s):
-    held = []
+    retained = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         reads = np.repeat(0.5 + rng.exponential(0.5, 2 * SECONDS), 5)
         samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng, offset_s=offset_s)
         slope = response_of([samples]).slopes[0]
-        held.append(covers((slope.low, slope.high), 20.0))
-    assert sum(held) >= 34
+        retained.append(covers((slope.low, slope.high), 20.0))
+    assert sum(retained) >= 34
 
 
 def test_a_signal_averages_out_what_the_machine_does_to_both_sides():

@@ -36,14 +36,14 @@ def rows_of(samples: CellSamples) -> tuple[ResponseRow, ...]:
 @pytest.mark.parametrize(("read_ms", "sync_ms"), [(0.25, 1.0), (1.0, 0.5), (4.0, 6.0)])
 def test_waiting_times_that_were_never_measured_are_predicted(read_ms: float, sync_ms: float) -> None:
     truth_ms = 3.0 + 20.0 * read_ms + 2.0 * sync_ms
-    held = []
+    retained = []
     for seed in range(20):
         rows = rows_of(modulated(seed))
-        (one,) = predicted(rows, {"read": read_ms, "log_sync": sync_ms})
-        assert one.latency_ms == pytest.approx(truth_ms, rel=0.15)
-        assert one.tps_factor == pytest.approx(one.measured_ms / one.latency_ms)
-        held.append(one.interval_ms[0] <= truth_ms <= one.interval_ms[1])
-    assert sum(held) >= 17
+        (item,) = predicted(rows, {"read": read_ms, "log_sync": sync_ms})
+        assert item.latency_ms == pytest.approx(truth_ms, rel=0.15)
+        assert item.tps_factor == pytest.approx(item.measured_ms / item.latency_ms)
+        retained.append(item.interval_ms[0] <= truth_ms <= item.interval_ms[1])
+    assert sum(retained) >= 17
 
 
 def test_waits_that_are_not_named_stay_as_they_are() -> None:

@@ -47,8 +47,8 @@ def test_a_pack_that_is_given_twice_counts_once(packs: Path) -> None:
 
 
 def test_two_packs_of_one_run_that_differ_are_both_left_away(packs: Path, tmp_path: Path) -> None:
-    other = Synthetic(volumes=SLOW.volumes, steps=(OLTP,), repeats=3, seed=11)
-    built = build_run(tmp_path / "again", other, run_id="20260302T093000Z-synthetic-0a1b2c")
+    synthetic = Synthetic(volumes=SLOW.volumes, steps=(OLTP,), repeats=3, seed=11)
+    built = build_run(tmp_path / "again", synthetic, run_id="20260302T093000Z-synthetic-0a1b2c")
     make_pack(built, packs / "again.volbench.zip")
     board = read_board(pack_files([packs]))
     assert len(board.packs) == 1

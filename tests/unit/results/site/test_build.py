@@ -99,8 +99,8 @@ def test_text_of_a_run_is_escaped_everywhere(tmp_path: Path) -> None:
     file = tmp_path / "results" / name / "report.json"
     text = file.read_text().replace('"disk"', '"<script>alert(1)</script>|x"')
     file.write_text(text)
-    (other,) = write_history(tmp_path / "results", 1, first=1)
-    build_site(tmp_path / "results", tmp_path / "site", pairs=[(name, other)])
+    (second,) = write_history(tmp_path / "results", 1, first=1)
+    build_site(tmp_path / "results", tmp_path / "site", pairs=[(name, second)])
     for page in [*(tmp_path / "site").rglob("*.html"), *(tmp_path / "site").rglob("*.md")]:
         assert "<script>alert" not in page.read_text()
 

@@ -15,13 +15,13 @@ from volbench.results.stats.sequential import CELLS_MAX
 
 RUNS = 20_000
 CPU = "cpu_taken"
-DISK, TAKEN = [741.0, 739, 681, 627, 421], [0.01, 0.01, 0.05, 0.07, 0.36]
+DISK, USED = [741.0, 739, 681, 627, 421], [0.01, 0.01, 0.05, 0.07, 0.36]
 """The transactions a second of a real demo's disk, and the share of the CPUs that other work took."""
 
 
 def covaried(values: Sequence[float], shares: Sequence[float | None], bounds: Sequence[Bounds] = ()) -> Covaried:
-    known = [{} if share is None else {CPU: share} for share in shares]
-    return Covaried(values=values, shares=known, bounds=bounds or [None] * len(values))
+    known_names = [{} if share is None else {CPU: share} for share in shares]
+    return Covaried(values=values, shares=known_names, bounds=bounds or [None] * len(values))
 
 
 def adjusted(first: Covaried, second: Covaried) -> Adjusted:
@@ -31,16 +31,16 @@ def adjusted(first: Covaried, second: Covaried) -> Adjusted:
 
 def test_a_demo_on_a_busy_machine_is_told_as_on_a_calm_one() -> None:
     gp3 = [88.0, 89.5, 88.6, 88.4, 87.1]
-    found = adjusted(covaried(DISK, TAKEN), covaried(gp3, [0.02, 0.01, 0.06, 0.05, 0.30]))
-    assert found.shift is not None
-    assert found.shift.ratio == pytest.approx(89 / 740, rel=0.03)
-    assert found.shift.high is not None
-    assert found.shift.high < 0.14
-    (adjustment,) = found.adjustments
+    result = adjusted(covaried(DISK, USED), covaried(gp3, [0.02, 0.01, 0.06, 0.05, 0.30]))
+    assert result.shift is not None
+    assert result.shift.ratio == pytest.approx(89 / 740, rel=0.03)
+    assert result.shift.high is not None
+    assert result.shift.high < 0.14
+    (adjustment,) = result.adjustments
     assert (adjustment.low, adjustment.high, adjustment.differ) == (0.01, 0.36, True)
     assert adjustment.slopes[0] == pytest.approx(1.27, abs=0.1)
     plain = mean_shift(DISK, gp3, [], alpha=0.05)
-    assert (plain.high or 1) / (plain.low or 1) > 1.5 * found.shift.high / (found.shift.low or 1)
+    assert (plain.high or 1) / (plain.low or 1) > 1.5 * result.shift.high / (result.shift.low or 1)
 
 
 EQUAL = [
@@ -75,25 +75,27 @@ def test_a_difference_of_a_fifth_is_named_beside_other_work() -> None:
 def test_the_many_runs_are_adjusted_as_the_report_adjusts_one(work: OtherWork) -> None:
     logs, shares = drawn_with_work(work, runs=40, seed=6)
     for cells in (4, 5, 6, 9):
-        part = [side[:, :cells] for side in (*logs, *shares)]
-        many = apart_with_work((part[0], part[1] - 0.1), (part[2], part[3]), level=0.05 / TWO_TESTS)
+        section = [side[:, :cells] for side in (*logs, *shares)]
+        many = apart_with_work((section[0], section[1] - 0.1), (section[2], section[3]), level=0.05 / TWO_TESTS)
         for run in range(40):
             sides = [
                 covaried(np.exp(log[run]).tolist(), share[run].tolist())
-                for log, share in ((part[0], part[2]), (part[1] - 0.1, part[3]))
+                for log, share in ((section[0], section[2]), (section[1] - 0.1, section[3]))
             ]
-            found = adjusted(*sides)
-            if found.shift is not None:
-                assert (found.shift.p_value < 0.05) == many[run]
-                assert (found.shift.p_value < 0.05) == (not (found.shift.low or 0) <= 1 <= (found.shift.high or 9))
+            result = adjusted(*sides)
+            if result.shift is not None:
+                assert (result.shift.p_value < 0.05) == many[run]
+                assert (result.shift.p_value < 0.05) == (
+                    not (result.shift.low or 0) <= 1 <= (result.shift.high or 9)
+                )
 
 
 STEADY = [100.0, 101.0, 99.0, 100.5, 100.2]
 
 
 UNKNOWN = covaried(STEADY, [0.01, None, None, 0.02, 0.01])
-FEW = covaried(STEADY[:3], TAKEN[2:])
-SLOW = covaried(DISK, TAKEN, [None, None, None, None, (421.0, 430.0)])
+FEW = covaried(STEADY[:3], USED[2:])
+SLOW = covaried(DISK, USED, [None, None, None, None, (421.0, 430.0)])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ SLOW = covaried(DISK, TAKEN, [None, None, None, None, (421.0, 430.0)])
     [
         (covaried(STEADY, [0.01] * 5), covaried(STEADY, [0.02] * 5), "", False),
         (covaried(STEADY, [None] * 5), covaried(STEADY, [None] * 5), "", False),
-        (covaried(STEADY, TAKEN), UNKNOWN, "the CPU use of other work does not tell in 2 of 10 cells", False),
+        (covaried(STEADY, USED), UNKNOWN, "the CPU use of other work does not tell in 2 of 10 cells", False),
         (FEW, FEW, "3 cells are too few to tell what other work did", True),
         (covaried(STEADY, [0.0] * 5), covaried(STEADY, [0.3] * 5), "other work differs between the volumes", False),
         (SLOW, covaried(STEADY, [0.01] * 5), "the estimated effect of other work is larger than its bounds", False),
@@ -110,7 +112,7 @@ SLOW = covaried(DISK, TAKEN, [None, None, None, None, (421.0, 430.0)])
 def test_where_nothing_can_be_adjusted_it_says_why(
     first: Covaried, second: Covaried, why_not: str, *, too_few: bool
 ) -> None:
-    found = adjusted(first, second)
-    assert (found.shift, found.too_few) == (None, too_few)
-    assert found.why_not.startswith(why_not)
-    assert bool(found.why_not) == bool(why_not)
+    result = adjusted(first, second)
+    assert (result.shift, result.too_few) == (None, too_few)
+    assert result.why_not.startswith(why_not)
+    assert bool(result.why_not) == bool(why_not)

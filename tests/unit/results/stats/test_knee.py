@@ -20,10 +20,10 @@ def closed_loop(alone_ms: float, limit: float) -> dict[int, list[tuple[float, fl
 
 def test_the_knee_is_where_the_limit_meets_the_latency_of_a_request_alone() -> None:
     """0.8 ms and 3,000 IOPS: 2.4 requests under way."""
-    found = knee(curve(closed_loop(0.8, 3000)))
-    assert found is not None
-    assert found.depth == pytest.approx(2.4, rel=0.01)
-    assert found.iops == pytest.approx(3000)
+    result = knee(curve(closed_loop(0.8, 3000)))
+    assert result is not None
+    assert result.depth == pytest.approx(2.4, rel=0.01)
+    assert result.iops == pytest.approx(3000)
 
 
 def test_a_volume_that_still_grows_at_the_largest_depth_has_no_knee() -> None:
@@ -37,11 +37,11 @@ def test_a_sweep_without_depth_one_has_no_knee() -> None:
 
 
 def test_intervals_are_student_s_of_logs() -> None:
-    found = level([100.0, 110.0, 121.0])
-    assert found.value == pytest.approx(110)
-    assert found.ci is not None
+    result = level([100.0, 110.0, 121.0])
+    assert result.value == pytest.approx(110)
+    assert result.ci is not None
     half = 4.303 * 0.0953102 / 3**0.5
-    assert found.ci[1] / found.value == pytest.approx(2.718281828**half, rel=1e-3)
+    assert result.ci[1] / result.value == pytest.approx(2.718281828**half, rel=1e-3)
     assert level([5.0]).ci is None
 
 

@@ -85,7 +85,7 @@ def test_the_many_runs_are_judged_as_the_report_judges_one() -> None:
             mean_shift(
                 np.exp(x[run, :n]).tolist(),
                 np.exp(y[run, :n]).tolist(),
-                [(place, place) for place in range(n)],
+                [(location, location) for location in range(n)],
                 alpha=look_level(n),
                 factor=1.0,
             )

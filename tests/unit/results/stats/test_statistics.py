@@ -118,15 +118,15 @@ def test_equal_runs_give_the_ratio_one_and_an_interval_of_no_width():
 @settings(deadline=None)
 def test_swapping_the_sides_inverts_the_ratio_and_its_interval(baseline, candidate):
     """Nothing depends on which volume is called the baseline."""
-    there, back = shift_of(baseline, candidate), shift_of(candidate, baseline)
-    assert there.p_value == pytest.approx(back.p_value)
-    assert there.ratio == pytest.approx(1 / back.ratio)
-    assert there.low is not None
-    assert there.high is not None
+    existing, back = shift_of(baseline, candidate), shift_of(candidate, baseline)
+    assert existing.p_value == pytest.approx(back.p_value)
+    assert existing.ratio == pytest.approx(1 / back.ratio)
+    assert existing.low is not None
+    assert existing.high is not None
     assert back.low is not None
     assert back.high is not None
-    assert there.low == pytest.approx(1 / back.high)
-    assert there.high == pytest.approx(1 / back.low)
+    assert existing.low == pytest.approx(1 / back.high)
+    assert existing.high == pytest.approx(1 / back.low)
 
 
 @given(SPREAD, SPREAD, st.randoms(use_true_random=False))
@@ -219,9 +219,9 @@ def test_the_unit_never_changes_the_verdict(baseline, candidate, factor, better)
 @settings(deadline=None)
 def test_swapping_the_sides_mirrors_the_verdict(baseline, candidate, better):
     """If B is better than A, A is worse than B."""
-    there, back = (shift_of(*sides) for sides in ((baseline, candidate), (candidate, baseline)))
+    existing, back = (shift_of(*sides) for sides in ((baseline, candidate), (candidate, baseline)))
     mirror = {"better": "worse", "worse": "better"}
-    verdict = judge(there, better=better, margin=0.05, p_adjusted=there.p_value).verdict
+    verdict = judge(existing, better=better, margin=0.05, p_adjusted=existing.p_value).verdict
     mirrored = judge(back, better=better, margin=0.05, p_adjusted=back.p_value).verdict
     assert mirrored == mirror.get(verdict, verdict)
 
@@ -278,12 +278,12 @@ def test_fallback_of_hand_computed_cases(p_values, weights, adjusted):
 def test_fallback_adjusts_to_what_the_procedure_rejects(p_values, raw_weights, alpha):
     """Adjusted p at most alpha exactly where going through the tests in order rejects."""
     weights = [weight / sum(raw_weights[: len(p_values)]) for weight in raw_weights[: len(p_values)]]
-    part = 0.0
+    piece = 0.0
     for p, weight, adjusted in zip(p_values, weights, fallback(p_values, weights), strict=True):
-        part += weight
-        rejected = p <= part * alpha
+        piece += weight
+        rejected = p <= piece * alpha
         assert rejected == (adjusted <= alpha) or adjusted == pytest.approx(alpha)
-        part = part if rejected else 0.0
+        piece = piece if rejected else 0.0
 
 
 @pytest.mark.parametrize(

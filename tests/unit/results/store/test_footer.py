@@ -51,11 +51,11 @@ def test_sizes_are_those_that_pyarrow_reads(tmp_path: Path, compression: str, ve
     assert (rows, len(groups)) == (metadata.num_rows, metadata.num_row_groups)
     for number, chunks in enumerate(groups):
         for column, chunk in enumerate(chunks):
-            known = metadata.row_group(number).column(column)
-            assert chunk.values == known.num_values
+            known_values = metadata.row_group(number).column(column)
+            assert chunk.values == known_values.num_values
             assert (chunk.bytes, chunk.compressed_bytes) == (
-                known.total_uncompressed_size,
-                known.total_compressed_size,
+                known_values.total_uncompressed_size,
+                known_values.total_compressed_size,
             )
 
 

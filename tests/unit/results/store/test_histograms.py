@@ -52,9 +52,9 @@ def test_what_is_written_is_read(file: Path) -> None:
 
 def test_one_histogram_of_everything_measured(file: Path) -> None:
     """Counts add up; warm-up is left out; sources with other bins stay apart."""
-    found = load_histograms(file).merged(measured=True, steps=["oltp"])
-    assert {key.source for key in found} == {"client", "server"}
-    merged = found[KEY]
+    result = load_histograms(file).merged(measured=True, steps=["oltp"])
+    assert {key.source for key in result} == {"client", "server"}
+    merged = result[KEY]
     assert {i: int(n) for i, n in enumerate(merged.counts[0]) if n} == {0: 4, 7: 1, 9: 3}
     assert (merged.above.item(), merged.events.item(), merged.errors.item()) == (1, 9, 2)
     assert merged.rows.item() == 3

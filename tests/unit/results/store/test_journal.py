@@ -19,14 +19,14 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
     assert events[1].details == {"wall_s": 3.5}
 
 
-@pytest.mark.parametrize("kept", [1, 10, 40])
-def test_a_torn_last_line_is_passed_over_and_the_next_event_is_whole(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("remaining", [1, 10, 40])
+def test_a_torn_last_line_is_passed_over_and_the_next_event_is_whole(tmp_path: Path, remaining: int) -> None:
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
     journal.append("run_started")
     first = path.read_bytes()
     journal.append("cell_started", cell_id="01-a", attempt=1)
-    path.write_bytes(path.read_bytes()[: len(first) + kept])
+    path.write_bytes(path.read_bytes()[: len(first) + remaining])
     journal.append("run_resumed")
     assert [event.event for event in journal.events()] == ["run_started", "run_resumed"]
 

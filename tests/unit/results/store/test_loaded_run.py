@@ -78,11 +78,11 @@ def test_a_comparison_reads_no_table(ten_cells: RunDirectory) -> None:
 def test_tables_beyond_the_limit_are_read_again(ten_cells: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays bounded; what is read is the same."""
     cell_id = ten_cells.run.cells[0].cell_id
-    kept = load_run(ten_cells)
+    run = load_run(ten_cells)
     monkeypatch.setattr(loaded_run, "TABLES_BYTES_MAX", 1_000)
     not_kept = load_run(ten_cells)
     with opens() as counted:
-        assert kept.series(cell_id).keys() == not_kept.series(cell_id).keys()
+        assert run.series(cell_id).keys() == not_kept.series(cell_id).keys()
         not_kept.series(cell_id)
     assert counted["series.parquet"] == 3
 

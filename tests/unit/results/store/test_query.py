@@ -32,9 +32,9 @@ RUN = "20260302T093000Z-synthetic-0a1b2c"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("results")
-    build_run(place, SMALL)
-    return place
+    directory = tmp_path_factory.mktemp("results")
+    build_run(directory, SMALL)
+    return directory
 
 
 @pytest.fixture
@@ -221,9 +221,11 @@ def _read_files(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for module, function in ((files, "read_file"), (query_rows, "check_table")):
         original = getattr(module, function)
 
-        def noted(path: Path, *rest: object, original: Callable[..., object] = original, **more: object) -> object:
+        def noted(
+            path: Path, *remainder: object, original: Callable[..., object] = original, **more: object
+        ) -> object:
             names.add(path.name)
-            return original(path, *rest, **more)
+            return original(path, *remainder, **more)
 
         monkeypatch.setattr(module, function, noted)
     return names

@@ -36,16 +36,16 @@ def test_a_run_opened_by_a_relative_path_is_at_an_absolute_one(
 
 def test_results_come_in_planned_order(directory: RunDirectory) -> None:
     planned = [cell.cell_id for cell in directory.run.cells]
-    found = [result.cell_id for result in directory.results()]
-    assert found == [name for name in planned if name in found]
+    cell_ids = [result.cell_id for result in directory.results()]
+    assert cell_ids == [name for name in planned if name in cell_ids]
 
 
 def test_an_attempt_is_set_apart_and_counted(directory: RunDirectory) -> None:
     cell_id = directory.run.cells[0].cell_id
     assert directory.attempts(cell_id) == 0
-    place = directory.set_attempt_apart(cell_id)
-    assert place is not None
-    assert (place / RESULT_FILE).exists()
+    result = directory.set_attempt_apart(cell_id)
+    assert result is not None
+    assert (result / RESULT_FILE).exists()
     assert directory.result(cell_id) is None
     assert directory.attempts(cell_id) == 1
     assert directory.set_attempt_apart(cell_id) is None
@@ -113,14 +113,14 @@ def test_a_place_where_no_run_can_be_is_told(tmp_path: Path, directory: RunDirec
 
 def test_a_place_that_may_not_be_written_to_is_told(tmp_path: Path, directory: RunDirectory) -> None:
     """A file system that is mounted read-only, which binds root as well."""
-    place = tmp_path / "read-only"
-    place.mkdir()
+    result = tmp_path / "read-only"
+    result.mkdir()
     run = directory.run
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", place], capture_output=True, check=False)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", result], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("cannot mount a tmpfs")
     try:
         with pytest.raises(EnvironmentLacks, match="Read-only file system"):
-            RunDirectory.create(place / "results", run)
+            RunDirectory.create(result / "results", run)
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", result], check=True)

@@ -55,8 +55,8 @@ def test_commands_take_names(results: Path) -> None:
     """An argument, an optional one, and a list."""
     runner = CliRunner()
     for command in (["report", "latest", "--format", "csv"], ["explain", "latest"], ["compare", "latest", OLD]):
-        shown = runner.invoke(app, command)
-        assert shown.exit_code == 0, shown.output
+        result = runner.invoke(app, command)
+        assert result.exit_code == 0, result.output
     assert NEW in runner.invoke(app, ["report", "latest", "--format", "json"]).output
 
 
@@ -64,18 +64,18 @@ def test_the_list_has_each_run_with_its_verdict(results: Path) -> None:
     """Oldest first; a run without a report has no verdict; a damaged one is named."""
     (results / "20260301T000000Z-quick-cccccc").mkdir()
     (results / "20260301T000000Z-quick-cccccc" / "run.json").write_text("{")
-    shown = CliRunner().invoke(app, ["list", "--json"])
-    listed = json.loads(shown.stdout)
+    result = CliRunner().invoke(app, ["list", "--json"])
+    listed = json.loads(result.stdout)
     assert [run["run"] for run in listed] == [OLD, NEW]
     assert [run["verdict"] for run in listed] == ["inconclusive", None]
     assert (listed[0]["cells_done"], listed[0]["cells_planned"], listed[0]["volumes"]) == (2, 2, ["a", "b"])
-    assert "skipped: " in shown.stderr
+    assert "skipped: " in result.stderr
     assert f"{NEW}  synthetic  docker  a, b     2 of 2  no report" in CliRunner().invoke(app, ["list"]).stdout
 
 
 def test_quiet_leaves_out_messages_and_keeps_errors(results: Path) -> None:
-    shown = CliRunner().invoke(app, ["--quiet", "list", "--out", "nowhere"])
-    assert (shown.exit_code, shown.output) == (0, "")
+    result = CliRunner().invoke(app, ["--quiet", "list", "--out", "nowhere"])
+    assert (result.exit_code, result.output) == (0, "")
     assert "no runs below nowhere" in CliRunner().invoke(app, ["list", "--out", "nowhere"]).stderr
 
 

@@ -39,10 +39,10 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_is_written_is_read(file: Path) -> None:
     """Full resolution, each series by itself; a zero is a value."""
-    found = read_series(file)
-    assert set(found) == {IOPS, TPS}
-    assert found[IOPS].t_s.tolist() == [1, 2, 3, 7]
-    assert found[TPS].value.tolist() == [1.5, 0.0]
+    series = read_series(file)
+    assert set(series) == {IOPS, TPS}
+    assert series[IOPS].t_s.tolist() == [1, 2, 3, 7]
+    assert series[TPS].value.tolist() == [1.5, 0.0]
 
 
 def test_only_what_is_asked_for_is_read(file: Path) -> None:
@@ -60,10 +60,10 @@ def test_keys_are_sorted(file: Path) -> None:
 
 def test_buckets_keep_extremes_and_gaps(file: Path) -> None:
     """Mean, lowest and highest of each bucket; a bucket without samples is a gap, not zero."""
-    found = bucketed(read_series(file)[IOPS], window_s=(0.0, 8.0), width_s=2.0)
-    np.testing.assert_allclose(found.mean, [20, 20, np.nan, 5])
-    np.testing.assert_allclose(found.low, [10, 20, np.nan, 5])
-    np.testing.assert_allclose(found.high, [30, 20, np.nan, 5])
+    result = bucketed(read_series(file)[IOPS], window_s=(0.0, 8.0), width_s=2.0)
+    np.testing.assert_allclose(result.mean, [20, 20, np.nan, 5])
+    np.testing.assert_allclose(result.low, [10, 20, np.nan, 5])
+    np.testing.assert_allclose(result.high, [30, 20, np.nan, 5])
 
 
 @pytest.mark.parametrize("width_s", [1.0, 0.1, 0.3, 7.7])
@@ -72,12 +72,12 @@ def test_buckets_agree_with_the_samples(tmp_path: Path, width_s: float) -> None:
     path = tmp_path / "series.parquet"
     ticks = {round(i * 0.1, 6): float(i % 17) for i in range(1, 1001)}
     write_series(path, rows_of(TPS, ticks))
-    found = bucketed(read_series(path)[TPS], window_s=(0.0, 100.0), width_s=width_s)
-    edges = found.t0_s + width_s * np.arange(len(found.mean) + 1)
+    result = bucketed(read_series(path)[TPS], window_s=(0.0, 100.0), width_s=width_s)
+    edges = result.t0_s + width_s * np.arange(len(result.mean) + 1)
     samples = np.histogram(np.array(list(ticks)) - 1e-5, edges)[0]
     assert samples.sum() == 1000
-    assert np.nansum(found.mean * samples) / 1000 == pytest.approx(np.mean(list(ticks.values())))
-    assert np.nanmax(found.high) == 16
+    assert np.nansum(result.mean * samples) / 1000 == pytest.approx(np.mean(list(ticks.values())))
+    assert np.nanmax(result.high) == 16
 
 
 def test_too_many_buckets_are_refused(file: Path) -> None:

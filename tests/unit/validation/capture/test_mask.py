@@ -24,31 +24,35 @@ def test_only_the_values_and_users_are_gone(flavor: str) -> None:
     before = list(read_slow_log(slow_log(shop), name="log"))
     text = list(masked(before, key=KEY))
     after = list(read_slow_log("".join(text).splitlines(), name="masked"))
-    for one, other in zip(before, after, strict=True):
-        assert (one.at_s, one.connection, one.schema) == (other.at_s, other.connection, other.schema)
-        assert one.query_s == pytest.approx(other.query_s, abs=1e-6)
-        assert fingerprint(one.sql) == fingerprint(other.sql)
+    for item, alternative in zip(before, after, strict=True):
+        assert (item.at_s, item.connection, item.schema) == (
+            alternative.at_s,
+            alternative.connection,
+            alternative.schema,
+        )
+        assert item.query_s == pytest.approx(alternative.query_s, abs=1e-6)
+        assert fingerprint(item.sql) == fingerprint(alternative.sql)
     assert "colour" not in "".join(text)
 
 
 @given(secret=some.text(alphabet="abcdefghijkmnopq ", min_size=6, max_size=30).filter(lambda text: text.strip()))
 def test_no_text_of_a_literal_or_comment_survives(secret: str) -> None:
-    word = f"zz{secret}zz"
-    parts = f"'a{word}', \"{word}\" /* {word} */", f"x = '{word}' AND y = '{word}' -- {word}"
-    sql = " ".join(("SELECT", parts[0], "FROM t WHERE", parts[1]))
-    found = masked_sql(sql, KEY)
-    assert found is not None
-    assert "zz" not in found
-    first, second = (found.split(f"{name} = ")[1].split(" ")[0] for name in ("x", "y"))
+    term = f"zz{secret}zz"
+    pieces = f"'a{term}', \"{term}\" /* {term} */", f"x = '{term}' AND y = '{term}' -- {term}"
+    sql = " ".join(("SELECT", pieces[0], "FROM t WHERE", pieces[1]))
+    result = masked_sql(sql, KEY)
+    assert result is not None
+    assert "zz" not in result
+    first, second = (result.split(f"{name} = ")[1].split(" ")[0] for name in ("x", "y"))
     assert first == second
 
 
 @given(number=some.integers(0, 10**18), key=some.binary(min_size=32, max_size=32))
 def test_numbers_keep_their_number_of_digits(number: int, key: bytes) -> None:
-    found = masked_sql(" ".join(("SELECT * FROM t1 WHERE id =", str(number))), key)
-    assert found is not None
-    assert found.startswith("SELECT * FROM t1 WHERE id = ")
-    assert len(found.rpartition(" ")[2]) == len(str(number))
+    result = masked_sql(" ".join(("SELECT * FROM t1 WHERE id =", str(number))), key)
+    assert result is not None
+    assert result.startswith("SELECT * FROM t1 WHERE id = ")
+    assert len(result.rpartition(" ")[2]) == len(str(number))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +78,9 @@ def test_what_looks_like_a_comment_in_a_literal_hides_nothing(sql: str) -> None:
 def test_a_text_that_is_no_utf_8_is_left_out_where_its_character_set_decides() -> None:
     """In GBK the byte before the quote takes the backslash or the quote's escape to itself."""
     assert masked_sql("SELECT '\udcbf\\' AND a = 'secret'", KEY) is None
-    found = masked_sql("SELECT '\udcbf\udcbf', 'secret'", KEY)
-    assert found is not None
-    assert "secret" not in found
+    result = masked_sql("SELECT '\udcbf\udcbf', 'secret'", KEY)
+    assert result is not None
+    assert "secret" not in result
 
 
 @pytest.mark.parametrize(
@@ -92,9 +96,9 @@ def test_a_text_that_is_no_utf_8_is_left_out_where_its_character_set_decides() -
 def test_what_a_backslash_hides_depends_on_the_mode(sql: str, sql_mode: str) -> None:
     """Without the mode such a statement is left out; with it the literal is masked whole."""
     assert masked_sql(sql, KEY) is None
-    found = masked_sql(sql, KEY, sql_mode=sql_mode)
-    assert found is not None
-    assert "secret" not in found
+    result = masked_sql(sql, KEY, sql_mode=sql_mode)
+    assert result is not None
+    assert "secret" not in result
     wrong = masked_sql(r"SELECT 'it\\', 'secret'", KEY)
     assert wrong is not None
     assert "secret" not in wrong

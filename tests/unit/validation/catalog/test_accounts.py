@@ -47,33 +47,31 @@ def test_one_of_several_ways_to_log_in_is_enough() -> None:
 
 
 def test_hashes_with_a_salt_say_nothing_unless_they_are_equal() -> None:
-    ours = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
-    theirs = logins("caching_sha2_password", "[]", 1, "y", "N", "N", None)
-    assert accounts_check(ours, ours, [NAME]).details == ()
-    row = accounts_check(ours, theirs, [NAME])
+    own = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
+    foreign = logins("caching_sha2_password", "[]", 1, "y", "N", "N", None)
+    assert accounts_check(own, own, [NAME]).details == ()
+    row = accounts_check(own, foreign, [NAME])
     assert row.decision == "go"
     assert row.details[0].startswith("note: the hashes do not show whether passwords are the same")
 
 
 def test_an_account_by_the_socket_needs_no_password() -> None:
-    ours = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
-    theirs = logins("auth_socket", "[]", 0, "y", "N", "N", None, plugins=("auth_socket",))
-    row = accounts_check(ours, theirs, [NAME])
+    own = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
+    foreign = logins("auth_socket", "[]", 0, "y", "N", "N", None, plugins=("auth_socket",))
+    row = accounts_check(own, foreign, [NAME])
     assert row.decision == "go"
     assert "logs in by auth_socket instead of caching_sha2_password" in row.details[0]
 
 
 def test_accounts_that_do_not_reach_the_schemas_are_not_looked_at() -> None:
-    ours = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
+    own = logins("caching_sha2_password", "[]", 1, "x", "N", "N", None)
     locked = logins("caching_sha2_password", "[]", 1, "x", "Y", "N", None)
-    assert ours is not None
+    assert own is not None
     assert locked is not None
-    other = "'other'@'%'"
-    ours, locked = (
-        replace(side, accounts={**side.accounts, other: ours.accounts[NAME]}) for side in (ours, locked)
-    )
-    assert accounts_check(ours, locked, [other]).decision == "go"
-    assert accounts_check(ours, locked, [NAME]).decision == "no-go"
+    second = "'other'@'%'"
+    own, locked = (replace(side, accounts={**side.accounts, second: own.accounts[NAME]}) for side in (own, locked))
+    assert accounts_check(own, locked, [second]).decision == "go"
+    assert accounts_check(own, locked, [NAME]).decision == "no-go"
 
 
 def test_what_cannot_be_seen_is_open() -> None:

@@ -14,29 +14,29 @@ from volbench.validation.source.server import VERSION, Rows
 EMPTY: Inventory = {"account": {}, "column": {}}
 
 
-def said(source: Inventory, candidate: Inventory) -> list[str]:
-    return [str(one) for one in inventory_differences(EMPTY | source, EMPTY | candidate)]
+def difference_of(source: Inventory, candidate: Inventory) -> list[str]:
+    return [str(item) for item in inventory_differences(EMPTY | source, EMPTY | candidate)]
 
 
 def test_zones_that_are_missing_or_have_other_rules_are_told_and_new_ones_are_not() -> None:
     berlin, cairo = {"time of noon": "14:00"}, {"time of noon": "15:00"}
     assert (
-        said(
+        difference_of(
             {"time zone": {"Europe/Berlin": berlin}},
             {"time zone": {"Europe/Berlin": berlin, "Africa/Cairo": cairo}},
         )
         == []
     )
-    assert said(
+    assert difference_of(
         {"time zone": {"Africa/Cairo": cairo}}, {"time zone": {"Africa/Cairo": {"time of noon": "14:00"}}}
     ) == ["time zone Africa/Cairo: another time of noon ('15:00' became '14:00')"]
-    assert said(
+    assert difference_of(
         {"time zone": {"Africa/Cairo": cairo, "Europe/Berlin": berlin}}, {"time zone": {"Europe/Berlin": berlin}}
     ) == ["time zone Africa/Cairo: missing on the candidate"]
-    assert said({"time zone": {"Africa/Cairo": cairo, "Europe/Berlin": berlin}}, {"time zone": {}}) == [
+    assert difference_of({"time zone": {"Africa/Cairo": cairo, "Europe/Berlin": berlin}}, {"time zone": {}}) == [
         "time zone tables mysql.time_zone_name: missing on the candidate"
     ]
-    assert said({"time zone": {}}, {"time zone": {"Africa/Cairo": cairo}}) == []
+    assert difference_of({"time zone": {}}, {"time zone": {"Africa/Cairo": cairo}}) == []
 
 
 def test_an_account_that_reaches_the_schemas_has_to_exist_and_its_rights_are_not_listed_too() -> None:
@@ -45,11 +45,11 @@ def test_an_account_that_reaches_the_schemas_has_to_exist_and_its_rights_are_not
         "'app'@'%'.shop.UPDATE": {"grantable": "NO"},
     }
     source: Any = {"account": {"'app'@'%'": {}, "'other'@'%'": {}}, "grant on schema": grants}
-    assert said(source, {"account": {"'dba'@'%'": {}}, "grant on schema": {}}) == [
+    assert difference_of(source, {"account": {"'dba'@'%'": {}}, "grant on schema": {}}) == [
         "account 'app'@'%': missing on the candidate"
     ]
     own: Inventory = {"account": {"'app'@'%'": {}}, "grant everywhere": {"'dba'@'%'.SELECT": {"grantable": "NO"}}}
-    assert said({"account": {"'app'@'%'": {}}, "grant everywhere": {}}, own) == []
+    assert difference_of({"account": {"'app'@'%'": {}}, "grant everywhere": {}}, own) == []
 
 
 def test_the_check_within_mariadb_s_json_is_none_where_the_other_side_has_the_type() -> None:
@@ -59,24 +59,24 @@ def test_the_check_within_mariadb_s_json_is_none_where_the_other_side_has_the_ty
     }
     as_json: Inventory = {"check": {}, "column": {"shop.t.j": {"type": "json"}}}
     as_text: Inventory = {"check": {}, "column": {"shop.t.j": {"type": "longtext"}}}
-    assert said(source, as_json) == ["column shop.t.j: another type ('longtext' became 'json')"]
-    assert said(source, as_text) == ["check shop.t.JSON_VALID(`j`): missing on the candidate"]
+    assert difference_of(source, as_json) == ["column shop.t.j: another type ('longtext' became 'json')"]
+    assert difference_of(source, as_text) == ["check shop.t.JSON_VALID(`j`): missing on the candidate"]
 
 
 def test_texts_that_cannot_be_parsed_decide_nothing_unless_they_are_equal() -> None:
-    one: Inventory = {"view": {"shop.v": {"text": f"{UNPARSED}select odd"}}}
-    other: Inventory = {"view": {"shop.v": {"text": f"{UNPARSED}select  (odd)"}}}
-    assert objects_check(EMPTY | one, EMPTY | one).decision == "go"
-    row = objects_check(EMPTY | one, EMPTY | other)
+    item: Inventory = {"view": {"shop.v": {"text": f"{UNPARSED}select odd"}}}
+    alternative: Inventory = {"view": {"shop.v": {"text": f"{UNPARSED}select  (odd)"}}}
+    assert objects_check(EMPTY | item, EMPTY | item).decision == "go"
+    row = objects_check(EMPTY | item, EMPTY | alternative)
     assert row.decision == "undecided"
     assert "cannot be compared, since the text cannot be parsed: view shop.v: another text" in row.details[0]
-    gone = objects_check(EMPTY | one, EMPTY | {"view": {}})
+    gone = objects_check(EMPTY | item, EMPTY | {"view": {}})
     assert gone.decision == "no-go"
 
 
 def test_rights_of_others_that_cannot_be_seen_leave_the_objects_open() -> None:
-    held: Inventory = {"grant on schema": {"'app'@'%'.shop.SELECT": {"grantable": "NO"}}}
-    row = objects_check(held, {**held, "account": {}})
+    retained: Inventory = {"grant on schema": {"'app'@'%'.shop.SELECT": {"grantable": "NO"}}}
+    row = objects_check(retained, {**retained, "account": {}})
     assert row.decision == "undecided"
     assert row.details == ("accounts and their roles are not visible on the source: SELECT on mysql.* is missing",)
 

@@ -77,12 +77,15 @@ def test_every_other_value_name_or_operation_makes_another_text(text: str) -> No
         "exists": "not exists",
         " limit 10": " limit 11",
     }
-    for found in re.finditer(r"'[^']*'|(?<![\w`])\d+\b|`[^`]*`|" + "|".join(map(re.escape, swaps)), text):
-        part = found[0]
-        other = swaps.get(part) or ("'zz'" if part[0] == "'" else "`zz`" if part[0] == "`" else "77")
-        other = "" if part == " desc" else other
-        changed = text[: found.start()] + other + text[found.end() :]
-        if not text[: found.start()].endswith("week(`a`.`d`,") and "limit 1)" not in text[found.start() - 6 :][:8]:
+    for result in re.finditer(r"'[^']*'|(?<![\w`])\d+\b|`[^`]*`|" + "|".join(map(re.escape, swaps)), text):
+        piece = result[0]
+        second = swaps.get(piece) or ("'zz'" if piece[0] == "'" else "`zz`" if piece[0] == "`" else "77")
+        second = "" if piece == " desc" else second
+        changed = text[: result.start()] + second + text[result.end() :]
+        if (
+            not text[: result.start()].endswith("week(`a`.`d`,")
+            and "limit 1)" not in text[result.start() - 6 :][:8]
+        ):
             assert normal_query(changed) != base, changed
             tried += 1
     assert tried > 10

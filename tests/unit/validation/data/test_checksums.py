@@ -28,8 +28,10 @@ def inventory(tables: int) -> Inventory:
     names = [f"s.t{number}" for number in range(tables)]
     return {
         "table": {name: {} for name in names},
-        "column": {f"{name}.c{place}": column("int") for name in names for place in range(10)},
-        "index": {f"{name}.PRIMARY.{place}": {"column": f"c{place}"} for name in names for place in (2, 1)},
+        "column": {f"{name}.c{location}": column("int") for name in names for location in range(10)},
+        "index": {
+            f"{name}.PRIMARY.{location}": {"column": f"c{location}"} for name in names for location in (2, 1)
+        },
     }
 
 
@@ -54,8 +56,8 @@ def test_both_servers_are_asked_at_once() -> None:
     barrier = threading.Barrier(2)
     source, candidate = Meeting(barrier, (0, 9, 10)), Meeting(barrier, (0, 9, 10))
     [table] = tables_of(inventory(1), inventory(1))
-    [found] = compare_tables(source, candidate, [table], lambda *_: None)
-    assert found.equal
+    [result] = compare_tables(source, candidate, [table], lambda *_: None)
+    assert result.equal
     assert source.asked == candidate.asked
     assert len(source.asked) == 1, "one chunk"
 
@@ -97,15 +99,15 @@ def test_columns_and_key_of_a_table_are_its_own_also_where_names_have_dots() -> 
         "index": {"s.a.b.PRIMARY.1": {"column": "id"}},
     }
     first, second = tables_of(side, side)
-    assert [one.name for one in first.columns] == ["id"]
-    assert [one.name for one in second.columns] == ["id", "x.y"]
+    assert [column.name for column in first.columns] == ["id"]
+    assert [column.name for column in second.columns] == ["id", "x.y"]
     assert (first.key, second.key) == ((), ("id",))
 
 
 def test_strings_are_converted_only_where_they_are_stored_in_different_character_sets() -> None:
-    def text(ours: dict[str, str], theirs: dict[str, str]) -> str:
+    def text(own: dict[str, str], foreign: dict[str, str]) -> str:
         sides: list[Inventory] = [
-            {"table": {"s.t": {}}, "column": {"s.t.c": one}, "index": {}} for one in (ours, theirs)
+            {"table": {"s.t": {}}, "column": {"s.t.c": item}, "index": {}} for item in (own, foreign)
         ]
         [table] = tables_of(*sides)
         return row_text(table)
@@ -123,8 +125,8 @@ def test_strings_are_converted_only_where_they_are_stored_in_different_character
     )
     assert text(column("blob"), column("blob")) == "CONCAT_WS('#', CAST(`c` AS BINARY))"
     nulls = column("int", nullable="YES")
-    for ours, theirs in ((nulls, nulls), (nulls, column("int")), (column("int"), nulls)):
-        assert text(ours, theirs) == "CONCAT_WS('#', `c`, CONCAT(ISNULL(`c`)))"
+    for result, entry in ((nulls, nulls), (nulls, column("int")), (column("int"), nulls)):
+        assert text(result, entry) == "CONCAT_WS('#', `c`, CONCAT(ISNULL(`c`)))"
 
 
 def test_a_row_is_hashed_once() -> None:

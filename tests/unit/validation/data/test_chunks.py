@@ -13,7 +13,7 @@ from volbench.validation.source.server import SNAPSHOT, Rows
 
 def table(*types: str, ordered_alike: bool = True) -> Table:
     columns = tuple(
-        Column(name=f"k{place}", type=kind, ordered_alike=ordered_alike) for place, kind in enumerate(types)
+        Column(name=f"k{location}", type=kind, ordered_alike=ordered_alike) for location, kind in enumerate(types)
     )
     return Table(schema="s", name="t", columns=columns, key=tuple(column.name for column in columns))
 

@@ -20,10 +20,10 @@ PAGE = 16_384
 
 def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.0) -> list[Count]:
     """Readings of a volume with so many requests in each interval, half of them reads."""
-    found, total = [], 0.0
+    results, total = [], 0.0
     for number, rate in enumerate((0.0, *per_s)):
         total += rate * interval_s
-        found.append(
+        results.append(
             Count(
                 t_s=100 + number * interval_s,
                 reads=total / 2,
@@ -33,7 +33,7 @@ def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.
                 dirty_pages=dirty * number / len(per_s),
             )
         )
-    return found
+    return results
 
 
 def replayed(
@@ -60,11 +60,11 @@ def replayed(
     )
 
 
-def judged(volume: str, measured: Sequence[Count], found: Replayed, *, duration: str = "24h") -> CheckRow:
+def judged(volume: str, measured: Sequence[Count], result: Replayed, *, duration: str = "24h") -> CheckRow:
     plan = BurstPlan.model_validate({"volume": volume, "duration": duration})
-    need = measure_demand(measured, found)
+    need = measure_demand(measured, result)
     outlook = burst_outlook(need, candidate_limits(plan), plan, counted_by="a test") if need else None
-    return burst_check(outlook, found, plan)
+    return burst_check(outlook, result, plan)
 
 
 def noisy(mean: float, *, spread: float, count: int = 60) -> list[float]:

@@ -93,8 +93,8 @@ def cloudwatch(path: Path, *, balances: list[float]) -> Path:
 
     spread = [balances[index * len(balances) // len(times)] for index in range(len(times))]
     rates = [STEP_S * 60.0] * len(times)
-    found = [result("VolumeReadOps", rates), result("VolumeWriteOps", rates), result("BurstBalance", spread)]
-    path.write_text(json.dumps({"MetricDataResults": found}))
+    results = [result("VolumeReadOps", rates), result("VolumeWriteOps", rates), result("BurstBalance", spread)]
+    path.write_text(json.dumps({"MetricDataResults": results}))
     return path
 
 

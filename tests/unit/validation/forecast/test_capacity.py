@@ -31,7 +31,7 @@ def row(low: float = 100, high: float | None = 200, cells: int = 6, each: float 
 
 
 @pytest.mark.parametrize(
-    ("peak", "given", "decision"),
+    ("peak", "value", "decision"),
     [
         (1300, row(), "go"),
         (1500, row(), "undecided"),
@@ -43,15 +43,15 @@ def row(low: float = 100, high: float | None = 200, cells: int = 6, each: float 
     ],
 )
 def test_the_peak_with_its_headroom_is_decided_by_the_ends(
-    peak: int | None, given: CapacityRow, decision: Decision
+    peak: int | None, value: CapacityRow, decision: Decision
 ) -> None:
-    assert capacity_check([given], PLAN, BusiestSecond(statements=peak), confidence=0.95).decision == decision
+    assert capacity_check([value], PLAN, BusiestSecond(statements=peak), confidence=0.95).decision == decision
 
 
 def test_headroom_and_what_limits_it_are_told() -> None:
-    told = capacity_check([row()], PLAN, BusiestSecond(statements=1000), confidence=0.95).details
-    assert "gp3: at least 1.33 times the required rate" in told
-    assert "gp3: limited by storage.iops_limit, confidence 90%" in told
+    details = capacity_check([row()], PLAN, BusiestSecond(statements=1000), confidence=0.95).details
+    assert "gp3: at least 1.33 times the required rate" in details
+    assert "gp3: limited by storage.iops_limit, confidence 90%" in details
 
 
 def test_the_worst_load_decides_and_none_is_undecided() -> None:
@@ -68,9 +68,9 @@ def test_the_peak_is_the_busiest_second_of_the_schemas(tmp_path: Path) -> None:
     plan = check_validation_plan(
         f"schema: 2\nsource: {{host: a}}\ncandidate: {{host: b}}\nqueries: {{slow_log: {log}}}\n", name="p"
     ).plan
-    found = busiest_second(plan, ["shop"])
-    assert 200 <= (found.statements or 0) <= 320  # every tenth second has three times the others' 83
-    assert found.notes == (f"the log: {log}, 2000 entries, 2000 of them statements",)
+    result = busiest_second(plan, ["shop"])
+    assert 200 <= (result.statements or 0) <= 320  # every tenth second has three times the others' 83
+    assert result.notes == (f"the log: {log}, 2000 entries, 2000 of them statements",)
     none = busiest_second(plan, ["other"])
     assert none.statements is None
     assert "2,000 statements of other schemas not counted" in none.notes

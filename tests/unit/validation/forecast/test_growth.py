@@ -22,7 +22,7 @@ def captures(directory: Path, sizes: list[float], *, binlog: int | None = 10 * G
     """One a day, with a table of so many GiB; another that shrank."""
     names = []
     for day, gib in enumerate(sizes):
-        taken = Capture(
+        capture = Capture(
             flavor="mysql",
             version="8.4.0",
             started_at=f"2026-11-{1 + day:02}T12:00:00Z",
@@ -35,7 +35,7 @@ def captures(directory: Path, sizes: list[float], *, binlog: int | None = 10 * G
             files={"shop/orders": round(gib * GIB), "shop/old": GIB},
             binlog_bytes=binlog,
         )
-        (directory / f"{day}.json").write_text(taken.model_dump_json(by_alias=True))
+        (directory / f"{day}.json").write_text(capture.model_dump_json(by_alias=True))
         names.append(str(directory / f"{day}.json"))
     return tuple(names)
 

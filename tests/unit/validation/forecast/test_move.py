@@ -45,36 +45,37 @@ def plan(**keys: object) -> MovePlan:
 
 
 def test_a_dump_and_its_restore_are_taken_from_one_cell(run: RunCells) -> None:
-    found = pairs_of(run)
-    assert {tools for _, tools in found} == {"mysqldump and mysql"}
-    assert {len(pairs) for pairs in found.values()} == {5}
+    result = pairs_of(run)
+    assert {tools for _, tools in result} == {"mysqldump and mysql"}
+    assert {len(pairs) for pairs in result.values()} == {5}
 
 
 def test_twice_the_data_takes_twice_as_long_and_the_parts_add_up(run: RunCells) -> None:
-    wanted = volumes(run)[1:]
-    [one] = estimates([run], wanted, GIB, 10.0, plan(copy="100MiB"))
-    [two] = estimates([run], wanted, 2 * GIB, 10.0, plan(copy="100MiB"))
-    assert two.total_s - 10 == pytest.approx(2 * (one.total_s - 10))
-    assert one.copy_s is not None
-    assert one.total_s == pytest.approx(one.dump_s + one.copy_s + one.restore_s + 10)
-    assert one.total_s_low is not None
-    assert one.total_s_high is not None
-    assert one.total_s_low < one.total_s < one.total_s_high
+    expected = volumes(run)[1:]
+    [item] = estimates([run], expected, GIB, 10.0, plan(copy="100MiB"))
+    [two] = estimates([run], expected, 2 * GIB, 10.0, plan(copy="100MiB"))
+    assert two.total_s - 10 == pytest.approx(2 * (item.total_s - 10))
+    assert item.copy_s is not None
+    assert item.total_s == pytest.approx(item.dump_s + item.copy_s + item.restore_s + 10)
+    assert item.total_s_low is not None
+    assert item.total_s_high is not None
+    assert item.total_s_low < item.total_s < item.total_s_high
     assert (
-        one.dominated_by
+        item.dominated_by
         == max(
-            (("the dump", one.dump_s), ("the copy", one.copy_s), ("the restore", one.restore_s)), key=lambda x: x[1]
+            (("the dump", item.dump_s), ("the copy", item.copy_s), ("the restore", item.restore_s)),
+            key=lambda x: x[1],
         )[0]
     )
 
 
 def test_the_interval_is_wider_the_further_the_data_is_from_what_was_measured(run: RunCells) -> None:
     """Repeats of one size cannot tell how time grows; six times the data once took 1.9 times what was predicted."""
-    wanted = volumes(run)[1:]
+    expected = volumes(run)[1:]
     ends = []
     for size in (1, 6):
-        [one] = estimates([run], wanted, size * GIB, None, plan())
-        ends.append([(end or 0.0) / one.total_s for end in (one.total_s_low, one.total_s_high)])
+        [item] = estimates([run], expected, size * GIB, None, plan())
+        ends.append([(end or 0.0) / item.total_s for end in (item.total_s_low, item.total_s_high)])
     (low, high), (low_of_six, high_of_six) = ends
     assert 0 < low < 1 < high
     assert (low_of_six, high_of_six) == pytest.approx((low / 6**0.4, high * 6**0.4))
@@ -94,16 +95,16 @@ def test_the_window_is_decided_by_the_interval_and_never_far_beyond_what_was_mea
     run: RunCells, keys: dict[str, object], factor: int, decision: Decision
 ) -> None:
     checked = plan(**keys)
-    found = estimates([run], volumes(run), factor * GIB, 1.0, checked)
-    assert move_check(found, checked, LOGS).decision == decision
+    result = estimates([run], volumes(run), factor * GIB, 1.0, checked)
+    assert move_check(result, checked, LOGS).decision == decision
 
 
 def test_what_a_replica_needs_is_told(run: RunCells) -> None:
-    found = estimates([run], volumes(run), GIB, None, plan())
-    assert not any("binary log" in text for text in move_check(found, plan(), LOGS).details)
-    assert any("no binary log" in text for text in move_check(found, plan(), {"log_bin": "OFF"}).details)
+    result = estimates([run], volumes(run), GIB, None, plan())
+    assert not any("binary log" in text for text in move_check(result, plan(), LOGS).details)
+    assert any("no binary log" in text for text in move_check(result, plan(), {"log_bin": "OFF"}).details)
     short = {"log_bin": "ON", "binlog_expire_logs_seconds": "1"}
-    assert any("too short for a replica" in text for text in move_check(found, plan(), short).details)
+    assert any("too short for a replica" in text for text in move_check(result, plan(), short).details)
 
 
 def test_without_a_dump_nothing_is_predicted(tmp_path: Path) -> None:
@@ -113,10 +114,10 @@ def test_without_a_dump_nothing_is_predicted(tmp_path: Path) -> None:
 
 def test_the_interval_holds_the_next_as_often_as_it_says() -> None:
     draw = random.Random(2)  # noqa: S311 - test data
-    held = 0
+    retained = 0
     for _ in range(600):
         low, high = _prediction([draw.lognormvariate(0, 0.2) for _ in range(5)])
         assert low is not None
         assert high is not None
-        held += low <= draw.lognormvariate(0, 0.2) <= high
-    assert held / 600 == pytest.approx(0.95, abs=0.03)
+        retained += low <= draw.lognormvariate(0, 0.2) <= high
+    assert retained / 600 == pytest.approx(0.95, abs=0.03)

@@ -143,7 +143,7 @@ def _lines() -> list[str]:
     texts = [path.read_bytes().decode("utf-8", "surrogateescape") for path in RECORDED]
     own = [entry("SELECT 'a' FROM t", use="shop"), entry("USE crm"), entry("SELECT 1", stamp=""), BANNER]
     heads = [line for text in texts for line in text.splitlines(keepends=True)[:400]]
-    entries = [f"# Time: {part}" for text in texts for part in text.split("# Time: ")[1:300]]
+    entries = [f"# Time: {field}" for text in texts for field in text.split("# Time: ")[1:300]]
     return [*heads, *entries, *own]
 
 

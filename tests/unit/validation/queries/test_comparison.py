@@ -49,10 +49,10 @@ def logged(sql: str, query_s: float = 0.01) -> LoggedStatement:
 
 
 def compare(sql: str, source: Answer | None, candidate: Answer | None) -> QueryComparison:
-    ours, theirs = (FakeServer({sql: answer} if answer else {}) for answer in (source, candidate))
+    own, foreign = (FakeServer({sql: answer} if answer else {}) for answer in (source, candidate))
     classes = query_classes([logged(sql)], [logged(sql).schema or ""])
-    [one] = compare_queries(ours, theirs, classes, lambda *_: None, clock=Clock(), pause=lambda _: None)
-    return one
+    [item] = compare_queries(own, foreign, classes, lambda *_: None, clock=Clock(), pause=lambda _: None)
+    return item
 
 
 def rows(*values: int) -> Answer:
@@ -162,7 +162,7 @@ def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
         "with an unknown schema": 1,
         "that are no UTF-8": 1,
     }
-    assert [(one.fingerprint, one.count) for one in classes] == [
+    assert [(query_class.fingerprint, query_class.count) for query_class in classes] == [
         ("select * from t where id in (?+)", 2),
         ("select * from t where id = ?", 2),
     ]

@@ -48,9 +48,9 @@ def test_it_can_neither_start_a_program_nor_open_another_file(tmp_path: Path) ->
         with pytest.raises(MemoryError):
             pool.submit(bytes, log_workers.MEMORY_BYTES).result(60)
         if IS_ROOT:
-            for place in ("/root", str(tmp_path)):
+            for directory in ("/root", str(tmp_path)):
                 with pytest.raises(PermissionError):
-                    pool.submit(os.listdir, place).result(60)
+                    pool.submit(os.listdir, directory).result(60)
             with pytest.raises(PermissionError):
                 pool.submit(os.kill, os.getpid(), 0).result(60)
 

@@ -15,19 +15,19 @@ ORDERED = "SELECT id, total FROM orders WHERE id > 1999 ORDER BY id"
 OPEN = "SELECT id FROM orders WHERE state = 'paid'"
 
 
-def section(sql: str, *parts: str) -> str:
+def section(sql: str, *pieces: str) -> str:
     return (
         f"\n{BAR}\n# Query class 4E59EBEB7A0E6B92\n{BAR}\n\nReporting class because it has diffs.\n\n"
-        f"Total queries      1\nUnique queries     1\nDiscarded queries  0\n\n{sql.lower()}\n" + "".join(parts)
+        f"Total queries      1\nUnique queries     1\nDiscarded queries  0\n\n{sql.lower()}\n" + "".join(pieces)
     )
 
 
-def part(kind: str, said: str, sql: str) -> str:
-    return f"\n##\n## {kind}: 1\n##\n\n-- 1.\n\n{said}\n\n{sql}\n"
+def piece(kind: str, message: str, sql: str) -> str:
+    return f"\n##\n## {kind}: 1\n##\n\n-- 1.\n\n{message}\n\n{sql}\n"
 
 
 def stats(**counts: int) -> str:
-    known = {
+    known_values = {
         "failed_queries": 0,
         "not_select": 0,
         "queries_no_diffs": 0,
@@ -37,10 +37,12 @@ def stats(**counts: int) -> str:
         **counts,
     }
     bar = "#" + "-" * 71
-    return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(f"{name:<20}  {count}\n" for name, count in known.items())
+    return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(
+        f"{name:<20}  {count}\n" for name, count in known_values.items()
+    )
 
 
-def asked(sql: str, result: Result = "equal") -> list[SubmittedQuery]:
+def requested(sql: str, result: Result = "equal") -> list[SubmittedQuery]:
     query = QueryClass(fingerprint="the shape", schema="shop", samples=(sql,), count=1, total_s=1.0)
     return [SubmittedQuery(compared=QueryComparison(query=query, result=result), sql=sql)]
 
@@ -49,14 +51,14 @@ ROWS = "@ first 1 of 1 missing rows\n< 2003,223.50\n\n@ row 2\n< 2001,184.50\n> 
 
 
 def test_rows_that_are_missing_are_a_no_go_with_the_first_of_them() -> None:
-    printed = HEAD + section(ORDERED, part("Row diffs", ROWS, ORDERED)) + stats(queries_with_diffs=1)
-    row = row_of(printed, 4, asked(ORDERED))
+    printed = HEAD + section(ORDERED, piece("Row diffs", ROWS, ORDERED)) + stats(queries_with_diffs=1)
+    row = row_of(printed, 4, requested(ORDERED))
     assert row.decision == "no-go"
     assert row.text == "1 query: among the classes 1 with other rows"
     assert row.details == (
         "other rows: the shape: @ first 1 of 1 missing rows < 2003,223.50 @ row 2 < 2001,184.50 > 2002,223.50",
     )
-    assert row_of(printed, 4, asked(ORDERED), values=False).details == ("other rows: the shape",)
+    assert row_of(printed, 4, requested(ORDERED), values=False).details == ("other rows: the shape",)
 
 
 SWAPPED = "@ row 1\n< 7\n> 9\n\n@ row 2\n< 9\n> 7"
@@ -76,16 +78,16 @@ PRINTED = "@ row 1\n< 1e15,x\n> 1e+15,x"
     ],
 )
 def test_what_may_only_be_order_or_print_is_told(sql: str, rows: str, result: Result, decision: str) -> None:
-    printed = HEAD + section(sql, part("Row diffs", rows, sql)) + stats(queries_with_diffs=1)
-    row = row_of(printed, 4, asked(sql, result))
+    printed = HEAD + section(sql, piece("Row diffs", rows, sql)) + stats(queries_with_diffs=1)
+    row = row_of(printed, 4, requested(sql, result))
     assert row.decision == decision
     assert row.details[0].startswith("note: rows may differ only" if decision == "go" else "other rows")
 
 
 def test_an_error_of_one_side_is_a_no_go_and_shows_no_literal_of_the_query() -> None:
-    said = f'No error\n\nvs.\n\nDBD::mysql::st execute failed: Unknown column [for Statement "{OPEN}"]'
-    printed = HEAD + section(OPEN, part("Query errors diffs", said, OPEN)) + stats(queries_with_errors=1)
-    row = row_of(printed, 0, asked(OPEN))
+    output = f'No error\n\nvs.\n\nDBD::mysql::st execute failed: Unknown column [for Statement "{OPEN}"]'
+    printed = HEAD + section(OPEN, piece("Query errors diffs", output, OPEN)) + stats(queries_with_errors=1)
+    row = row_of(printed, 0, requested(OPEN))
     assert row.decision == "no-go"
     assert row.details == (
         "an error on one side: the shape: No error vs. DBD::mysql::st execute failed: Unknown column",
@@ -96,11 +98,11 @@ def test_warnings_and_times_are_told_only_and_errors_of_both_prove_nothing() -> 
     warning = "   Code: 1292\n  Level: Warning\nMessage: Truncated\n\nvs.\n\nNo warning 1292"
     printed = HEAD + section(
         OPEN,
-        part("SQL errors", "On both hosts:\n\nno such table", OPEN),
-        part("Query time diffs", "0.000100 vs. 0.010000 seconds (100.0x increase)", OPEN),
-        part("Warning diffs", warning, OPEN),
+        piece("SQL errors", "On both hosts:\n\nno such table", OPEN),
+        piece("Query time diffs", "0.000100 vs. 0.010000 seconds (100.0x increase)", OPEN),
+        piece("Warning diffs", warning, OPEN),
     )
-    row = row_of(printed + stats(queries_with_diffs=1), 4, asked(OPEN))
+    row = row_of(printed + stats(queries_with_diffs=1), 4, requested(OPEN))
     assert (row.decision, row.details[0]) == (
         "undecided",
         "an error on both sides: the shape: On both hosts: no such table",
@@ -113,7 +115,7 @@ def test_warnings_and_times_are_told_only_and_errors_of_both_prove_nothing() -> 
 
 
 @pytest.mark.parametrize(
-    ("printed", "code", "said"),
+    ("printed", "code", "message"),
     [
         ("", 255, "exit code 255"),
         (HEAD, 0, "without a report in the documented form"),
@@ -124,14 +126,14 @@ def test_warnings_and_times_are_told_only_and_errors_of_both_prove_nothing() -> 
         (HEAD + stats(queries_with_diffs=1), 4, "not in the documented form"),
     ],
 )
-def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, code: int, said: str) -> None:
-    row = row_of(printed, code, asked(OPEN))
+def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, code: int, message: str) -> None:
+    row = row_of(printed, code, requested(OPEN))
     assert row.decision == "undecided"
-    assert said in "\n".join((row.text, *row.details))
+    assert message in "\n".join((row.text, *row.details))
 
 
 def test_values_of_rows_cannot_pose_as_its_counts() -> None:
     posing = "@ row 1\n< " + stats(queries_read=9) + "\n> x"
-    printed = HEAD + section(OPEN, part("Row diffs", posing, OPEN)) + stats(queries_with_diffs=1)
+    printed = HEAD + section(OPEN, piece("Row diffs", posing, OPEN)) + stats(queries_with_diffs=1)
     assert parse_stats(printed)["queries_read"] == 1
-    assert [one.kinds for one in parse_classes(printed)] == [{"Row": 1}]
+    assert [item.kinds for item in parse_classes(printed)] == [{"Row": 1}]

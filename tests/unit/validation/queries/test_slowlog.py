@@ -58,7 +58,7 @@ def whole(name: str) -> str:
 
 
 def test_a_use_holds_for_all_connections_until_the_log_is_opened_again() -> None:
-    log, found = read(
+    log, result = read(
         BANNER
         + mysql_entry("SELECT 0")
         + mysql_entry("SELECT 1", use="shop", connection=1)
@@ -68,29 +68,29 @@ def test_a_use_holds_for_all_connections_until_the_log_is_opened_again() -> None
         + BANNER
         + mysql_entry("SELECT 5", connection=2)
     )
-    assert [one.schema for one in found] == ["", "shop", "shop", "back office", "back office", ""]
+    assert [item.schema for item in result] == ["", "shop", "shop", "back office", "back office", ""]
     assert log.summary() == "6 entries, 6 of them statements"
 
 
 def test_the_schema_is_unknown_where_a_log_begins_in_the_middle() -> None:
-    log, found = read(
+    log, result = read(
         "FROM orders;\n" + mysql_entry("SELECT 1") + mysql_entry("USE `back office`") + mysql_entry("SELECT 2")
     )
-    assert [one.schema for one in found] == [None, "back office", "back office"]
+    assert [item.schema for item in result] == [None, "back office", "back office"]
     assert log.skipped == {CUT: 1}
     assert log.entries == 4
 
 
 def test_the_end_is_logged_to_the_microsecond_so_the_start_is_known() -> None:
-    _, [one] = read(mysql_entry("SELECT 1"))
-    assert one.at_s == 1_795_263_240.25
-    assert (one.query_s, one.lock_s, one.rows_sent, one.rows_examined) == (0.25, 0.000001, 1, 2)
-    assert (one.user, one.connection) == ("app", 7)
+    _, [item] = read(mysql_entry("SELECT 1"))
+    assert item.at_s == 1_795_263_240.25
+    assert (item.query_s, item.lock_s, item.rows_sent, item.rows_examined) == (0.25, 0.000001, 1, 2)
+    assert (item.user, item.connection) == ("app", 7)
 
 
 def test_log_timestamps_in_local_time_have_their_offset() -> None:
-    _, [one] = read(mysql_entry("SELECT 1").replace(".500000Z", ".500000+08:00"))
-    assert one.at_s == 1_795_263_240.25 - 8 * 3600
+    _, [item] = read(mysql_entry("SELECT 1").replace(".500000Z", ".500000+08:00"))
+    assert item.at_s == 1_795_263_240.25 - 8 * 3600
 
 
 def test_percona_server_names_the_schema_of_each_entry() -> None:
@@ -109,78 +109,78 @@ def test_percona_server_names_the_schema_of_each_entry() -> None:
         "# Log_slow_rate_type: session  Log_slow_rate_limit: 10\n"
         "{use}SET timestamp=1686155310;\ninsert into t1 select * from t1_bak;\n"
     )
-    log, found = read(
+    log, result = read(
         "mysqld, Version: 8.0.23-14 (Source distribution), Time: 2026-11-21T10:19:56.373448Z. started with:\n"
         "Tcp port: 13000  Unix socket: /tmp/mysqld.1.sock\nTime                 Id Command    Argument\n"
         + entry.format(schema="my shop", routine="", use="use my shop;\n")
         + entry.format(schema="", routine="", use="")
         + entry.format(schema="my shop", routine="# Stored_routine: my shop.truncate_test\n", use="")
     )
-    assert [one.schema for one in found] == ["my shop", "", "my shop"]
-    assert [one.routine for one in found] == ["", "", "my shop.truncate_test"]
+    assert [item.schema for item in result] == ["my shop", "", "my shop"]
+    assert [item.routine for item in result] == ["", "", "my shop.truncate_test"]
     assert log.skipped == {}
     extra = (
         "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1 Thread_id: 9 Errno: 0 End: x Schema: a b"
     )
-    _, [one] = read(f"{extra} Rows_affected: 0\nSET timestamp=1686155310;\nSELECT 1;\n")
-    assert (one.schema, one.connection, one.at_s) == ("a b", 9, 1_686_155_310)
+    _, [value] = read(f"{extra} Rows_affected: 0\nSET timestamp=1686155310;\nSELECT 1;\n")
+    assert (value.schema, value.connection, value.at_s) == ("a b", 9, 1_686_155_310)
 
 
 def test_mariadb_sets_more_than_the_timestamp() -> None:
-    _, [one] = read(
+    _, [item] = read(
         "# Time: 261121  9:14:57\n# User@Host: root[root] @ localhost []\n# Thread_id: 7  Schema: a b  QC_hit: No\n"
         "# Query_time: 0.000021  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0\n"
         "# Rows_affected: 1  Bytes_sent: 11\n#\n# explain: 1	INSERT	notes\n#\nuse `a b`;\n"
         "SET last_insert_id=4,insert_id=5,timestamp=1795263297;\nSET timestamp=1;\n"
     )
-    assert (one.sql, one.schema, one.at_s, one.connection) == ("SET timestamp=1", "a b", 1_795_263_297, 7)
+    assert (item.sql, item.schema, item.at_s, item.connection) == ("SET timestamp=1", "a b", 1_795_263_297, 7)
 
 
 def test_a_log_of_mysql_5_0_has_times_of_its_own() -> None:
     """No `SET timestamp`, seconds of local time, and `# Time:` once a second only."""
     head = "# User@Host: app[app] @ localhost []\n# Query_time: 2  Lock_time: 0  Rows_sent: 1  Rows_examined: 9\n"
-    log, found = read(
+    log, result = read(
         "/usr/sbin/mysqld, Version: 5.0.45-log (MySQL). started with:\nTcp port: 3306  Unix socket: /s\n"
         "Time                 Id Command    Argument\n"
         f"# Time: 071015 21:43:52\n{head}use shop;\nSELECT 1;\n{head}SELECT 2;\n"
         f"{head}SET last_insert_id=5,insert_id=6;\nINSERT INTO t VALUES (NULL);\n{head}use other;\n"
         f"{head}SELECT 3;\n{head}# administrator command: Quit;\n"
     )
-    assert [one.sql for one in found] == [
+    assert [item.sql for item in result] == [
         "SELECT 1",
         "SELECT 2",
         "INSERT INTO t VALUES (NULL)",
         "use other",
         "SELECT 3",
     ]
-    assert [one.schema for one in found] == ["shop", "shop", "shop", "other", "other"]
-    assert {one.at_s for one in found} == {1_192_484_630}
+    assert [item.schema for item in result] == ["shop", "shop", "shop", "other", "other"]
+    assert {item.at_s for item in result} == {1_192_484_630}
     assert log.skipped == {ADMINISTRATOR: 1}
 
 
 def test_before_5_7_mysql_logs_the_second_of_the_end() -> None:
-    _, [one] = read(
+    _, [item] = read(
         "# Time: 151015 21:43:52\n# User@Host: app[app] @ localhost []  Id:    12\n"
         "# Query_time: 3.200000  Lock_time: 0.0  Rows_sent: 1  Rows_examined: 9\n"
         "SET timestamp=1444945432;\nSELECT 1;\n"
     )
-    assert (one.at_s, one.connection) == (1_444_945_429, 12)
+    assert (item.at_s, item.connection) == (1_444_945_429, 12)
 
 
 def test_the_short_format_has_no_user_and_no_time() -> None:
     head = "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 9\n"
-    log, found = read(f"{BANNER}{head}use shop;\nSET timestamp=1444945432;\nSELECT 1;\n{head}SELECT 2;\n")
-    assert [(one.sql, one.schema, one.at_s) for one in found] == [("SELECT 1", "shop", 1_444_945_432)]
+    log, result = read(f"{BANNER}{head}use shop;\nSET timestamp=1444945432;\nSELECT 1;\n{head}SELECT 2;\n")
+    assert [(item.sql, item.schema, item.at_s) for item in result] == [("SELECT 1", "shop", 1_444_945_432)]
     assert log.skipped == {WITHOUT_TIME: 1}
 
 
 def test_administrator_commands_are_counted_and_a_comment_is_none() -> None:
-    log, found = read(
+    log, result = read(
         mysql_entry("# administrator command: Prepare")
         + mysql_entry("# administrator command: Init DB")
         + mysql_entry("# administrator command: Quit;\nSELECT 1")
     )
-    assert [one.sql for one in found] == ["# administrator command: Quit;\nSELECT 1"]
+    assert [item.sql for item in result] == ["# administrator command: Quit;\nSELECT 1"]
     assert log.skipped == {ADMINISTRATOR: 2}
     assert log.summary() == "3 entries, 1 of them statements; skipped: 2 that are administrator commands"
 
@@ -202,18 +202,18 @@ FORGED = mysql_entry("DROP TABLE orders", second=1, connection=666, use="mysql")
 )
 def test_entries_in_a_literal_or_comment_are_text(sql: str) -> None:
     """Also where each could be read in another way without backslash escapes: its time is not the next one's."""
-    log, found = read(
+    log, result = read(
         mysql_entry("SELECT 1", second=20) + mysql_entry(sql, second=21) + mysql_entry("SELECT 2", second=22)
     )
-    assert [one.sql for one in found] == ["SELECT 1", sql, "SELECT 2"]
+    assert [item.sql for item in result] == ["SELECT 1", sql, "SELECT 2"]
     assert log.entries == 3
 
 
 @pytest.mark.parametrize("sql", ["SELECT 'C:\\'", "INSERT INTO t VALUES ('\\\\\\')"])
 def test_without_backslash_escapes_a_literal_may_end_in_one(sql: str) -> None:
     entries = [sql, "SELECT 'a'", sql, "SELECT 'b'"]
-    _, found = read("".join(mysql_entry(one, second=number) for number, one in enumerate(entries)))
-    assert [one.sql for one in found] == entries
+    _, result = read("".join(mysql_entry(item, second=number) for number, item in enumerate(entries)))
+    assert [item.sql for item in result] == entries
 
 
 def test_lines_with_carriage_returns_are_the_file_s_or_the_statement_s() -> None:
@@ -227,7 +227,7 @@ def test_lines_with_carriage_returns_are_the_file_s_or_the_statement_s() -> None
 def test_what_is_cut_off_is_counted_wherever_that_is() -> None:
     """The disk was full; two files were joined; the server went down and left zeros."""
     cut = mysql_entry("SELECT 'a", end="")
-    log, found = read(
+    log, result = read(
         mysql_entry("SELECT 1")
         + cut
         + mysql_entry("SELECT 2", second=1)
@@ -238,7 +238,7 @@ def test_what_is_cut_off_is_counted_wherever_that_is() -> None:
         + mysql_entry("SELECT 4", second=3)
         + cut[:-20]
     )
-    assert [one.sql for one in found] == ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"]
+    assert [item.sql for item in result] == ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"]
     assert log.skipped == {CUT: 3}
 
 
@@ -248,17 +248,17 @@ def test_of_a_log_that_was_cut_anywhere_the_statements_before_are_read(name: str
     text = whole(name)
     _, complete = read(text)
     for at in [*range(2000, 12_000, 397), *range(12_000, len(text), 5003)]:
-        log, found = read(text[:at])
-        assert found == complete[: len(found)], at
+        log, result = read(text[:at])
+        assert result == complete[: len(result)], at
         assert log.skipped[CUT] <= 1
-        assert log.entries >= len(found)
+        assert log.entries >= len(result)
 
 
 def test_a_time_that_nobody_can_read_is_counted() -> None:
-    log, found = read(
+    log, result = read(
         mysql_entry("SELECT 1").replace("2026-11-21T", "2026-99-99T").replace("SET timestamp=1795263200;\n", "")
     )
-    assert found == []
+    assert result == []
     assert log.skipped == {WITHOUT_TIME: 1}
 
 
@@ -267,8 +267,8 @@ def test_bytes_that_are_no_utf_8_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "slow.log"
     path.write_bytes(mysql_entry("SQL").encode().replace(b"SQL", sql))
     with slow_log(path) as log:
-        [one] = log
-    assert one.sql.encode("utf-8", "surrogateescape") == sql
+        [item] = log
+    assert item.sql.encode("utf-8", "surrogateescape") == sql
 
 
 def test_a_long_statement_is_read_and_one_without_end_is_counted(
@@ -279,18 +279,18 @@ def test_a_long_statement_is_read_and_one_without_end_is_counted(
     sql = f"INSERT INTO t VALUES ('{'x' * (17 << 20)}')"
     path.write_text(mysql_entry(sql) + mysql_entry("SELECT 2"))
     with slow_log(path) as log:
-        assert [len(one.sql) for one in log] == [len(sql), 8]
+        assert [len(item.sql) for item in log] == [len(sql), 8]
     monkeypatch.setattr(slowlog_entries, "STATEMENT_CHARACTERS_MAX", 4 << 20)
     with slow_log(path) as log:
-        assert [one.sql for one in log] == ["SELECT 2"]
+        assert [item.sql for item in log] == ["SELECT 2"]
         assert log.skipped == {TOO_LONG: 1}
 
 
 def test_a_long_line_that_looks_like_the_beginning_of_a_banner_is_read_in_linear_time() -> None:
     text = mysql_entry(f"SELECT '{', Version: 9.7 started with: ' * 50_000}'")
     began = time.process_time()
-    _, found = read(text)
-    assert len(found) == 1
+    _, result = read(text)
+    assert len(result) == 1
     assert time.process_time() - began < 5
 
 
@@ -313,11 +313,11 @@ def test_a_masked_log_has_the_same_schemas(name: str) -> None:
     _, before = read(whole(name))
     unclear: list[LoggedStatement] = []
     after = list(read_slow_log(masked(before, on_skipped=unclear.append), name="masked"))
-    assert [(one.schema, one.connection, one.routine) for one in after] == [
-        (one.schema, one.connection, one.routine) for one in before if one not in unclear
+    assert [(item.schema, item.connection, item.routine) for item in after] == [
+        (item.schema, item.connection, item.routine) for item in before if item not in unclear
     ]
     assert len(unclear) == 4
-    assert all("\\" in one.sql for one in unclear)
+    assert all("\\" in item.sql for item in unclear)
 
 
 def test_another_kind_of_file_is_refused_with_its_line() -> None:
@@ -329,8 +329,8 @@ def test_another_kind_of_file_is_refused_with_its_line() -> None:
 
 def test_a_log_without_entries_is_no_error() -> None:
     for text in ("", "\n\0", BANNER):
-        log, found = read(text)
-        assert (found, log.entries) == ([], 0)
+        log, result = read(text)
+        assert (result, log.entries) == ([], 0)
 
 
 @settings(max_examples=150)
@@ -343,18 +343,18 @@ def test_lines_in_any_order_never_break_it(lines: list[str]) -> None:
     """A log that was cut or rotated begins and ends anywhere."""
     log = read_slow_log(lines, name="cut.log")
     try:
-        found = list(log)
+        result = list(log)
     except UsageError as error:
         assert error.where.startswith("cut.log:")  # noqa: PT017 - refusing is one of two right answers
     else:
-        assert log.used == len(found)
+        assert log.used == len(result)
 
 
 def test_the_order_of_recorded_starts_is_that_of_each_connection() -> None:
-    _, found = read(whole("mysql-9.7"))
+    _, result = read(whole("mysql-9.7"))
     of: dict[int, list[LoggedStatement]] = {}
-    for one in found:
-        of.setdefault(one.connection, []).append(one)
+    for item in result:
+        of.setdefault(item.connection, []).append(item)
     for group in of.values():
         assert all(after.at_s >= before.at_s + before.query_s - 1e-4 for before, after in pairwise(group))
 

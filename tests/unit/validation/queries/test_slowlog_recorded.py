@@ -43,17 +43,17 @@ def test_every_statement_is_read_as_it_was_sent(name: str) -> None:
 def test_every_statement_has_its_schema(name: str) -> None:
     """MySQL writes nothing of an entry without a schema, so such a one seems to be of the log's last `use`."""
     truth, _, read = both(name)
-    told = [one for one in paired(truth, read) if one[0].schema or name != "mysql-9.7"]
-    assert len(told) > 0.8 * len(read)
-    assert [one.schema for _, one in told] == [one.schema for one, _ in told]
-    assert {one.schema for _, one in told} >= set(SCHEMAS)
+    messages = [item for item in paired(truth, read) if item[0].schema or name != "mysql-9.7"]
+    assert len(messages) > 0.8 * len(read)
+    assert [item.schema for _, item in messages] == [item.schema for item, _ in messages]
+    assert {item.schema for _, item in messages} >= set(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_server_counted_as_many_entries(name: str) -> None:
     """Slow_queries is the server's own count; MySQL's counts a CALL twice and writes it once."""
     truth, log, _ = both(name)
-    calls = sum(one.kind == "call" for one in truth.sent)
+    calls = sum(item.kind == "call" for item in truth.sent)
     assert log.entries == truth.slow_queries - (calls if name == "mysql-9.7" else 0)
 
 
@@ -65,7 +65,7 @@ def test_statements_of_one_kind_are_one_class_and_others_are_not(name: str) -> N
     for sent, statement in paired(truth, read):
         if sent.sql and sent.kind not in {"other", "use", "call", "prepare", "several"} and sent.schema:
             shape = fingerprint(statement.sql)
-            assert not any(one in shape for one in qualified)
+            assert not any(item in shape for item in qualified)
             of[sent.kind].add(shape)
     assert {kind: shapes for kind, shapes in of.items() if len(shapes) > 1} == {}
     assert of.pop("binary data") == of["insert"]  # two rows are of the class of one
@@ -76,27 +76,30 @@ def test_statements_of_one_kind_are_one_class_and_others_are_not(name: str) -> N
 def test_starts_are_when_the_clients_sent(name: str) -> None:
     truth, _, read = both(name)
     allowed_s = 0.5 if name == "mysql-9.7" else 1.0
-    slept = [(sent, one) for sent, one in paired(truth, read) if sent.kind == "sleep"]
+    slept = [(sent, item) for sent, item in paired(truth, read) if sent.kind == "sleep"]
     assert len(slept) == 2
-    for sent, one in slept:
-        assert one.query_s == pytest.approx(1.3, abs=0.01)
-        assert -allowed_s <= one.at_s - sent.sent_s <= 0.5
+    for sent, result in slept:
+        assert result.query_s == pytest.approx(1.3, abs=0.01)
+        assert -allowed_s <= result.at_s - sent.sent_s <= 0.5
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_replay_and_the_query_classes_have_them_all(name: str) -> None:
     """What is sent and what is left out are all entries of the log, each on its own schema."""
     truth, log, read = both(name)
-    found = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=64)
-    assert found.statements + sum(found.skipped.values()) + sum(log.skipped.values()) == log.entries
-    sent_on = {(due.connection, due.sql): due.schema for lane in found.connections for due in lane}
-    for sent, one in paired(truth, read):
+    result = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=64)
+    assert result.statements + sum(result.skipped.values()) + sum(log.skipped.values()) == log.entries
+    sent_on = {(due.connection, due.sql): due.schema for lane in result.connections for due in lane}
+    for sent, item in paired(truth, read):
         if sent.schema and sent.kind in {"select", "several", "insert", "binary data", "after use", "forged"}:
-            assert sent_on[one.connection, one.sql] == sent.schema
-    classes = {(one.schema, one.fingerprint): one.count for one in query_classes(read, SCHEMAS)}
+            assert sent_on[item.connection, item.sql] == sent.schema
+    classes = {
+        (query_class_name.schema, query_class_name.fingerprint): query_class_name.count
+        for query_class_name in query_classes(read, SCHEMAS)
+    }
     shape = "select name from customers where name <> ? and id = ?"
     for schema in SCHEMAS:
-        expected = sum(one.kind == "select" and one.schema == schema for one in truth.sent)
+        expected = sum(item.kind == "select" and item.schema == schema for item in truth.sent)
         assert classes[schema, shape] == expected
 
 
@@ -105,6 +108,6 @@ def test_a_replay_and_the_query_classes_have_them_all(name: str) -> None:
 def test_where_the_file_is_divided_makes_no_difference(name: str, size: int) -> None:
     text = (LOGS / name / "slow.log").read_bytes()[: 40_000 if size == 1 else None]
     text = text[: text.rindex(b"\n# User@Host") + 1]
-    whole = text.decode("utf-8", "surrogateescape")
-    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    assert list(SlowLog(pieces, name="pieces")) == list(SlowLog([whole], name="whole"))
+    total = text.decode("utf-8", "surrogateescape")
+    pieces = [total[at : at + size] for at in range(0, len(total), size)]
+    assert list(SlowLog(pieces, name="pieces")) == list(SlowLog([total], name="whole"))

@@ -61,8 +61,8 @@ def outcome(
         whole_seconds=False,
     )
     share = WorkerResult(executions=answers, error_messages={error: "in words"}, cpu_share=busy, rtt_s=ways_s)
-    found = summarise(schedule, [share], plan, writes=False, machine=machine)
-    return found, replay_check(found, plan)
+    result = summarise(schedule, [share], plan, writes=False, machine=machine)
+    return result, replay_check(result, plan)
 
 
 @pytest.mark.parametrize(("ratio", "decision"), [(0.3, "go"), (1.0, "go"), (1.3, "go"), (2.5, "no-go")])
@@ -83,16 +83,16 @@ def test_few_statements_are_judged_by_their_median() -> None:
 def test_what_the_way_to_the_server_takes_makes_no_class_slower() -> None:
     """Behind a network of 15 ms a query of 10 ms takes 25 ms, which says nothing about the server."""
     assert outcome(added_s=0.015)[1].decision == "no-go"
-    found, check = outcome(added_s=0.015, ways_s=(0.015,) * 300)
-    assert found.round_trip_ms_p95 == 15
+    result, check = outcome(added_s=0.015, ways_s=(0.015,) * 300)
+    assert result.round_trip_ms_p95 == 15
     assert check.decision == "go"
     assert "network round trip: 15.0 ms" in "\n".join(check.details)
     assert outcome(added_s=0.015, ratio=3.0, ways_s=(0.015,) * 300)[1].decision == "no-go"
 
 
 def test_a_client_that_was_late_or_busy_decides_nothing_about_times() -> None:
-    found, check = outcome(late_s=0.02, ratio=3.0)
-    assert (found.late, found.late_share) == (400, 1.0)
+    result, check = outcome(late_s=0.02, ratio=3.0)
+    assert (result.late, result.late_share) == (400, 1.0)
     assert (check.decision, "client's own fault" in check.text) == ("undecided", True)
     assert outcome(busy=0.95, ratio=3.0)[1].decision == "undecided"
 
@@ -108,46 +108,46 @@ def test_errors_that_are_expected_count_for_nothing() -> None:
 
 
 def test_statements_that_were_not_sent_are_never_a_go() -> None:
-    found, check = outcome(error=NOT_SENT, errors=300)
-    assert (found.sent, check.decision) == (100, "no-go")
+    result, check = outcome(error=NOT_SENT, errors=300)
+    assert (result.sent, check.decision) == (100, "no-go")
 
 
 def test_waiting_for_a_busy_connection_counts_from_when_a_statement_was_due() -> None:
     """Nothing is late by the client's fault here, and the service time is the log's; yet a user waited."""
-    found, check = outcome(queued_s=0.5)
-    assert found.late == 0
+    result, check = outcome(queued_s=0.5)
+    assert result.late == 0
     assert check.decision == "no-go"
     assert "from when they were due" in check.details[0]
 
 
 def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
     draw = random.Random(3)  # noqa: S311 - test data
-    held = 0
+    retained = 0
     for _ in range(400):
         low, high = bounds(sorted(draw.random() for _ in range(300)), 0.95, alpha=0.05)
-        held += low is not None and high is not None and low <= 0.95 <= high
-    assert held / 400 == pytest.approx(0.95, abs=0.035)
+        retained += low is not None and high is not None and low <= 0.95 <= high
+    assert retained / 400 == pytest.approx(0.95, abs=0.035)
 
 
-def machine(*, foreign: float = 0.0, server: TaskTimes | None = None, here: bool = True) -> Machine:
+def machine(*, foreign: float = 0.0, server: TaskTimes | None = None, local: bool = True) -> Machine:
     """Two CPUs, of which others use so many; the candidate's server on them or elsewhere."""
     share = CpuShare(cpus=2, foreign_cpus=foreign, own=TaskTimes(cpu_s=0.1), server=server)
-    return Machine(cpu=share, has_server=here)
+    return Machine(cpu=share, has_server=local)
 
 
 def test_what_our_own_threads_waited_for_a_cpu_makes_no_class_slower() -> None:
     """A query of 10 ms takes 25 ms, of which the client waited 15 ms for a CPU: nothing is known to be slower."""
-    found, check = outcome(added_s=0.015, held_s=0.015, machine=machine(foreign=1.5, here=False))
-    assert (found.classes[0].slower, check.decision) == ("", "undecided")
+    result, check = outcome(added_s=0.015, held_s=0.015, machine=machine(foreign=1.5, local=False))
+    assert (result.classes[0].slower, check.decision) == ("", "undecided")
     assert "too busy to judge 1 class: other work used 75 % of its CPUs" in check.text
-    assert outcome(added_s=0.015, held_s=0.001, machine=machine(foreign=1.5, here=False))[1].decision == "no-go"
+    assert outcome(added_s=0.015, held_s=0.001, machine=machine(foreign=1.5, local=False))[1].decision == "no-go"
 
 
 def test_a_candidate_on_a_busy_machine_is_slower_only_beyond_what_the_machine_did_to_it() -> None:
     """Its tasks waited as long as they ran: three times as slow may be that, ten times is not."""
     stretched = machine(foreign=1.0, server=TaskTimes(cpu_s=0.4, delay_s=0.4))
-    found, check = outcome(ratio=3.0, machine=stretched)
-    assert (found.server_stretch, found.classes[0].slower) == (2.0, "")
+    result, check = outcome(ratio=3.0, machine=stretched)
+    assert (result.server_stretch, result.classes[0].slower) == (2.0, "")
     assert check.decision == "undecided"
     assert "the candidate's tasks took 2.0 times as long" in "\n".join(check.details)
     assert outcome(ratio=10.0, machine=stretched)[1].decision == "no-go"
@@ -162,4 +162,4 @@ def test_a_candidate_that_waits_for_itself_is_slow_by_its_own_fault() -> None:
 
 def test_a_candidate_on_a_busy_machine_whose_tasks_cannot_be_seen_is_undecided() -> None:
     assert outcome(ratio=10.0, machine=machine(foreign=1.0))[1].decision == "undecided"
-    assert outcome(ratio=10.0, machine=machine(foreign=1.0, here=False))[1].decision == "no-go"
+    assert outcome(ratio=10.0, machine=machine(foreign=1.0, local=False))[1].decision == "no-go"

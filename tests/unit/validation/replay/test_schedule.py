@@ -58,8 +58,8 @@ def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, 
     ],
 )
 def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> None:
-    found = due(logged("SELECT 1"), logged(sql), writes=True)
-    assert [one.sql for lane in found.connections for one in lane] == ["SELECT 1"]
+    result = due(logged("SELECT 1"), logged(sql), writes=True)
+    assert [item.sql for lane in result.connections for item in lane] == ["SELECT 1"]
 
 
 @pytest.mark.parametrize(
@@ -75,38 +75,38 @@ def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> Non
 )
 def test_writes_and_transactions_are_sent_only_where_they_may(sql: str) -> None:
     assert due(logged("SELECT 1"), logged(sql), writes=True).statements == 2
-    found = due(logged("SELECT 1"), logged(sql))
-    assert (found.statements, found.skipped) == (1, {"that do more than read": 1})
+    result = due(logged("SELECT 1"), logged(sql))
+    assert (result.statements, result.skipped) == (1, {"that do more than read": 1})
 
 
 def test_times_are_kept_and_divided_by_the_speed() -> None:
-    found = due(logged("SELECT 1", 7.25), logged("SELECT 2", 9.25, connection=2), speed=2.0)
-    assert sorted(one.at_s for lane in found.connections for one in lane) == [0.0, 1.0]
-    assert (found.log_s, found.planned_s, found.whole_seconds) == (2.0, 1.0, False)
+    result = due(logged("SELECT 1", 7.25), logged("SELECT 2", 9.25, connection=2), speed=2.0)
+    assert sorted(item.at_s for lane in result.connections for item in lane) == [0.0, 1.0]
+    assert (result.log_s, result.planned_s, result.whole_seconds) == (2.0, 1.0, False)
 
 
 def test_whole_seconds_are_spread_evenly_in_the_order_of_the_log() -> None:
-    found = due(*(logged(f"SELECT {n}", 100.0, connection=n) for n in range(4)), logged("SELECT 9", 101.0))
-    assert sorted(one.at_s for lane in found.connections for one in lane) == [0.0, 0.25, 0.5, 0.75, 1.375]
-    assert found.whole_seconds
+    result = due(*(logged(f"SELECT {n}", 100.0, connection=n) for n in range(4)), logged("SELECT 9", 101.0))
+    assert sorted(item.at_s for lane in result.connections for item in lane) == [0.0, 0.25, 0.5, 0.75, 1.375]
+    assert result.whole_seconds
 
 
 def test_a_connection_is_not_asked_before_the_log_says_that_it_was_free() -> None:
-    found = due(logged("SELECT COUNT(*) FROM t", 100.0, query_s=2.0), logged("SELECT 2", 101.0))
-    assert [one.at_s for one in found.connections[0]] == [0.0, 2.0]
+    result = due(logged("SELECT COUNT(*) FROM t", 100.0, query_s=2.0), logged("SELECT 2", 101.0))
+    assert [item.at_s for item in result.connections[0]] == [0.0, 2.0]
 
 
 def test_a_connection_that_ended_makes_room_for_the_next() -> None:
-    found = due(
+    result = due(
         logged("SELECT 1", 1.5), logged("SELECT 2", 2.5, connection=2), logged("SELECT 3", 2.5, connection=3)
     )
-    assert [[one.connection for one in lane] for lane in found.connections] == [[1, 2], [3]]
-    assert found.shared_connections == 0
+    assert [[item.connection for item in lane] for lane in result.connections] == [[1, 2], [3]]
+    assert result.shared_connections == 0
 
 
 def test_beyond_the_bound_connections_are_shared_and_counted() -> None:
-    found = due(*(logged("SELECT 1", 1.5 + n / 1000, connection=n, query_s=5) for n in range(5)), connections=2)
-    assert (len(found.connections), found.shared_connections) == (2, 3)
+    result = due(*(logged("SELECT 1", 1.5 + n / 1000, connection=n, query_s=5) for n in range(5)), connections=2)
+    assert (len(result.connections), result.shared_connections) == (2, 3)
 
 
 def test_nothing_to_send_is_said_with_what_was_left_out() -> None:
@@ -122,10 +122,10 @@ def test_no_statement_is_lost_or_sent_twice_and_each_connection_keeps_its_order(
     shop = Shop(statements=80, seed=seed, per_s=200, flavor="mysql" if flavor == "mysql" else "mariadb")
     statements = list(read_slow_log(slow_log(shop), name="log"))
     assert len(statements) == 80
-    found = due(*statements, writes=True, connections=connections)
-    assert found.statements == 80
-    assert len(found.connections) <= connections
-    for lane in found.connections:
-        assert [one.at_s for one in lane] == sorted(one.at_s for one in lane)
-    sent = sorted((one.connection, one.sql) for lane in found.connections for one in lane)
-    assert sent == sorted((one.connection, one.sql) for one in statements)
+    result = due(*statements, writes=True, connections=connections)
+    assert result.statements == 80
+    assert len(result.connections) <= connections
+    for lane in result.connections:
+        assert [item.at_s for item in lane] == sorted(item.at_s for item in lane)
+    sent = sorted((item.connection, item.sql) for lane in result.connections for item in lane)
+    assert sent == sorted((statement.connection, statement.sql) for statement in statements)

@@ -44,8 +44,8 @@ def test_a_difference_that_matters_is_named_with_its_effect() -> None:
 
 def test_a_difference_that_the_plan_accepts_is_told_and_decides_nothing() -> None:
     check = settings_check(SOURCE, {**SAME, "sync_binlog": "0"}, frozenset(), ("sync_binlog",))
-    said = "accepted: sync_binlog: '1' became '0': commits have another durability"
-    assert (check.decision, check.details) == ("go", (said,))
+    output = "accepted: sync_binlog: '1' became '0': commits have another durability"
+    assert (check.decision, check.details) == ("go", (output,))
 
 
 def test_what_was_set_and_is_unknown_there_is_told_by_name() -> None:
@@ -80,8 +80,8 @@ READER = "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO `r
     ],
 )
 def test_rights_are_read_from_grants(grants: list[str], missing: dict[str, str]) -> None:
-    found = missing_rights(grants, ["shop"])
-    assert {name: ",".join(rights) for name, rights in found.items()} == missing
+    result = missing_rights(grants, ["shop"])
+    assert {name: ",".join(rights) for name, rights in result.items()} == missing
 
 
 class Server:
@@ -109,8 +109,8 @@ def test_without_select_nothing_is_begun_and_without_others_equal_is_no_proof() 
 
 def test_percona_s_tools_are_given_texts_and_their_words_are_kept(tmp_path, monkeypatch) -> None:
     """The real tools where they are installed, else nothing."""
-    said = advice(SOURCE, {**SAME, "sync_binlog": "0"})
-    if "pt-config-diff" in said:
-        assert "sync_binlog" in said["pt-config-diff"]
+    output = advice(SOURCE, {**SAME, "sync_binlog": "0"})
+    if "pt-config-diff" in output:
+        assert "sync_binlog" in output["pt-config-diff"]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert advice(SOURCE, SAME) == {}

@@ -43,12 +43,12 @@ REPORT: dict[str, Any] = {
 }
 
 
-def stand_in(directory: Path, printed: str, *, code: int = 0, said: str = "") -> None:
+def stand_in(directory: Path, printed: str, *, code: int = 0, message: str = "") -> None:
     tool = directory / "mysqlsh"
     (directory / "printed").write_text(printed)
     tool.write_text(
         f'#!/bin/sh\nfor one in "$@"; do echo "$one" >> {directory}/argv; done\n/bin/cat > {directory}/stdin\n'
-        f"echo '{said}' >&2\n/bin/cat {directory}/printed\nexit {code}\n"
+        f"echo '{message}' >&2\n/bin/cat {directory}/printed\nexit {code}\n"
     )
     tool.chmod(0o755)
 
@@ -85,7 +85,7 @@ def test_warnings_alone_are_a_go_and_a_check_that_did_not_run_is_open() -> None:
 def test_what_is_not_as_documented_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str
 ) -> None:
-    stand_in(tmp_path, printed, code=2, said="Target version is newer than the shell")
+    stand_in(tmp_path, printed, code=2, message="Target version is newer than the shell")
     monkeypatch.setenv("PATH", str(tmp_path))
     row = upgrade_check(ACCOUNT, SOURCE, CANDIDATE)
     assert row.decision == "undecided"

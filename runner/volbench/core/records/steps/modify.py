@@ -35,7 +35,10 @@ class ModifyStep(StepBase):
         description="From the request to the new limits. Assumed.",
     )
     dip: float = Field(
-        default=1.0, ge=1.0, le=20.0, description="Times that operations take longer meanwhile. Assumed; 1: none."
+        default=1.0,
+        ge=1.0,
+        le=20.0,
+        description="Factor by which operations take longer during the change. Assumed; 1: none.",
     )
     watch_s: Seconds = Field(
         default=15.0,

@@ -125,7 +125,7 @@ KIND = StepKind(
             "1",
             "higher",
             "catch-up speed",
-            "transactions applied during the catch-up against those that the source committed meanwhile",
+            "transactions applied during the catch-up against those that the source committed in that time",
             "window",
         ),
     ),

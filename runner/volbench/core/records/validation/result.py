@@ -171,7 +171,8 @@ class Replayed(Record):
     )
     round_trip_ms_p95: float | None = Field(default=None)
     foreign_cpu_ratio: float | None = Field(
-        default=None, description="Of all CPUs of the client's machine, what others used meanwhile."
+        default=None,
+        description="Share of all CPUs of the client's machine that other programs used during the replay.",
     )
     server_stretch: float | None = Field(
         default=None,
@@ -222,5 +223,6 @@ class Validation(Record):
         description="Each statement without its literals, and how often it was sent."
     )
     source_changed: bool | None = Field(
-        default=None, description="Whether its binary log grew meanwhile; null where that cannot be seen."
+        default=None,
+        description="Whether its binary log grew during the validation; null where that cannot be seen.",
     )

@@ -125,7 +125,7 @@ class StatementDigests(Sampler):
         """By how much the digests with most time grew since the reading before."""
         if self._generation != self._server.generation:
             self._begin()
-            raise Unavailable("the connection was made anew")
+            raise Unavailable("the connection was opened again")
         now = self._clock()
         since_s = int(now - self._read_at) + _SLACK_S
         self._book_own()

@@ -148,7 +148,7 @@ class PerformanceSchema(Sampler):
                 raise Unavailable(presence.reason)
         texts = dict(zip(self._columns, self._server.text(parse.query_of(self._columns)), strict=True))
         if self._generation != self._server.generation:
-            raise Unavailable("the connection was made anew")
+            raise Unavailable("the connection was opened again")
         if int(texts.get("digest_rows") or 0) > parse.DIGESTS_MAX:
             raise Changed("there are too many digests to ask for at every tick")
         values: Values = {GENERATION: self._generation}

@@ -24,27 +24,27 @@ def log_page(counters: list[int], *, reads: list[tuple[int, int, int]], magic: i
 
 def test_counters_stand_at_their_offsets() -> None:
     page = log_page([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], reads=[(0, 1, 5), (1, 2, 6)])
-    found = parse_log_page(page)
-    assert (found.reads, found.writes, found.read_bytes, found.write_bytes) == (1, 2, 3, 4)
-    assert (found.read_us, found.write_us) == (5, 6)
-    assert (found.volume_exceeded_iops_us, found.volume_exceeded_throughput_us) == (7, 8)
-    assert (found.instance_exceeded_iops_us, found.instance_exceeded_throughput_us) == (9, 10)
-    assert struct.unpack_from("<Q", page, 88) == (found.queue_length,) == (11,)
+    result = parse_log_page(page)
+    assert (result.reads, result.writes, result.read_bytes, result.write_bytes) == (1, 2, 3, 4)
+    assert (result.read_us, result.write_us) == (5, 6)
+    assert (result.volume_exceeded_iops_us, result.volume_exceeded_throughput_us) == (7, 8)
+    assert (result.instance_exceeded_iops_us, result.instance_exceeded_throughput_us) == (9, 10)
+    assert struct.unpack_from("<Q", page, 88) == (result.queue_length,) == (11,)
 
 
 def test_histograms_have_their_bins() -> None:
-    found = parse_log_page(log_page([0] * 11, reads=[(0, 1, 5), (1, 2, 6)]))
-    assert found.read_latency == (
+    result = parse_log_page(log_page([0] * 11, reads=[(0, 1, 5), (1, 2, 6)]))
+    assert result.read_latency == (
         LatencyBin(lower_us=0, upper_us=1, count=5),
         LatencyBin(lower_us=1, upper_us=2, count=6),
     )
-    assert found.write_latency == (LatencyBin(lower_us=0, upper_us=512, count=9),)
+    assert result.write_latency == (LatencyBin(lower_us=0, upper_us=512, count=9),)
 
 
 def test_a_full_histogram_fits_before_the_next() -> None:
-    found = parse_log_page(log_page([0] * 11, reads=[(n, n + 1, n) for n in range(64)]))
-    assert found.read_latency[63] == LatencyBin(lower_us=63, upper_us=64, count=63)
-    assert found.write_latency[0].count == 9
+    result = parse_log_page(log_page([0] * 11, reads=[(n, n + 1, n) for n in range(64)]))
+    assert result.read_latency[63] == LatencyBin(lower_us=63, upper_us=64, count=63)
+    assert result.write_latency[0].count == 9
 
 
 def test_another_vendors_page_is_refused() -> None:

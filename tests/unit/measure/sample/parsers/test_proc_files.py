@@ -116,21 +116,21 @@ def test_stat_without_the_line_of_all_cpus_is_refused() -> None:
 
 
 def test_vmstat_gives_what_is_wanted_and_there() -> None:
-    found = parse_vmstat(fixture("vmstat.txt"), {"pswpin", "pswpout", "pgfault", "no_such_line"})
-    assert found.keys() == {"pswpin", "pswpout", "pgfault"}
+    vmstat = parse_vmstat(fixture("vmstat.txt"), {"pswpin", "pswpout", "pgfault", "no_such_line"})
+    assert vmstat.keys() == {"pswpin", "pswpout", "pgfault"}
 
 
 def test_io_stat_takes_keys_in_any_order_and_lines_without_pairs() -> None:
-    found = parse_io_stat(fixture("io-stat-v2.txt"))
-    assert found == {
+    io_stat = parse_io_stat(fixture("io-stat-v2.txt"))
+    assert io_stat == {
         "8:16": CgroupIo(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
         "8:0": CgroupIo(read_bytes=40960, write_bytes=28672, reads=10, writes=7),
     }
 
 
 def test_version_1_joins_its_two_files_and_skips_the_totals() -> None:
-    found = join_blkio(fixture("blkio-serviced-v1.txt"), fixture("blkio-bytes-v1.txt"))
-    assert found == {
+    result = join_blkio(fixture("blkio-serviced-v1.txt"), fixture("blkio-bytes-v1.txt"))
+    assert result == {
         "8:16": CgroupIo(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
         "8:0": CgroupIo(read_bytes=16384, write_bytes=0, reads=4, writes=0),
     }

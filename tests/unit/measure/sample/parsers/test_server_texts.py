@@ -21,29 +21,29 @@ def recorded(server: str) -> dict[str, Any]:
 
 
 def available(server: str) -> parse.Available:
-    found = recorded(server)
-    sets: dict[str, Any] = {key: frozenset(found[key]) for key in ("tables", "consumers", "instruments")}
+    result = recorded(server)
+    sets: dict[str, Any] = {key: frozenset(result[key]) for key in ("tables", "consumers", "instruments")}
     return parse.Available(**sets)
 
 
-def vars_of(found: parse.Available) -> dict[str, Any]:
-    return {"tables": found.tables, "consumers": found.consumers, "instruments": found.instruments}
+def vars_of(result: parse.Available) -> dict[str, Any]:
+    return {"tables": result.tables, "consumers": result.consumers, "instruments": result.instruments}
 
 
 def test_mysql_has_every_column_and_nothing_is_absent() -> None:
-    found = available("mysql-9.7")
-    columns = parse.columns_of(found)
+    result = available("mysql-9.7")
+    columns = parse.columns_of(result)
     assert columns.keys() == {"histogram", "statements", "files", "background", "waits", "digests", "digest_rows"}
-    assert parse.absences(found, columns) == ""
+    assert parse.absences(result, columns) == ""
 
 
 def test_mariadb_lacks_histograms_and_redo_instruments_and_says_so() -> None:
-    found = available("mariadb-10.11")
-    columns = parse.columns_of(found)
+    result = available("mariadb-10.11")
+    columns = parse.columns_of(result)
     assert "histogram" not in columns
-    said = parse.absences(found, columns)
-    assert "no statement histograms" in said
-    assert "redo" in said
+    absences = parse.absences(result, columns)
+    assert "no statement histograms" in absences
+    assert "redo" in absences
 
 
 def test_an_instrument_that_is_switched_off_is_not_asked_for() -> None:
@@ -53,19 +53,19 @@ def test_an_instrument_that_is_switched_off_is_not_asked_for() -> None:
 
 def test_waits_for_metadata_locks_are_asked_for_of_background_threads_too() -> None:
     lock = "wait/lock/metadata/sql/mdl"
-    found = available("mysql-9.7")
-    columns = parse.columns_of(parse.Available(**{**vars_of(found), "instruments": found.instruments | {lock}}))
+    result = available("mysql-9.7")
+    columns = parse.columns_of(parse.Available(**{**vars_of(result), "instruments": result.instruments | {lock}}))
     assert lock in columns["waits"]
     assert lock in columns["background"]
 
 
 def test_without_thread_instrumentation_there_are_no_foreground_waits() -> None:
-    found = parse.Available(
+    available = parse.Available(
         tables=frozenset(recorded("mysql-9.7")["tables"]),
         consumers=frozenset({"global_instrumentation"}),
         instruments=frozenset(parse.FILE_CLASSES),
     )
-    assert "background" not in parse.columns_of(found)
+    assert "background" not in parse.columns_of(available)
 
 
 def test_digests_are_read_with_their_cpu_time() -> None:
@@ -75,8 +75,8 @@ def test_digests_are_read_with_their_cpu_time() -> None:
 
 
 def test_a_server_without_cpu_times_leaves_them_out_and_says_so() -> None:
-    found = available("mysql-9.7")
-    without = dataclasses.replace(found, consumers=found.consumers - {"events_statements_cpu"})
+    result = available("mysql-9.7")
+    without = dataclasses.replace(result, consumers=result.consumers - {"events_statements_cpu"})
     columns = parse.columns_of(without)
     assert "SUM_CPU_TIME" not in columns["digests"]
     assert "no CPU time of statements" in parse.absences(without, columns)
@@ -85,10 +85,10 @@ def test_a_server_without_cpu_times_leaves_them_out_and_says_so() -> None:
 
 def test_a_server_with_very_many_digests_is_not_asked_for_them() -> None:
     """To find the largest, all of them would be sorted at every tick."""
-    found = dataclasses.replace(available("mysql-9.7"), digests=parse.DIGESTS_MAX + 1)
-    columns = parse.columns_of(found)
+    result = dataclasses.replace(available("mysql-9.7"), digests=parse.DIGESTS_MAX + 1)
+    columns = parse.columns_of(result)
     assert "digests" not in columns
-    assert f"{parse.DIGESTS_MAX + 1} of them" in parse.absences(found, columns)
+    assert f"{parse.DIGESTS_MAX + 1} of them" in parse.absences(result, columns)
 
 
 def test_files_are_summed_by_class() -> None:
@@ -119,9 +119,9 @@ def test_background_time_is_within_that_of_all_threads() -> None:
 
 @pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-10.11"])
 def test_status_variables_are_numbers(server: str) -> None:
-    found = parse_status((name, value) for name, value in recorded(server)["status"])
-    assert found["innodb_data_reads"] > 0
-    assert found["innodb_buffer_pool_pages_total"] > 0
+    status = parse_status((name, value) for name, value in recorded(server)["status"])
+    assert status["innodb_data_reads"] > 0
+    assert status["innodb_buffer_pool_pages_total"] > 0
 
 
 def test_status_that_is_no_number_is_left_out() -> None:

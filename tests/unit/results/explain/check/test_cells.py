@@ -12,7 +12,7 @@ from volbench.results.explain.wording import row
 
 
 @pytest.mark.parametrize(
-    ("found", "goes"),
+    ("result", "goes"),
     [
         ("#", False),
         (".#", True),
@@ -28,8 +28,8 @@ from volbench.results.explain.wording import row
         ("######....", False),
     ],
 )
-def test_what_acts_all_along_shows_in_most_cells_or_has_begun(found: str, goes: bool) -> None:
-    assert (comes_and_goes([cell == "#" for cell in found]) is not None) == goes
+def test_what_acts_all_along_shows_in_most_cells_or_has_begun(result: str, goes: bool) -> None:
+    assert (comes_and_goes([cell == "#" for cell in result]) is not None) == goes
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_four_equal_cells_of_a_healthy_disk_name_no_limit() -> None:
         "3": cell("storage.throughput_limit", 365.0, 370.0),
         "4": cell("cpu.server_saturated", served=340.0),
     }
-    assert [found.cause for found in finding_rows("a", "load", cells)] == ["none"]
-    refuted = {found.cause: found for found in refuted_rows("a", "load", cells)}
+    assert [finding_row.cause for finding_row in finding_rows("a", "load", cells)] == ["none"]
+    refuted = {refuted_row.cause: refuted_row for refuted_row in refuted_rows("a", "load", cells)}
     assert set(refuted) == {"storage.throughput_limit", "cpu.server_saturated"}
     assert refuted["storage.throughput_limit"].cell_ids == ("1", "3")
 
@@ -79,18 +79,18 @@ def test_a_limit_that_a_later_cell_exceeds_is_named_in_no_number_of_cells() -> N
         "2": cell("storage.throughput_limit", 365.0, 372.0),
         "3": cell("none", served=480.0),
     }
-    assert [found.cause for found in finding_rows("a", "load", cells)] == ["none"]
+    assert [finding_row.cause for finding_row in finding_rows("a", "load", cells)] == ["none"]
 
 
 def test_what_has_a_time_of_its_own_may_be_there_once() -> None:
     cells = {str(number): cell("none") for number in range(3)} | {"3": cell("storage.stall")}
-    assert [found.cause for found in finding_rows("a", "load", cells)] == ["storage.stall"]
+    assert [finding_row.cause for finding_row in finding_rows("a", "load", cells)] == ["storage.stall"]
 
 
 @pytest.mark.parametrize(("cells", "question"), [(2, False), (3, True)])
 def test_a_hint_is_a_question_without_advice_to_buy(cells: int, question: bool) -> None:
     """A stall that one of two cells shows has half of its confidence, 0.42; of three, 0.28."""
-    found = {str(number): cell("none") for number in range(1, cells)} | {"0": cell("storage.stall")}
-    (first,) = finding_rows("a", "load", found)
+    result = {str(number): cell("none") for number in range(1, cells)} | {"0": cell("storage.stall")}
+    (first,) = finding_rows("a", "load", result)
     assert ("Buy" not in first.advice) == question
     assert ("question" in first.advice) == question

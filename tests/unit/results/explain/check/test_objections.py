@@ -31,13 +31,13 @@ def case(
 ) -> Case:
     """A step of a minute; `constant` replaces columns by one value, NaN takes one away."""
     load = load or Load(seconds=SECONDS)
-    found = columns(load, storage or Storage(latency_ms=0.4))
+    result = columns(load, storage or Storage(latency_ms=0.4))
     t_s = np.arange(1.0, load.seconds + 1)
     for (source, metric, entity), value in (constant or {}).items():
-        found[SeriesKey(source=source, metric=metric, entity=entity)] = Series(
+        result[SeriesKey(source=source, metric=metric, entity=entity)] = Series(
             t_s=t_s, value=np.full(len(t_s), value)
         )
-    grid = align({key: one for key, one in found.items() if np.isfinite(one.value).any()})
+    grid = align({key: item for key, item in result.items() if np.isfinite(item.value).any()})
     return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
 
 
@@ -59,16 +59,16 @@ def against(of: Case, cause: Cause, claim: Claim) -> tuple[Objection, ...]:
 
 
 def laws(of: Case, cause: Cause, claim: Claim) -> list[str]:
-    return [one.law for one in against(of, cause, claim)]
+    return [item.law for item in against(of, cause, claim)]
 
 
 # A limit does not lie below what was served.
 @pytest.mark.parametrize(("level", "refuted"), [(340.0, True), (380.0, False), (440.0, False)])
 def test_a_limit_below_what_was_served_for_three_intervals_is_none(level: float, refuted: bool) -> None:
     served = {("diskstats", "reads_per_s", "sda"): 300.0, ("diskstats", "writes_per_s", "sda"): 150.0}
-    found = against(case(constant=served), finding("storage.iops_limit", ("iops", level)), "limit")
-    assert [one.law for one in found] == (["consistency"] if refuted else [])
-    assert [one.recorded for one in found] == ([pytest.approx(450.0)] if refuted else [])
+    result = against(case(constant=served), finding("storage.iops_limit", ("iops", level)), "limit")
+    assert [item.law for item in result] == (["consistency"] if refuted else [])
+    assert [item.recorded for item in result] == ([pytest.approx(450.0)] if refuted else [])
 
 
 @pytest.mark.parametrize(("intervals", "refuted"), [(2, False), (3, True)])
@@ -78,8 +78,8 @@ def test_one_or_two_intervals_above_a_limit_are_its_bucket(intervals: int, refut
     above = Storage(
         extra={("diskstats", "reads_per_s", "sda"): rate, ("diskstats", "writes_per_s", "sda"): 0 * rate}
     )
-    found = laws(case(storage=above), finding("storage.iops_limit", ("iops", 300.0)), "limit")
-    assert found == (["consistency"] if refuted else [])
+    result = laws(case(storage=above), finding("storage.iops_limit", ("iops", 300.0)), "limit")
+    assert result == (["consistency"] if refuted else [])
 
 
 def test_what_was_served_before_a_limit_acts_says_nothing_against_it() -> None:
@@ -154,8 +154,8 @@ def test_a_tail_that_no_piece_has_refutes_an_acquittal(p99_ms: float, law: list[
 )
 def test_seconds_without_an_end_refute_an_acquittal(still_s: int, rate: float, law: list[str]) -> None:
     """Stalled for 2.0 s; where ten a second are usual, one without any is no chance."""
-    found = against(quick(30.0, still_s, rate), finding("none", share=None), "innocent")
-    assert [one.law for one in found if one.recorded == still_s] == law
+    result = against(quick(30.0, still_s, rate), finding("none", share=None), "innocent")
+    assert [item.law for item in result if item.recorded == still_s] == law
 
 
 # A read is short in the sum over all reads.
@@ -170,8 +170,8 @@ def test_a_slow_region_is_not_short_in_the_sum(slow_ms: float, law: list[str]) -
             ("diskstats", "reads_per_s", "sda"): np.full(SECONDS, 500.0),
         }
     )
-    found = laws(case(storage=region), finding("memory.buffer_pool_small"), "short operations")
-    assert [one for one in found if one == "conservation"] == law
+    result = laws(case(storage=region), finding("memory.buffer_pool_small"), "short operations")
+    assert [item for item in result if item == "conservation"] == law
 
 
 @pytest.mark.parametrize(("server_ms", "law"), [(2.4, []), (2.6, ["conservation"]), (9.43, ["conservation"])])
@@ -199,17 +199,17 @@ def test_a_server_that_lacks_cpus_uses_them_or_waits(used: float, waited: float,
 
 
 def test_a_server_whose_cpu_time_nobody_counted_is_only_less_sure() -> None:
-    (found,) = against(case(), finding("cpu.server_saturated"), "own CPU")
-    assert not found.refutes
+    (result,) = against(case(), finding("cpu.server_saturated"), "own CPU")
+    assert not result.refutes
 
 
 def test_a_quota_leaves_little_to_use() -> None:
-    held = {
+    retained = {
         ("tasks", "cpus_used", "server"): 0.11,
         ("tasks", "run_delay_s_per_s", "server"): 0.0,
         ("cgroup_cpu", "throttled_ratio", "server"): 0.9,
     }
-    assert laws(case(constant=held), finding("cpu.server_saturated", share=0.6), "own CPU") == []
+    assert laws(case(constant=retained), finding("cpu.server_saturated", share=0.6), "own CPU") == []
 
 
 # Statements wait for a device only while it works.
@@ -259,9 +259,9 @@ def test_a_rate_that_stays_while_the_queue_varies_is_no_latency(rate_spread: flo
         ("diskstats", "r_await_ms", "sda"): 20 * np.exp(0.2 * steps),
         ("diskstats", "w_await_ms", "sda"): np.full(SECONDS, np.nan),
     }
-    found = against(case(storage=Storage(extra=series)), finding("storage.sync_latency"), "latency")
-    assert [one.law for one in found] == law
-    assert not any(one.refutes for one in found)
+    result = against(case(storage=Storage(extra=series)), finding("storage.sync_latency"), "latency")
+    assert [item.law for item in result] == law
+    assert not any(item.refutes for item in result)
 
 
 def varied(rate: float, waits: float, queue: float) -> Case:
@@ -296,6 +296,6 @@ def test_a_fifth_of_the_time_in_a_cpus_queue_is_in_common(waited: float, times: 
         ("tasks", "run_delay_s_per_s", "cell"): waited,
         ("performance_schema", "file_reads_per_s", "data"): 20_000.0,
     }
-    found = distribution_of(case(constant=queued, latency_ms={"latency_ms_p95": 200.0}), None, 0.95)
-    assert found is not None
-    assert found.rebuilt_ms == pytest.approx(160.0 * times, rel=0.02)
+    result = distribution_of(case(constant=queued, latency_ms={"latency_ms_p95": 200.0}), None, 0.95)
+    assert result is not None
+    assert result.rebuilt_ms == pytest.approx(160.0 * times, rel=0.02)

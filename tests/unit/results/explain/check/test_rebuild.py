@@ -53,7 +53,7 @@ def test_what_was_served_is_the_mean_of_intervals_in_a_row() -> None:
 
 
 def test_quantiles_of_intervals_are_pooled_by_their_transactions() -> None:
-    known = {0.5: np.array([10.0, 1000.0]), 0.95: np.array([20.0, 2000.0]), 1.0: np.array([30.0, 3000.0])}
-    assert (pooled_quantile(np.array([96.0, 4.0]), known, 0.95) or 0) < 31
-    assert (pooled_quantile(np.array([80.0, 20.0]), known, 0.95) or 0) > 1000
-    assert pooled_quantile(np.array([0.0, 0.0]), known, 0.95) is None
+    known_values = {0.5: np.array([10.0, 1000.0]), 0.95: np.array([20.0, 2000.0]), 1.0: np.array([30.0, 3000.0])}
+    assert (pooled_quantile(np.array([96.0, 4.0]), known_values, 0.95) or 0) < 31
+    assert (pooled_quantile(np.array([80.0, 20.0]), known_values, 0.95) or 0) > 1000
+    assert pooled_quantile(np.array([0.0, 0.0]), known_values, 0.95) is None

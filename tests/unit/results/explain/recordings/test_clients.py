@@ -14,17 +14,17 @@ from volbench.results.explain.recordings.clients import QueueOfClients, without_
 from volbench.results.explain.recordings.directory import explain_recorded
 
 RECORDINGS = Path(__file__).parents[4] / "fixtures" / "recordings"
-PLACES = sorted(file.parent for file in RECORDINGS.glob("*/truth.json"))
+PARENTS = sorted(file.parent for file in RECORDINGS.glob("*/truth.json"))
 
 
-def truth_of(place: Path) -> dict[str, Any]:
-    truth: dict[str, Any] = json.loads((place / "truth.json").read_text())
+def truth_of(directory: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads((directory / "truth.json").read_text())
     return truth
 
 
-def client_log(place: Path, directory: Path) -> Path:
+def client_log(result: Path, directory: Path) -> Path:
     """The client's log as sysbench prints it, from the rates and latencies that it printed."""
-    truth = truth_of(place)
+    truth = truth_of(result)
     log = directory / "sysbench.log"
     log.write_text(
         "".join(
@@ -38,13 +38,15 @@ def client_log(place: Path, directory: Path) -> Path:
     return log
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+@pytest.mark.parametrize("directory", PARENTS, ids=lambda location: location.name)
 @pytest.mark.parametrize("tool", ["sar.txt", "iostat.txt"])
-def test_the_queue_tells_whether_most_clients_wait_for_the_volume(place: Path, tool: str, tmp_path: Path) -> None:
+def test_the_queue_tells_whether_most_clients_wait_for_the_volume(
+    directory: Path, tool: str, tmp_path: Path
+) -> None:
     """As the kernel counted: then the volume is not acquitted, and a note says so where no storage cause does."""
-    truth = truth_of(place)
+    truth = truth_of(directory)
     most_wait = mean(truth["threads_in_disk_wait"]) >= 0.5 * truth["threads"]
-    answer = explain_recorded([place / tool, client_log(place, tmp_path)], device=truth["device"])
+    answer = explain_recorded([directory / tool, client_log(directory, tmp_path)], device=truth["device"])
     causes = {row.cause for row in answer.findings}
     is_noted = any("most of them wait for it" in note for note in answer.notes)
     if most_wait:

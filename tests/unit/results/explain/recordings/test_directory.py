@@ -14,9 +14,9 @@ FIXTURES = Path(__file__).parents[4] / "fixtures" / "sar"
 
 def test_the_server_whose_credits_ran_out_is_degraded_and_not_at_a_limit() -> None:
     """Busy at 2 to 10 operations a second of 170 to 1,000 ms: no limit of any volume, whatever its credits."""
-    found = explain_recorded(FIXTURES)
-    assert [row.cause for row in found.findings] == ["storage.degraded"]
-    finding = found.findings[0]
+    result = explain_recorded(FIXTURES)
+    assert [row.cause for row in result.findings] == ["storage.degraded"]
+    finding = result.findings[0]
     texts = " ".join(row.text for row in finding.evidence)
     assert "from 14:40:01" in texts
     assert "174 to 998 ms" in texts
@@ -24,7 +24,7 @@ def test_the_server_whose_credits_ran_out_is_degraded_and_not_at_a_limit() -> No
     assert "15:40:01" in texts
     assert "outside this host's own load" in finding.advice
     assert finding.volume == "dev202-0"
-    assert found.files == {"sar-b-japanese.txt": "sar", "sar-d-japanese.txt": "sar"}
+    assert result.files == {"sar-b-japanese.txt": "sar", "sar-d-japanese.txt": "sar"}
 
 
 def test_devices_alone_tell_the_same(tmp_path: Path) -> None:
@@ -35,9 +35,9 @@ def test_devices_alone_tell_the_same(tmp_path: Path) -> None:
 def test_the_hours_before_were_fine(tmp_path: Path) -> None:
     lines = (FIXTURES / "sar-d-japanese.txt").read_text().splitlines()
     (tmp_path / "sar.txt").write_text("\n".join(lines[:11]) + "\n")
-    found = explain_recorded(tmp_path)
-    assert found.findings == ()
-    assert any(note.startswith("not enough to acquit the volume: no statement times") for note in found.notes)
+    result = explain_recorded(tmp_path)
+    assert result.findings == ()
+    assert any(note.startswith("not enough to acquit the volume: no statement times") for note in result.notes)
 
 
 def test_credits_in_cloudwatch(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_credits_in_cloudwatch(tmp_path: Path) -> None:
     }
     results = [{"Label": name, "Timestamps": times, "Values": values} for name, values in metrics.items()]
     (tmp_path / "cw.json").write_text(json.dumps({"MetricDataResults": results}))
-    found = explain_recorded(tmp_path).findings
-    assert found[0].cause == "storage.burst_exhausted"
-    assert "14:40:00" in found[0].evidence[0].text
+    findings = explain_recorded(tmp_path).findings
+    assert findings[0].cause == "storage.burst_exhausted"
+    assert "14:40:00" in findings[0].evidence[0].text
 
 
 def test_a_log_without_a_clock_is_explained_for_itself_beside_files_with_one(tmp_path: Path) -> None:
@@ -64,10 +64,10 @@ def test_a_log_without_a_clock_is_explained_for_itself_beside_files_with_one(tmp
         for n in range(1, 30)
     ]
     (tmp_path / "sysbench.log").write_text("\n".join(lines))
-    found = explain_recorded(tmp_path)
-    assert [timeline.title for timeline in found.timelines] == ["dev202-0", "sysbench.log"]
-    assert any("sysbench.log without times of day (--align" in note for note in found.notes)
-    assert [row.cause for row in found.findings] == ["storage.degraded"]
+    result = explain_recorded(tmp_path)
+    assert [timeline.title for timeline in result.timelines] == ["dev202-0", "sysbench.log"]
+    assert any("sysbench.log without times of day (--align" in note for note in result.notes)
+    assert [row.cause for row in result.findings] == ["storage.degraded"]
 
 
 def test_the_client_alone_names_no_cause(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_the_client_alone_names_no_cause(tmp_path: Path) -> None:
         for n in range(1, 30)
     ]
     (tmp_path / "sysbench.log").write_text("\n".join(lines))
-    found = explain_recorded(tmp_path)
-    assert found.findings == ()
-    assert any("no counters of the volume" in note for note in found.notes)
+    result = explain_recorded(tmp_path)
+    assert result.findings == ()
+    assert any("no counters of the volume" in note for note in result.notes)
 
 
 def test_nothing_known_is_an_error_that_says_what_would_do(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_nothing_known_is_an_error_that_says_what_would_do(tmp_path: Path) -> No
 
 def test_of_several_devices_the_one_that_was_taken_is_named() -> None:
     text = FIXTURES.parent / "sysstat-12.6.1" / "sar-all-midnight.txt"
-    found = explain_recorded(text)
-    assert any("vda is taken for the volume" in note for note in found.notes)
-    assert not any("eth0" in row.text for finding in found.findings for row in finding.evidence)
-    other = explain_recorded(text, device="loop0")
-    assert not any("taken for the volume" in note for note in other.notes)
+    result = explain_recorded(text)
+    assert any("vda is taken for the volume" in note for note in result.notes)
+    assert not any("eth0" in row.text for finding in result.findings for row in finding.evidence)
+    second = explain_recorded(text, device="loop0")
+    assert not any("taken for the volume" in note for note in second.notes)

@@ -24,27 +24,27 @@ STORAGE = ("storage.", "instance.")
 
 
 def evidence(name: str) -> Path:
-    (place,) = EVIDENCE.glob(f"{name}*")
-    return place
+    (location,) = EVIDENCE.glob(f"{name}*")
+    return location
 
 
-def causes(found: RecordedExplanation) -> dict[str, list[str]]:
+def causes(result: RecordedExplanation) -> dict[str, list[str]]:
     """Causes by the title of the timeline, with its host where it has one."""
     return {
-        " ".join(filter(None, (one.timeline.host, one.title))): [row.cause for row in one.findings]
-        for one in found.timelines
+        " ".join(filter(None, (timeline.timeline.host, timeline.title))): [row.cause for row in timeline.findings]
+        for timeline in result.timelines
     }
 
 
-def notes(found: RecordedExplanation) -> str:
-    return "\n".join(found.notes)
+def notes(result: RecordedExplanation) -> str:
+    return "\n".join(result.notes)
 
 
-@pytest.mark.parametrize("place", sorted(EVIDENCE.glob("*/")), ids=lambda place: place.name)
-def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_became_of_it(place: Path) -> None:
-    sources = [place] if any(path.is_file() for path in place.iterdir()) else list(place.iterdir())
+@pytest.mark.parametrize("directory", sorted(EVIDENCE.glob("*/")), ids=lambda location: location.name)
+def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_became_of_it(directory: Path) -> None:
+    sources = [directory] if any(path.is_file() for path in directory.iterdir()) else list(directory.iterdir())
     for source in sources:
-        if place.name.startswith("28-"):
+        if directory.name.startswith("28-"):
             with pytest.raises(UsageError, match="--statistics Sum"):
                 explain_recorded(source)
             continue
@@ -56,23 +56,23 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
 
 def test_a_limit_below_what_the_volume_served_is_none() -> None:
     """01: bytes are constant at the plateau; more operations were served before and after."""
-    found = explain_recorded(evidence("01"))
-    assert [row.cause for row in found.findings] == ["storage.throughput_limit", "instance.storage_limit"]
-    assert 0.5 < (found.findings[0].confidence or 0) <= 0.75  # the instance's may be the one
-    assert "Provision more than 81.4 MiB/s" in found.findings[0].advice
-    assert "is no limit: the volume served" in notes(found)
+    result = explain_recorded(evidence("01"))
+    assert [row.cause for row in result.findings] == ["storage.throughput_limit", "instance.storage_limit"]
+    assert 0.5 < (result.findings[0].confidence or 0) <= 0.75  # the instance's may be the one
+    assert "Provision more than 81.4 MiB/s" in result.findings[0].advice
+    assert "is no limit: the volume served" in notes(result)
     (of_type, _) = explain_recorded(evidence("01"), choice=Choice(instance="m5.large")).findings
     assert of_type.cause == "instance.storage_limit"
-    (other,) = explain_recorded(evidence("01"), choice=Choice(instance="r4.16xlarge")).findings
-    assert (other.cause, (other.confidence or 0) > 0.9) == ("storage.throughput_limit", True)
+    (second,) = explain_recorded(evidence("01"), choice=Choice(instance="r4.16xlarge")).findings
+    assert (second.cause, (second.confidence or 0) > 0.9) == ("storage.throughput_limit", True)
 
 
 def test_a_healthy_disk_is_not_degraded() -> None:
     """32: 1 to 19 % busy, 0.4 in flight, CPUs at 87 %."""
-    found = explain_recorded(evidence("32"))
-    assert not any(row.cause.startswith(STORAGE) for row in found.findings)
-    assert "slower" not in notes(found)
-    assert not any(one.levels for one in found.timelines)
+    result = explain_recorded(evidence("32"))
+    assert not any(row.cause.startswith(STORAGE) for row in result.findings)
+    assert "slower" not in notes(result)
+    assert not any(timeline.levels for timeline in result.timelines)
 
 
 def test_credits_of_the_instance_are_not_the_volume_s() -> None:
@@ -85,9 +85,9 @@ def test_credits_of_the_instance_are_not_the_volume_s() -> None:
 
 def test_more_load_is_not_a_slower_volume() -> None:
     """03: 48 in flight in place of 1, and 3.8 times the operations."""
-    found = notes(explain_recorded(evidence("03")))
-    assert "the volume was slower" not in found
-    assert "the load grew from 14:01:39 to 14:03:19" in found
+    result = notes(explain_recorded(evidence("03")))
+    assert "the volume was slower" not in result
+    assert "the load grew from 14:01:39 to 14:03:19" in result
     causes_found = [row.cause for row in explain_recorded(evidence("03")).findings]
     assert "storage.degraded" not in causes_found
     assert causes_found[0] == "storage.iops_limit"
@@ -95,19 +95,19 @@ def test_more_load_is_not_a_slower_volume() -> None:
 
 def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
     """04: transactions fell and p95 rose."""
-    found = notes(explain_recorded(evidence("04")))
-    assert "the volume was slower" not in found
-    assert "the clients were slower from second 745 to second 1200" in found
-    assert "transactions 3,208 and 2,050 1/s then" in found
+    result = notes(explain_recorded(evidence("04")))
+    assert "the volume was slower" not in result
+    assert "the clients were slower from second 745 to second 1200" in result
+    assert "transactions 3,208 and 2,050 1/s then" in result
 
 
 def test_files_without_clocks_are_not_aligned_by_their_first_lines() -> None:
     """05: a minute of iostat and half an hour of sysbench."""
-    found = explain_recorded(evidence("05"))
-    assert set(causes(found)) == {"db1 qbd0", "sysbench.log"}
-    assert not any(level.during is None for one in found.timelines for level in one.levels)
-    assert "no clock is common to the files" in notes(found)
-    assert "the volume was slower" not in notes(found)
+    result = explain_recorded(evidence("05"))
+    assert set(causes(result)) == {"db1 qbd0", "sysbench.log"}
+    assert not any(level.during is None for timeline in result.timelines for level in timeline.levels)
+    assert "no clock is common to the files" in notes(result)
+    assert "the volume was slower" not in notes(result)
     together = explain_recorded(evidence("05"), choice=Choice(align=True))
     assert len(together.timelines) == 1
     assert "as --align says" in notes(together)
@@ -115,8 +115,8 @@ def test_files_without_clocks_are_not_aligned_by_their_first_lines() -> None:
 
 def test_two_hosts_with_one_device_name_are_explained_each_for_itself() -> None:
     """06: the source is fine, the replica is at a limit."""
-    found = explain_recorded(evidence("06"))
-    assert causes(found) == {
+    result = explain_recorded(evidence("06"))
+    assert causes(result) == {
         "db-primary nvme1n1": [],
         "db-replica nvme1n1": ["storage.iops_limit", "storage.throughput_limit"],
     }
@@ -136,24 +136,24 @@ def test_two_days_of_sar_are_two_days_whatever_the_files_names_are(tmp_path: Pat
     """07: on the second day the volume gives its baseline all day."""
     for name, original in zip(names, ("sar10.txt", "sar11.txt"), strict=True):
         shutil.copy(evidence("07") / original, tmp_path / name)
-    found = explain_recorded(tmp_path)
-    ((title, named),) = causes(found).items()
+    result = explain_recorded(tmp_path)
+    ((title, named),) = causes(result).items()
     assert title == "db1 nvme1n1"
     assert any(cause.startswith("storage.") for cause in named)
-    assert found.findings[0].window_s is not None
-    assert found.findings[0].window_s[0] >= 86_400
+    assert result.findings[0].window_s is not None
+    assert result.findings[0].window_s[0] >= 86_400
     assert len(read_history(tmp_path, Assumed()).work.reads_per_s) >= 286
-    first = explain_recorded(tmp_path, choice=Choice(day=found.timelines[0].timeline.first_day))
+    first = explain_recorded(tmp_path, choice=Choice(day=result.timelines[0].timeline.first_day))
     assert causes(first) == {"db1 nvme1n1": []}
 
 
 def test_files_of_different_days_never_meet() -> None:
     """08: sar of 10 March, CloudWatch of 12 March."""
-    found = explain_recorded(evidence("08"))
-    assert "interference.shared_volume" not in {row.cause for row in found.findings}
-    assert "these never meet" in notes(found)
-    assert "sar.txt from 2025-03-10 00:10:01" in notes(found)
-    assert causes(found)["db1 nvme1n1"] == []
+    result = explain_recorded(evidence("08"))
+    assert "interference.shared_volume" not in {row.cause for row in result.findings}
+    assert "these never meet" in notes(result)
+    assert "sar.txt from 2025-03-10 00:10:01" in notes(result)
+    assert causes(result)["db1 nvme1n1"] == []
 
 
 @pytest.mark.parametrize(("name", "cause"), [("09", "storage.burst_exhausted"), ("10", "storage.iops_limit")])
@@ -173,25 +173,25 @@ def test_sysbench_s_other_reporters_are_read() -> None:
 
 @pytest.mark.parametrize("name", ["13", "14", "19"])
 def test_cloudwatch_in_one_file_as_csv_and_in_five_files_says_the_same(name: str) -> None:
-    found = explain_recorded(evidence(name))
-    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
-    assert "10:50:00" in found.findings[0].evidence[0].text
+    result = explain_recorded(evidence(name))
+    assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
+    assert "10:50:00" in result.findings[0].evidence[0].text
 
 
 @pytest.mark.parametrize(
-    "place",
+    "location",
     ["15-utf16-from-powershell", *(f"16-compressed-or-one-level-down/{kind}" for kind in ("gz", "nested", "tgz"))],
 )
-def test_encodings_and_containers_are_read(place: str) -> None:
-    found = explain_recorded(EVIDENCE / place)
-    assert "storage.burst_exhausted" in {row.cause for row in found.findings}
+def test_encodings_and_containers_are_read(location: str) -> None:
+    result = explain_recorded(EVIDENCE / location)
+    assert "storage.burst_exhausted" in {row.cause for row in result.findings}
 
 
 def test_nfsiostat_tells_metadata_and_the_client_s_queue() -> None:
     """17: three quarters of the operations are metadata; a write waits for a slot of the client."""
-    found = notes(explain_recorded(evidence("17")))
-    assert "are neither reads nor writes but metadata" in found
-    assert "12.6 ms on the network and the server, and 38.1 ms" in found
+    result = notes(explain_recorded(evidence("17")))
+    assert "are neither reads nor writes but metadata" in result
+    assert "12.6 ms on the network and the server, and 38.1 ms" in result
     (limit,) = explain_recorded(evidence("17")).findings
     assert (limit.confidence or 0) <= 0.5
     assert limit.advice.startswith("Give the client more slots")
@@ -199,17 +199,17 @@ def test_nfsiostat_tells_metadata_and_the_client_s_queue() -> None:
 
 def test_innodb_s_status_says_that_commits_wait_for_syncs() -> None:
     """18: one moment, which is said."""
-    found = explain_recorded(evidence("18"))
-    assert found.findings == ()
-    assert "84.1 syncs/s for 55.2 changed rows/s" in notes(found)
-    assert "is one moment" in notes(found)
+    result = explain_recorded(evidence("18"))
+    assert result.findings == ()
+    assert "84.1 syncs/s for 55.2 changed rows/s" in notes(result)
+    assert "is one moment" in notes(result)
 
 
 def test_the_cpu_of_cloudwatch_is_used() -> None:
     """19: 36 % before and 8 % while throttled."""
-    found = explain_recorded(evidence("19"))
-    assert not any("no CPU times" in note for note in found.notes)
-    grid = found.timelines[0].grid
+    result = explain_recorded(evidence("19"))
+    assert not any("no CPU times" in note for note in result.notes)
+    grid = result.timelines[0].grid
     busy = grid.column("cpu", "user_ratio")
     assert busy is not None
     throttled = grid.t_s > 11 * 3600
@@ -220,23 +220,23 @@ def test_the_cpu_of_cloudwatch_is_used() -> None:
 
 def test_a_queue_from_begin_to_end_is_not_silent() -> None:
     """23: 153 in flight at 2.2 s each."""
-    found = explain_recorded(evidence("23")).findings
-    assert [row.cause for row in found] == ["storage.throughput_limit", "storage.iops_limit"]
-    assert all((row.confidence or 0) <= 0.5 for row in found)
-    assert "154 operations are in flight in 100 % of the time" in found[0].evidence[1].text
+    findings = explain_recorded(evidence("23")).findings
+    assert [row.cause for row in findings] == ["storage.throughput_limit", "storage.iops_limit"]
+    assert all((row.confidence or 0) <= 0.5 for row in findings)
+    assert "154 operations are in flight in 100 % of the time" in findings[0].evidence[1].text
 
 
 def test_an_outage_of_the_client_is_said() -> None:
     """24: it has no latency."""
-    found = notes(explain_recorded(evidence("24")))
-    assert "no transaction ended from second 695 to second 1245 although 256 clients waited" in found
+    result = notes(explain_recorded(evidence("24")))
+    assert "no transaction ended from second 695 to second 1245 although 256 clients waited" in result
 
 
 def test_prometheus_tells_what_node_exporter_counted() -> None:
     """25: reads fall from 1,500 to 300 a second at 14:30 UTC."""
-    found = explain_recorded(evidence("25"))
-    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
-    assert found.table[0].host == "db1"
+    result = explain_recorded(evidence("25"))
+    assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
+    assert result.table[0].host == "db1"
     history = read_history(evidence("25") / "query_range.json", Assumed())
     assert history.work.reads_per_s.max() > 1400
 
@@ -259,8 +259,8 @@ def test_the_average_of_a_counter_is_refused() -> None:
 def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
     """29: the busy one is vol-0bbb."""
     for order in ("quiet-first", "busy-first"):
-        found = explain_recorded(evidence("29") / order)
-        assert found.table[0].devices == ("vol-0aaa", "vol-0bbb")
+        result = explain_recorded(evidence("29") / order)
+        assert result.table[0].devices == ("vol-0aaa", "vol-0bbb")
         with pytest.raises(UsageError, match="devices: vol-0aaa, vol-0bbb"):
             read_history(evidence("29") / order, Assumed())
         quiet, busy = (
@@ -273,9 +273,12 @@ def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
 
 def test_three_days_of_cloudwatch_and_the_sar_of_the_third_agree() -> None:
     """30: nothing is named."""
-    found = explain_recorded(evidence("30"))
-    assert found.findings == ()
-    assert {row.file: row.begin[:10] for row in found.table} == {"cw.json": "2025-03-10", "sar12.txt": "2025-03-12"}
+    result = explain_recorded(evidence("30"))
+    assert result.findings == ()
+    assert {row.file: row.begin[:10] for row in result.table} == {
+        "cw.json": "2025-03-10",
+        "sar12.txt": "2025-03-12",
+    }
 
 
 def test_two_collections_of_pt_stalk_are_both_explained() -> None:
@@ -287,10 +290,10 @@ def test_two_collections_of_pt_stalk_are_both_explained() -> None:
 
 def test_a_device_without_waiting_times_is_not_one_that_waits_for_0_ms() -> None:
     """33: md0 of an old kernel, whose members have 41 ms."""
-    found = explain_recorded(evidence("33"))
-    assert "0 ms with 0 in flight" not in notes(found)
-    assert "md0 has operations and neither a queue nor a waiting time" in notes(found)
-    assert found.timelines[0].title in ("sdc", "sdd")
+    result = explain_recorded(evidence("33"))
+    assert "0 ms with 0 in flight" not in notes(result)
+    assert "md0 has operations and neither a queue nor a waiting time" in notes(result)
+    assert result.timelines[0].title in ("sdc", "sdd")
 
 
 def test_an_interval_that_no_line_tells_is_asked_for() -> None:
@@ -301,9 +304,9 @@ def test_an_interval_that_no_line_tells_is_asked_for() -> None:
     assert history.work.interval_s.sum() == 179 * 60
     unknown = explain_recorded(evidence("34"))
     assert "no line tells the interval of its samples" in notes(unknown)
-    assert not any("were spent until then" in one.text for row in unknown.findings for one in row.evidence)
-    known = explain_recorded(evidence("34"), interval_s=60.0)
-    assert any("were spent until then" in one.text for row in known.findings for one in row.evidence)
+    assert not any("were spent until then" in item.text for row in unknown.findings for item in row.evidence)
+    known_names = explain_recorded(evidence("34"), interval_s=60.0)
+    assert any("were spent until then" in item.text for row in known_names.findings for item in row.evidence)
 
 
 def test_one_bad_file_does_not_silence_the_others(tmp_path: Path) -> None:
@@ -313,12 +316,12 @@ def test_one_bad_file_does_not_silence_the_others(tmp_path: Path) -> None:
     (tmp_path / "d.gz").write_bytes(b"\x1f\x8b\x08 not gzip")
     (tmp_path / "e.zip").write_bytes(b"PK\x03\x04 not zip")
     (tmp_path / "f.txt").write_text("hello\n")
-    found = explain_recorded(tmp_path)
-    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
-    assert {row.file: row.used for row in found.table} == {
+    result = explain_recorded(tmp_path)
+    assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
+    assert {row.file: row.used for row in result.table} == {
         "a.json": True, "b.json": False, "c.bin": False, "d.gz": False, "e.zip": False, "f.txt": False,
     }  # fmt: skip
-    assert all(row.why_not for row in found.table if not row.used)
+    assert all(row.why_not for row in result.table if not row.used)
 
 
 def test_a_recorded_balance_that_contradicts_the_size_says_which_size_it_implies() -> None:
@@ -341,12 +344,12 @@ def test_a_recorded_balance_that_contradicts_the_size_says_which_size_it_implies
 def test_a_file_for_each_query_of_prometheus_tells_the_same(tmp_path: Path) -> None:
     answer = json.loads((evidence("25") / "query_range.json").read_text())
     for number, result in enumerate(answer["data"]["result"]):
-        one = {"status": "success", "data": {"resultType": "matrix", "result": [result]}}
-        (tmp_path / f"q{number}.json").write_text(json.dumps(one))
-    found = explain_recorded(tmp_path)
-    assert [row.cause for row in found.findings] == ["storage.burst_exhausted"]
+        item = {"status": "success", "data": {"resultType": "matrix", "result": [result]}}
+        (tmp_path / f"q{number}.json").write_text(json.dumps(item))
+    entry = explain_recorded(tmp_path)
+    assert [row.cause for row in entry.findings] == ["storage.burst_exhausted"]
     waits = [level for level in explain_recorded(evidence("25")).levels if level.name == "waiting time"]
-    assert [level for level in found.levels if level.name == "waiting time"] == waits
+    assert [level for level in entry.levels if level.name == "waiting time"] == waits
 
 
 def test_the_page_has_the_table_and_the_curves(tmp_path: Path) -> None:

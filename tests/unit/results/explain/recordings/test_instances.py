@@ -17,8 +17,8 @@ R4_MIB = 101.3
 """106.25 MB/s, the bandwidth of r4.xlarge."""
 
 
-def named(found: RecordedExplanation) -> dict[str, float]:
-    return {row.cause: row.confidence or 0.0 for row in found.findings}
+def named(result: RecordedExplanation) -> dict[str, float]:
+    return {row.cause: row.confidence or 0.0 for row in result.findings}
 
 
 def at_a_limit_of_bytes(tmp_path: Path, **of_iostat: object) -> Path:
@@ -32,23 +32,23 @@ def at_a_limit_of_bytes(tmp_path: Path, **of_iostat: object) -> Path:
 
 @pytest.mark.parametrize("instance", ["r4.xlarge", "db.r4.xlarge"])
 def test_where_the_level_is_the_type_s_the_instance_comes_first(tmp_path: Path, instance: str) -> None:
-    found = named(explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance=instance)))
-    assert list(found) == [INSTANCE, BYTES]
-    assert found[INSTANCE] <= 0.75
-    assert found[BYTES] <= 0.5
+    result = named(explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance=instance)))
+    assert list(result) == [INSTANCE, BYTES]
+    assert result[INSTANCE] <= 0.75
+    assert result[BYTES] <= 0.5
 
 
 def test_another_type_s_limit_is_not_the_cause(tmp_path: Path) -> None:
-    found = named(explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance="m5.24xlarge")))
-    assert list(found) == [BYTES]
-    assert found[BYTES] > 0.9
+    result = named(explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance="m5.24xlarge")))
+    assert list(result) == [BYTES]
+    assert result[BYTES] > 0.9
 
 
 def test_of_an_unknown_type_it_is_the_second_of_two(tmp_path: Path) -> None:
     explained = explain_recorded(at_a_limit_of_bytes(tmp_path))
-    found = named(explained)
-    assert list(found) == [BYTES, INSTANCE]
-    assert found[INSTANCE] <= 0.5 < found[BYTES] <= 0.75
+    result = named(explained)
+    assert list(result) == [BYTES, INSTANCE]
+    assert result[INSTANCE] <= 0.5 < result[BYTES] <= 0.75
     second = explained.findings[1]
     assert (
         "r4.xlarge (baseline of 106.25 MB/s)" in second.evidence[0].text
@@ -63,18 +63,18 @@ def test_of_a_device_of_another_cloud_nothing_is_said_of_ec2(tmp_path: Path) -> 
 
 def test_a_limit_of_operations_at_the_type_s(tmp_path: Path) -> None:
     (tmp_path / "iostat.txt").write_text(iostat([*quiet(40), *limited(6000, 90)]))
-    found = named(explain_recorded(tmp_path, choice=Choice(instance="r4.xlarge")))
-    assert next(iter(found)) == INSTANCE
-    assert found[OPERATIONS] <= 0.5
+    result = named(explain_recorded(tmp_path, choice=Choice(instance="r4.xlarge")))
+    assert next(iter(result)) == INSTANCE
+    assert result[OPERATIONS] <= 0.5
 
 
 def test_other_volumes_beside_it_refute_it(tmp_path: Path) -> None:
     """The instance's limit is of all volumes: 101 MiB/s here and 60 there are more than it."""
-    others = [("nvme2n1", Second(reads=240, kib=256, read_ms=1.0))]
-    path = at_a_limit_of_bytes(tmp_path, others=others)
-    found = explain_recorded(path, choice=Choice(instance="r4.xlarge"))
-    assert list(named(found)) == [BYTES]
-    assert any(INSTANCE in note and "other volumes carried 60 MiB/s" in note for note in found.notes)
+    remaining = [("nvme2n1", Second(reads=240, kib=256, read_ms=1.0))]
+    path = at_a_limit_of_bytes(tmp_path, more_devices=remaining)
+    result = explain_recorded(path, choice=Choice(instance="r4.xlarge"))
+    assert list(named(result)) == [BYTES]
+    assert any(INSTANCE in note and "other volumes carried 60 MiB/s" in note for note in result.notes)
 
 
 def cloudwatch(tmp_path: Path, **more: list[float]) -> Path:

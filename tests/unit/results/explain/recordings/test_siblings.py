@@ -50,11 +50,13 @@ def given(directory: Path, files: Mapping[str, str | bytes]) -> Path:
     return directory
 
 
-def first_causes(found: RecordedExplanation) -> dict[str, str]:
+def first_causes(result: RecordedExplanation) -> dict[str, str]:
     """The first cause of each timeline, by host and first day."""
     return {
-        f"{one.timeline.host} {one.timeline.first_day or ''}".strip(): one.findings[0].cause if one.findings else ""
-        for one in found.timelines
+        f"{timeline.timeline.host} {timeline.timeline.first_day or ''}".strip(): timeline.findings[0].cause
+        if timeline.findings
+        else ""
+        for timeline in result.timelines
     }
 
 
@@ -96,14 +98,14 @@ FORMS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_recording_says_the_same_in_every_form(tmp_path: Path, form: str) -> None:
-    found = explain_recorded(given(tmp_path, {"recording": FORMS[form]}))
-    assert [row.used for row in found.table] == [True]
-    assert found.findings[0].cause == LIMIT
-    assert found.table[0].host == "db1"
+    result = explain_recorded(given(tmp_path, {"recording": FORMS[form]}))
+    assert [row.used for row in result.table] == [True]
+    assert result.findings[0].cause == LIMIT
+    assert result.table[0].host == "db1"
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("name", "content", "reason"),
     [
         ("cut.gz", gzip.compress(AT_LIMIT.encode())[:900], "cannot be read"),
         ("empty.txt", b"", "empty"),
@@ -115,31 +117,33 @@ def test_a_recording_says_the_same_in_every_form(tmp_path: Path, form: str) -> N
         ("dump.sql", b"-- MySQL dump 10.13\nSELECT 1;\n", "kind: dump"),
     ],
 )
-def test_a_file_that_cannot_be_read_silences_no_other(tmp_path: Path, name: str, content: bytes, why: str) -> None:
-    found = explain_recorded(given(tmp_path, {name: content, "i.txt": AT_LIMIT}))
-    assert found.findings[0].cause == LIMIT
-    (row,) = (row for row in found.table if row.file == name)
+def test_a_file_that_cannot_be_read_silences_no_other(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    result = explain_recorded(given(tmp_path, {name: content, "i.txt": AT_LIMIT}))
+    assert result.findings[0].cause == LIMIT
+    (row,) = (row for row in result.table if row.file == name)
     assert not row.used
-    assert why in row.why_not
+    assert reason in row.why_not
 
 
 def test_two_days_of_iostat_never_meet(tmp_path: Path) -> None:
     before = iostat(quiet(120), start=START - timedelta(days=1))
     for number, files in enumerate(({"a.txt": before, "b.txt": AT_LIMIT}, {"both.txt": before + AT_LIMIT})):
-        found = explain_recorded(given(tmp_path / str(number), files))
-        assert first_causes(found) == {"db1 2025-03-10": "", "db1 2025-03-11": LIMIT}
+        result = explain_recorded(given(tmp_path / str(number), files))
+        assert first_causes(result) == {"db1 2025-03-10": "", "db1 2025-03-11": LIMIT}
 
 
 def test_three_days_of_sar_in_any_order_of_names_are_one_timeline(tmp_path: Path) -> None:
     days = [datetime(2025, 3, day) for day in (10, 11, 12)]
     texts = [sar(quiet(140), start=days[0]), sar(quiet(140), start=days[1]), sar(limited(300, 140), start=days[2])]
     for order in ("abc", "cba", "bca"):
-        place = given(tmp_path / order, {f"{name}.txt": text for name, text in zip(order, texts, strict=True)})
-        found = explain_recorded(place)
-        assert len(found.timelines) == 1
-        assert found.findings[0].cause == LIMIT
-        assert (found.findings[0].window_s or (0, 0))[0] >= 2 * 86_400
-        assert len(read_history(place, Assumed()).work.reads_per_s) > 400
+        directory = given(tmp_path / order, {f"{name}.txt": text for name, text in zip(order, texts, strict=True)})
+        result = explain_recorded(directory)
+        assert len(result.timelines) == 1
+        assert result.findings[0].cause == LIMIT
+        assert (result.findings[0].window_s or (0, 0))[0] >= 2 * 86_400
+        assert len(read_history(directory, Assumed()).work.reads_per_s) > 400
 
 
 def test_days_with_a_gap_are_asked_for(tmp_path: Path) -> None:
@@ -157,8 +161,8 @@ def test_days_with_a_gap_are_asked_for(tmp_path: Path) -> None:
 def test_two_hosts_are_told_apart(tmp_path: Path, packed: bool) -> None:
     texts = {"db1/i.txt": AT_LIMIT, "db2/i.txt": iostat(quiet(150), host="db2")}
     files: Mapping[str, str | bytes] = {"case.zip": zipped(texts)} if packed else texts
-    found = explain_recorded(given(tmp_path, files))
-    assert first_causes(found) == {"db1 2025-03-11": LIMIT, "db2 2025-03-11": ""}
+    result = explain_recorded(given(tmp_path, files))
+    assert first_causes(result) == {"db1 2025-03-11": LIMIT, "db2 2025-03-11": ""}
     with pytest.raises(UsageError, match="several hosts"):
         read_history(tmp_path, Assumed())
 
@@ -166,9 +170,9 @@ def test_two_hosts_are_told_apart(tmp_path: Path, packed: bool) -> None:
 def test_one_host_by_two_spellings_is_one(tmp_path: Path) -> None:
     later = START + timedelta(seconds=61)
     files = {"a.txt": iostat(quiet(60), host="DB1.example.com"), "b.txt": iostat(limited(3000, 90), start=later)}
-    found = explain_recorded(given(tmp_path, files))
-    assert len(found.timelines) == 1
-    assert found.findings[0].cause == LIMIT
+    result = explain_recorded(given(tmp_path, files))
+    assert len(result.timelines) == 1
+    assert result.findings[0].cause == LIMIT
 
 
 def test_collections_of_pt_stalk_at_one_time_of_two_days_are_two(tmp_path: Path) -> None:
@@ -177,9 +181,9 @@ def test_collections_of_pt_stalk_at_one_time_of_two_days_are_two(tmp_path: Path)
         "2025_03_11_14_40_02-diskstats": slow,
         "2025_03_12_14_40_02-diskstats": quick.replace("2025-03-11 09:15", "2025-03-12 14:40"),
     }
-    found = explain_recorded(given(tmp_path, files))
-    assert first_causes(found) == {"2025-03-11": LIMIT, "2025-03-12": ""}
-    assert found.table[0].begin.startswith("2025-03-11 14:40")
+    result = explain_recorded(given(tmp_path, files))
+    assert first_causes(result) == {"2025-03-11": LIMIT, "2025-03-12": ""}
+    assert result.table[0].begin.startswith("2025-03-11 14:40")
 
 
 def busy_day() -> list[Second]:
@@ -188,8 +192,8 @@ def busy_day() -> list[Second]:
 
 def counted(rows: list[Second], more: float = 0.0) -> dict[str, list[float]]:
     return {
-        "VolumeReadOps": [(one.reads + more) * 600 for one in rows],
-        "VolumeWriteOps": [one.writes * 600 for one in rows],
+        "VolumeReadOps": [(row.reads + more) * 600 for row in rows],
+        "VolumeWriteOps": [row.writes * 600 for row in rows],
     }
 
 
@@ -200,16 +204,16 @@ def test_sar_in_any_zone_is_put_on_cloudwatch_s_clock_and_accuses_nobody(tmp_pat
         "sar.txt": sar(rows, start=begin + timedelta(hours=hours)),
         "cw.json": metric_data(counted(rows), start=begin.replace(tzinfo=UTC), period_s=600),
     }
-    found = explain_recorded(given(tmp_path, files))
-    assert not any(row.cause.startswith("interference.") for row in found.findings)
-    (finding, *_) = found.findings
+    result = explain_recorded(given(tmp_path, files))
+    assert not any(row.cause.startswith("interference.") for row in result.findings)
+    (finding, *_) = result.findings
     assert finding.cause == LIMIT
     at = (begin + timedelta(hours=hours) + timedelta(hours=6)).strftime("%H:%M")
     day_s = (begin + timedelta(hours=hours)).replace(hour=0, minute=0)
     begun = day_s + timedelta(seconds=(finding.window_s or (0, 0))[0])
     assert abs((begun - (begin + timedelta(hours=hours + 6))).total_seconds()) % 86_400 <= 600, at
     if hours:
-        assert "the other files' times fit CloudWatch's" in "\n".join(found.notes)
+        assert "the other files' times fit CloudWatch's" in "\n".join(result.notes)
 
 
 def test_a_foreign_user_is_not_named_while_the_zone_is_assumed(tmp_path: Path) -> None:
@@ -217,9 +221,9 @@ def test_a_foreign_user_is_not_named_while_the_zone_is_assumed(tmp_path: Path) -
     case = EVIDENCE / "08-sar-and-cloudwatch-of-different-days"
     of_that_day = (case / "sar.txt").read_text().replace("03/10/2025", "03/12/2025")
     given(tmp_path, {"sar.txt": of_that_day, "cw.json": (case / "cw.json").read_text()})
-    found = explain_recorded(tmp_path)
-    assert not any(row.cause.startswith("interference.") for row in found.findings)
-    assert any("shared_volume would have been named, but the time zone" in note for note in found.notes)
+    result = explain_recorded(tmp_path)
+    assert not any(row.cause.startswith("interference.") for row in result.findings)
+    assert any("shared_volume would have been named, but the time zone" in note for note in result.notes)
     stated = explain_recorded(tmp_path, choice=Choice(zone="UTC"))
     assert "interference.shared_volume" in [row.cause for row in stated.findings]
 
@@ -321,9 +325,9 @@ def test_an_empty_cell_is_no_zero_of_the_other_column(tmp_path: Path) -> None:
 def test_an_error_of_the_cli_between_answers_hides_none_and_is_told(tmp_path: Path) -> None:
     error = "\nAn error occurred (Throttling) when calling the GetMetricData operation: Rate exceeded\n"
     text = metric_data(rates(600)) + error + metric_data({"BurstBalance": [100.0] * 60})
-    found = explain_recorded(given(tmp_path, {"cw.json": text}))
-    assert found.table[0].used
-    assert any("Throttling" in note for note in found.notes)
+    result = explain_recorded(given(tmp_path, {"cw.json": text}))
+    assert result.table[0].used
+    assert any("Throttling" in note for note in result.notes)
     assert read_history(tmp_path, Assumed()).observed
 
 
@@ -337,24 +341,24 @@ def test_an_error_of_the_cli_between_answers_hides_none_and_is_told(tmp_path: Pa
 )
 def test_whose_credits_ran_out(tmp_path: Path, metric: str, cause: str) -> None:
     columns = rates(600) | {metric: [max(0.0, 100 - 3.0 * number) for number in range(60)]}
-    found = explain_recorded(given(tmp_path, {"cw.json": metric_data(columns)}))
-    assert [row.cause for row in found.findings] == ([cause] if cause else [])
+    result = explain_recorded(given(tmp_path, {"cw.json": metric_data(columns)}))
+    assert [row.cause for row in result.findings] == ([cause] if cause else [])
 
 
 def test_of_two_devices_the_one_in_trouble_is_told(tmp_path: Path) -> None:
     """The log volume has more operations, and the data volume waits."""
     log = Second(writes=9000, kib=4, write_ms=0.1)
-    text = iostat([*quiet(20), *limited(3000, 90)], others=[("nvme2n1", log)])
-    found = explain_recorded(given(tmp_path, {"i.txt": text}))
-    assert found.timelines[0].title == "nvme2n1"
-    assert any("nvme1n1" in note and LIMIT in note and "--device nvme1n1" in note for note in found.notes)
+    text = iostat([*quiet(20), *limited(3000, 90)], more_devices=[("nvme2n1", log)])
+    result = explain_recorded(given(tmp_path, {"i.txt": text}))
+    assert result.timelines[0].title == "nvme2n1"
+    assert any("nvme1n1" in note and LIMIT in note and "--device nvme1n1" in note for note in result.notes)
 
 
 def test_two_recordings_of_one_device_that_contradict_each_other_are_told(tmp_path: Path) -> None:
     files = {"a.txt": iostat(quiet(60)), "b.txt": iostat(limited(3000, 60))}
-    found = explain_recorded(given(tmp_path, files))
-    assert [one.findings[0].cause if one.findings else "" for one in found.timelines] == ["", LIMIT]
-    assert any("b.txt has other figures for the same device and time than a.txt" in note for note in found.notes)
+    result = explain_recorded(given(tmp_path, files))
+    assert [timeline.findings[0].cause if timeline.findings else "" for timeline in result.timelines] == ["", LIMIT]
+    assert any("b.txt has other figures for the same device and time than a.txt" in note for note in result.notes)
 
 
 def test_prometheus_names_its_error_and_its_hosts(tmp_path: Path) -> None:
