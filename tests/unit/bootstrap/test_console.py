@@ -2,11 +2,14 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import bootstrap.__main__
 from bootstrap.console import Console, consents_by_itself
+from bootstrap.directories import find_directories
 from volbench.errors import EnvironmentLacks, Refused
 
 
@@ -48,9 +51,11 @@ HOSTILE = "gcc: \x1b]0;title\x07\x1b[31m \x9b31m \u202e \ud800"
 
 
 def test_no_terminal_obeys_what_a_program_has_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Console(yes=True).say(HOSTILE)
+    apart = replace(find_directories(), state=tmp_path)  # else it waits for a set-up that goes on
+    monkeypatch.setattr(bootstrap.__main__, "find_directories", lambda: apart)
     failure = EnvironmentLacks("compiling failed", where="set-up", evidence=HOSTILE)
     monkeypatch.setattr(bootstrap.__main__, "_do", raising(failure))
     assert bootstrap.__main__.main(["engine"]) == EnvironmentLacks.exit_code
