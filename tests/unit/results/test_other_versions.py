@@ -18,9 +18,11 @@ from explained_once import explain_once
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench import __version__
+from volbench.api import open_run
 from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
+from volbench.errors import RunUnreadable
 from volbench.results.store.run_directory import SERIES_FILE
 
 Json = dict[str, Any]
@@ -255,6 +257,31 @@ def test_a_file_of_another_version_is_refused_as_such(
         assert UNKNOWN in ended.stderr, name
         assert f"this is version {__version__}" in ended.stderr, f"{name}: {ended.stderr}"
         assert "0.9.1" in ended.stderr, f"{name}: {ended.stderr}"
+
+
+@pytest.mark.parametrize("file", ["run.json", "cells/001-a-r1/result.json"])
+def test_a_run_of_a_superseded_format_is_refused_with_one_message(
+    file: str, originals: dict[str, Path], tmp_path: Path
+) -> None:
+    """What reads one run ends with it; what reads many skips it, and names it."""
+    run = _copied(originals["two"], tmp_path / "results")
+    _edit(run / file, lambda record: record.update(schema=1))
+    commands = _commands(run, tmp_path) | {
+        "resume": ["resume", str(run)],
+        "pack": ["pack", "make", str(run), "--out", str(tmp_path / "p.zip")],
+        "recommend": ["recommend", str(run), "--size", "10GiB", "--p95", "20ms"],
+    }
+    for name, command in commands.items():
+        ended = volbench(*command)
+        if name in {"list", "site"} or name.startswith("query"):
+            assert ended.returncode in (0, 2), f"{name}: {ended.stderr}"  # 2: no view is left for a query
+            continue
+        assert ended.returncode == 2, f"{name}: {ended.stdout} {ended.stderr}"
+        assert ended.stderr.count("schema 1 is a superseded format") == 1, f"{name}: {ended.stderr}"
+        assert ended.stderr.count("volbench: ") == 1, f"{name}: {ended.stderr}"
+    with pytest.raises(RunUnreadable, match="superseded"):
+        assert open_run(run).report
+    assert not (tmp_path / "p.zip").exists()
 
 
 def test_a_metric_that_no_descriptor_has_stays_in_every_report(originals: dict[str, Path], tmp_path: Path) -> None:
