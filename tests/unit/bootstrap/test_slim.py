@@ -16,7 +16,7 @@ LIBRARIES = {
     "pyarrow/libarrow_python.so.2600.1.0": "python",
     "pyarrow/libarrow_flight.so.2600": "flight",
     "pyarrow/libarrow_substrait.so.2600": "the core links it",
-    "pyarrow/libarrow_s3.so.2600": "dumps to S3",
+    "pyarrow/libarrow_s3.so.2600": "the core links it",
     "pyarrow/_flight.cpython-314-x86_64-linux-gnu.so": "flight",
     "pyarrow/_parquet.cpython-314-x86_64-linux-gnu.so": "parquet",
     "pyarrow/tests/test_array.py": "",
@@ -29,6 +29,11 @@ LIBRARIES = {
     "pygments/lexers/_mapping.py": "",
     "pygments/lexers/python.py": "of tracebacks",
     "pygments/lexers/sql.py": "",
+    "botocore/data/endpoints.json": "of every service",
+    "botocore/data/s3/2006-03-01/service-2.json.gz": "results, dumps",
+    "botocore/data/sso-oidc/2019-06-10/service-2.json.gz": "credentials",
+    "botocore/data/sts/2011-06-15/service-2.json.gz": "credentials of a role",
+    "botocore/data/ec2/2016-11-15/service-2.json.gz": "instances",
     "hatchling/build.py": "",
     "trove_classifiers-2026.9.21.13.dist-info/METADATA": "",
     "mysql/vendor/private/libkrb5.so.3": "kerberos",
@@ -58,6 +63,7 @@ def test_optional_parts_and_tests_are_gone(site: Path) -> None:
         "numpy/_core/umath.pyi",
         "pyarrow/array.pxi",
         "pygments/lexers/sql.py",
+        "botocore/data/ec2/2016-11-15/service-2.json.gz",
         "hatchling/build.py",
         "trove_classifiers-2026.9.21.13.dist-info/METADATA",
     }
@@ -90,6 +96,7 @@ def test_symbols_are_stripped(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text" if "text" in name else "\x7fELF and symbols")
     (site / "numpy").mkdir()
+    (site / "botocore/data").mkdir(parents=True)
     (site / "mysql/vendor/private").mkdir(parents=True)
     programs.mkdir()
     (programs / "strip").write_text('#!/bin/sh\ngrep -q ELF "$4" && printf stripped >"$3"\n')
