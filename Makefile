@@ -119,7 +119,7 @@ docs: ## every generated file (schemas, suites/README.md, pages of the examples;
 
 mutants: ## changes each constant of explain by 1.3 and asks whether a test fails: ONLY=check/ FOR=7000; goes on where it was
 	@$(BOOTSTRAP) python
-	@$(BIN)/python tests/support/rule_mutants.py --state .cache/mutants.json --for $(FOR) --only $(ONLY)
+	@$(BIN)/python tests/support/rule_mutants.py --state .cache/mutants.json --for $(FOR) --only $(ONLY) --table .cache/mutants.md
 
 proofread: ## headlines and findings of all examples in one page, to be read: .cache/proofread.html
 	@$(BOOTSTRAP) python
