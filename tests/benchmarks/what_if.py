@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
 from volbench.results.explain.accounts.what_if import Outlook, other_volume, predict
 from volbench.results.explain.case import Case
@@ -164,7 +165,7 @@ def with_emulator(case: Case) -> Demand | Unpredictable:
 def _compared(outlook: Outlook, existing: list[Case]) -> dict[str, Any]:
     """The last regime (of a volume that starts without credits, the only one) against what was run."""
     tps = median(case.tps or 0.0 for case in existing)
-    p95 = [result for case in existing if (result := median_of(case.at("latency_ms_p95"))) is not None]
+    p95 = [result for case in existing if (result := median_of(case.at(Client.latency_ms_p95))) is not None]
     return {
         "regime": outlook.regime,
         "limited_by": outlook.bound,

@@ -22,6 +22,7 @@ from ring_records import records_of
 from scratch_server import ScratchServer, scratch_server
 
 from volbench.core.profile.resolve import resolve
+from volbench.core.records.named_metrics import Client, PerformanceSchema
 from volbench.core.sql.guard import refuse_writes
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_REFUSED
 from volbench.machine.engine.connection import Account, connection, rows
@@ -281,8 +282,8 @@ def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count
             captured = capture(reader, 3.0, masked=True, progress=lambda *_: None)
     assert captured.classes == (), "an idle server is asked by the capture alone"
     result = report_of(out)
-    rate = result.case.at("statements_per_s", "performance_schema")
-    p50, p95 = result.case.at("latency_ms_p50"), result.case.at("latency_ms_p95")
+    rate = result.case.at(PerformanceSchema.statements_per_s)
+    p50, p95 = result.case.at(Client.latency_ms_p50), result.case.at(Client.latency_ms_p95)
     assert rate is not None
     assert p50 is not None
     assert p95 is not None
@@ -326,8 +327,8 @@ def test_an_idle_server_is_seen_to_be_idle_where_no_history_is_kept(tmp_path: Pa
         code, output = ended(watching, signal.SIGINT)
         assert code == EXIT_OK, output
     result = report_of(out)
-    rate = result.case.at("statements_per_s", "performance_schema")
-    seconds = result.case.at("statement_s_per_s", "performance_schema")
+    rate = result.case.at(PerformanceSchema.statements_per_s)
+    seconds = result.case.at(PerformanceSchema.statement_s_per_s)
     assert rate is not None
     assert seconds is not None
     assert np.nanmax(rate[2:]) == 0.0  # a sample that came late has no rate

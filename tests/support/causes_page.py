@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from volbench.results.explain.cause_info import GROUPS, CauseInfo
-from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.causes import CAUSES, RULES
+from volbench.results.explain.rule import EXPLAINS_WAITS, LIMITS, OUTSIDE, SLOW
 
 WIDTH = 130
 _TABLE = "| group | causes |\n"
+_OF_RULES = (
+    "Each rule looks at a step by itself, and one function decides from this table which findings stand"
+    " (`runner/volbench/results/explain/deciding.py`). *much*: a finding that explains 15 % and more, or of which"
+    " that is not known; *leading*: and it is not others' I/O with the smaller part of the device. What is"
+    " *after* a finding of another rule explains at most 0.9 of what that explains. Rules that are named together:"
+)
+_OF_CAUSES = (
+    "Descriptors of causes say what a finding claims, and so what the check looks at; which other cause it is the"
+    " doing of, where it shows in a stretch of the step only; what it is the better name for; and what cannot be"
+    " true with it."
+)
+GROUPED = {"waits": EXPLAINS_WAITS, "outside": OUTSIDE, "limits": LIMITS, "slow": SLOW}
 _SECTIONS = {"Meaning": "meaning", "What you see": "signs", "What to do": "advice"}
 
 
@@ -33,21 +46,47 @@ def _table() -> Iterator[str]:
 
 
 def _decision() -> Iterator[str]:
-    """Yield the table of who decides: what is checked of each cause, and what it excludes."""
+    """Yield the tables of who decides: which rule gives way to which, and what is checked of each cause."""
     yield "\n## Who decides"
-    yield (
-        "Descriptors say what a cause claims, and so what the check looks at; which other cause it is the doing of,"
-    )
-    yield "where it shows in a stretch of the step only; and what cannot be true with it.\n"
-    yield "| cause | claims | yields to | excludes |"
-    yield "|---|---|---|---|"
+    yield _filled(_OF_RULES) + "\n"
+    for name, rules in GROUPED.items():
+        yield f"- **{name}**: {', '.join(sorted(rules))}"
+    yield ""
+    yield "| rule | finds | gives way to | needs | one of two with | after |"
+    yield "|---|---|---|---|---|---|"
+    for rule in RULES:
+        conditions = (
+            _names(rule.yields_to),
+            _names(rule.yields_to_much, " (much)"),
+            _names(rule.yields_to_leading, " (leading)"),
+            _names(rule.yields_within, " (within its time)"),
+            _names(rule.sound_beside, ", with a check that failed"),
+        )
+        cells = [
+            ", ".join(f"`{name}`" for name in sorted(rule.causes)),
+            "; ".join(section for section in conditions if section) or "–",
+            *(_names(names) or "–" for names in (rule.needs, rule.one_of_two_with, rule.after)),
+        ]
+        yield f"| {rule.name} | {' | '.join(cells)} |"
+    yield "\n" + _filled(_OF_CAUSES) + "\n"
+    yield "| cause | claims | yields to | in place of | excludes |"
+    yield "|---|---|---|---|---|"
     for name, cause in CAUSES.items():
-        if cause.claims or cause.yields_to or cause.contradicts:
-            first, excluded = (
-                ", ".join(f"`{name}`" for name in sorted(names)) or "–"
-                for names in (cause.yields_to, cause.contradicts)
-            )
-            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {first} | {excluded} |"
+        sets = (cause.yields_to, cause.suppresses, cause.contradicts)
+        if cause.claims or any(sets):
+            columns = " | ".join(_names(names) or "–" for names in sets)
+            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {columns} |"
+
+
+def _names(names: Collection[str], suffix: str = "") -> str:
+    """Names of rules, of rules that are named together, and of causes as code."""
+    left, listed = set(names), []
+    for name, rules in GROUPED.items():
+        if rules <= left:
+            listed.append(f"**{name}**")
+            left -= rules
+    listed += [f"`{name}`" if name in CAUSES else name for name in sorted(left)]
+    return f"{', '.join(listed)}{suffix}" if listed else ""
 
 
 def _sections() -> Iterator[str]:
@@ -58,9 +97,12 @@ def _sections() -> Iterator[str]:
 
 
 def _paragraphs(cause: CauseInfo) -> Iterator[str]:
-    for heading, piece in _SECTIONS.items():
-        paragraph = f"**{heading}.** {getattr(cause, piece)}"
-        yield textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
+    for heading, section in _SECTIONS.items():
+        yield _filled(f"**{heading}.** {getattr(cause, section)}")
+
+
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _anchor(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from causes_page import causes_page
 from man_page import man_page
+from metrics_module import metrics_module
 from modules_page import modules_page
 from record_schemas import MODELS, schema_text
 from results_page import results_page
@@ -31,6 +32,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield page, results_page((ROOT / page).read_text())
     page = Path("docs/causes.md")
     yield page, causes_page((ROOT / page).read_text())
+    yield Path("runner/volbench/core/records/named_metrics.py"), metrics_module()
     yield Path("docs/modules.md"), modules_page()
     yield Path("docs/man/volbench.1"), man_page()
     for name in MODELS:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU, Client, Innodb, PerformanceSchema
 from volbench.observe.budget import ExtraTime, extra_time, statement_level
 from volbench.observe.model import Observation
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import device_of
 from volbench.results.explain.evidence.episodes import Level, levels
 from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.given import Beside
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.stats.grid import Floats, Grid, align, median
@@ -54,8 +56,8 @@ def _with_known_tps(series: Mapping[SeriesKey, Series]) -> Mapping[SeriesKey, Se
 
 def _tools(grid: Grid) -> Iterator[Beside]:
     """When backup tools were connected."""
-    for name in grid.entities("performance_schema", _PROGRAM):
-        column = grid.column("performance_schema", _PROGRAM, name)
+    for name in grid.entities(*PerformanceSchema.program_connections):
+        column = grid.column(*PerformanceSchema.program_connections, name)
         if column is None:
             continue
         running = np.nan_to_num(column) > 0
@@ -122,15 +124,15 @@ def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[Level]:
 
 
 def _other_series(case: Case) -> dict[str, tuple[Floats | None, str]]:
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
     return {
-        "statements": (case.at("statements_per_s", "performance_schema"), "1/s"),
-        "transactions": (case.at("tps"), "1/s"),
-        "statement p50": (case.at("latency_ms_p50"), "ms"),
-        "statement p95": (case.at("latency_ms_p95"), "ms"),
-        "threads running": (case.at("threads_running", "innodb"), ""),
-        "waiting for rows": (case.at("row_lock_current_waits", "innodb"), "sessions"),
-        "waiting for tables": (case.at("metadata_lock_current_waits", "innodb"), "sessions"),
+        "statements": (case.at(PerformanceSchema.statements_per_s), "1/s"),
+        "transactions": (case.at(Client.tps), "1/s"),
+        "statement p50": (case.at(Client.latency_ms_p50), "ms"),
+        "statement p95": (case.at(Client.latency_ms_p95), "ms"),
+        "threads running": (case.at(Innodb.threads_running), ""),
+        "waiting for rows": (case.at(Innodb.row_lock_current_waits), "sessions"),
+        "waiting for tables": (case.at(Innodb.metadata_lock_current_waits), "sessions"),
         "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
     }
 
@@ -151,5 +153,5 @@ def suspicion(case: Case) -> str:
 
 def is_quiet(case: Case) -> bool:
     """Whether next to nothing was asked of the server: there is nothing to explain then."""
-    rate = median(case.at("statements_per_s", "performance_schema"))
+    rate = median(case.at(PerformanceSchema.statements_per_s))
     return rate is not None and rate < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from volbench.core.records.named_metrics import Client, PerformanceSchema
 from volbench.observe.model import Incident
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.episodes import find_episode
@@ -42,11 +43,11 @@ def by_event(incidents: Sequence[Incident]) -> list[Incident]:
 def found_afterwards(case: Case) -> Iterator[Incident]:
     """What stands out where no trigger was set or none fired: a slow stretch, else stands of all sessions."""
     waits = None if case.device is None else case.device.await_ms
-    columns = (case.at("latency_ms_p95"), case.at("statement_ms", "performance_schema"), waits)
+    columns = (case.at(Client.latency_ms_p95), case.at(PerformanceSchema.statement_ms), waits)
     slow = (find_episode(case.grid, column) for column in columns)
     episode = next((episode for episode in slow if episode is not None), None)
     if episode is not None:
-        metric = "p95" if case.at("latency_ms_p95") is not None else "await"
+        metric = "p95" if case.at(Client.latency_ms_p95) is not None else "await"
         text = f"{_WITHOUT_TRIGGER}: slower than the rest (p {episode.p_value:.3g})"
         yield _incident(case, text, metric, 0.0, (episode.t0_s, episode.t1_s))
         return

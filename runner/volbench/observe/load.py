@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from volbench.core.base.text import counted
+from volbench.core.records.named_metrics import Client
 from volbench.errors import Undecided
 from volbench.observe.report import ObservationReport, report_of
 from volbench.results.credits.history import History
@@ -57,7 +58,7 @@ def _bytes(mib_per_s: Floats | None) -> Floats | None:
 
 def _statements(report: ObservationReport, device: Device) -> Statements | None:
     """Return p95 of statements in the worst hour, and what operations took; None without times of statements."""
-    p95_ms = report.case.at("latency_ms_p95")
+    p95_ms = report.case.at(Client.latency_ms_p95)
     if p95_ms is None or not np.isfinite(p95_ms).any():
         return None
     period = (report.case.grid.t_s // PERIOD_S).astype(np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from volbench.core.base.text import quantity
+from volbench.core.records.named_metrics import CPU, Client, PerformanceSchema
 from volbench.core.records.report import TimeDifferenceRow
 from volbench.observe.budget import SHOWN_MIN, ExtraTime, StatementTime, difference_text
 from volbench.observe.markdown import association_text, headlines
@@ -105,16 +106,16 @@ def _span(report: ObservationReport, incident: IncidentReport) -> tuple[float, f
 
 def _charts(report: ObservationReport) -> ChartGroup | None:
     case, device = report.case, report.case.device
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
     columns: list[tuple[str, str, str, dict[str, Floats | None]]] = [
-        ("statements", "Statements", "1/s", {"ended": case.at("statements_per_s", "performance_schema")}),
+        ("statements", "Statements", "1/s", {"ended": case.at(PerformanceSchema.statements_per_s)}),
         (
             "latency",
             "Time of a statement",
             "ms",
             {
-                "p95": case.at("latency_ms_p95"),
-                "mean of an interval": case.at("statement_ms", "performance_schema"),
+                "p95": case.at(Client.latency_ms_p95),
+                "mean of an interval": case.at(PerformanceSchema.statement_ms),
             },
         ),
         ("operations", "Operations of the volume", "1/s", {"ended": None if device is None else device.iops}),

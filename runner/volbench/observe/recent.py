@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volbench.core.records.latency_bins import LatencyBins
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.sources import device_sources
 from volbench.measure.sample.interface import Reading
@@ -178,7 +179,7 @@ class StandClock:
         if values[SLOWEST] < LONG_MS:
             return 0.0
         grid = align(self._window.series(), width_s=self.width_s)
-        stands = client_stands(grid.column(*_RATE), grid.column(LATENCY_SOURCE, SLOWEST), self.width_s)
+        stands = client_stands(grid.column(*_RATE), grid.column(*Client.latency_ms_max), self.width_s)
         return 1000 * stands[-1].length_s if stands and stands[-1].last >= len(grid) - 2 else 0.0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic_observation import build
 
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.interface import Reading, Values
 from volbench.measure.sample.raw import Tick
@@ -122,7 +123,7 @@ def test_a_dump_is_named_by_its_program_also_where_there_are_no_percentiles(tmp_
         tmp_path / "o", 100, load, histogram=False, programs=lambda tick: {"mysqldump": int(tick in dump)}
     )
     result = report_of(location)
-    assert result.case.at("latency_ms_p95") is None
+    assert result.case.at(Client.latency_ms_p95) is None
     (cause,) = [finding for finding in result.findings if finding.cause == "interference.backup"]
     assert cause.window_s == pytest.approx((60.0, 75.0), abs=1.0)
     assert "mysqldump ran from" in cause.evidence[0].text

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.errors import RunUnreadable, UsageError
 from volbench.observe.markdown import headlines, markdown
 from volbench.observe.model import OBSERVATION_FILE
@@ -151,7 +152,7 @@ def test_over_a_hole_in_the_ring_there_is_no_rate(tmp_path: Path) -> None:
     """What happened while nothing was kept is no interval of an hour."""
     directory = build(tmp_path / "o", 200, stalled)
     segments_in(directory / "ring")[1].path.unlink()
-    iops = report_of(directory).case.at("statements_per_s", "performance_schema")
+    iops = report_of(directory).case.at(PerformanceSchema.statements_per_s)
     assert iops is not None
     hole = iops[62:118]
     assert not (hole[2:] == hole[2:]).any(), "all of it is unknown"

@@ -1,23 +1,22 @@
-"""One step of one cell as the rules see it: what was given, and what the detectors found in it."""
+"""One step of one cell as the rules see it: what was given (`given`), and what the detectors find in it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from volbench.core.records.layout import Role
+from volbench.core.records.named_metrics import CPU, PSI, CgroupCpu, Client, Tasks
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
-from volbench.results.explain.evidence.disks_below import DisksBelow, foreign_io
-from volbench.results.explain.evidence.foreign import ForeignFlow, reads_directly, written_copies
+from volbench.results.explain.evidence.disks_below import foreign_io
+from volbench.results.explain.evidence.foreign import ForeignFlow, written_copies
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
@@ -29,59 +28,13 @@ from volbench.results.explain.evidence.limits import (
 from volbench.results.explain.evidence.plateau_checks import Exceeded
 from volbench.results.explain.evidence.processors import CELL, SERVER, CpuAccount, cpu_account, task_use
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls
-from volbench.results.stats.grid import Floats, Grid, Mask, mean, median
+from volbench.results.explain.given import Given
+from volbench.results.stats.grid import Floats, Mask, mean, median
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
-    """Something that ran beside the load, by name, and when."""
-
-    name: str
-    t0_s: float
-    t1_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """What is known of one step, or of what others recorded. Everything but the grids may be missing.
-
-    `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
-    t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
-    `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
-    `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
-    itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
-    `instance`: the vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
-    are on other volumes than the data.
-    """
-
-    name: str
-    grid: Grid
-    whole: Grid
-    kind: str = "oltp"
-    disk: str | None = None
-    below: DisksBelow | None = None
-    threads: int | None = None
-    rate: float | None = None
-    read_ahead_kib: int | None = None
-    mount_options: tuple[str, ...] = ()
-    cpus: int | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-    client_cpu_ratio: float | None = None
-    client_cpus: float | None = None
-    beside: tuple[Beside, ...] = ()
-    latency_ms: Mapping[str, float] = field(default_factory=dict)
-    clock_zero_s: float = 0.0
-    recorded: bool = False
-    volume_grid: Grid | None = None
-    instance: str = ""
-    elsewhere: tuple[Role, ...] = ()
-
-    @property
-    def of_volume(self) -> Case:
-        """The same time as the volume's own counters show it, on their clock; this case where they share one."""
-        if self.volume_grid is None:
-            return self
-        return replace(self, grid=self.volume_grid.within(*self.window_s), whole=self.volume_grid, volume_grid=None)
+class Case(Given):
+    """A step with its evidence, which is computed when a rule asks for it and kept."""
 
     @cached_property
     def device(self) -> Device | None:
@@ -173,11 +126,6 @@ class Case:
         levels = [plateau for plateau in self.one_way_plateaus if plateau.may_be_limit]
         return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
 
-    @property
-    def reads_directly(self) -> bool:
-        """Whether the server's reads of data files go past the page cache."""
-        return reads_directly(self.variables, self.mount_options)
-
     @cached_property
     def foreign(self) -> ForeignFlow | None:
         """I/O of the device that this server never sent; None where it is not known, or no server works."""
@@ -224,7 +172,7 @@ class Case:
     @cached_property
     def client_stalls(self) -> tuple[Stall, ...]:
         """When no transaction finished."""
-        tps = self.grid.column("client", "tps")
+        tps = self.at(Client.tps)
         return () if tps is None else client_stalls(self.grid.t_s, self.grid.width_s, tps)
 
     @cached_property
@@ -240,13 +188,13 @@ class Case:
     @cached_property
     def cpu_busy(self) -> float | None:
         """Share of the host's CPU time that was used, median over the window."""
-        user, system = self.grid.column("cpu", "user_ratio"), self.grid.column("cpu", "system_ratio")
+        user, system = self.at(CPU.user_ratio), self.at(CPU.system_ratio)
         return None if user is None or system is None else median(user + system)
 
     @property
     def cpu_s_per_s(self) -> Floats | None:
         """CPU seconds of the whole host in each second."""
-        user, system = self.at("user_ratio", "cpu"), self.at("system_ratio", "cpu")
+        user, system = self.at(CPU.user_ratio), self.at(CPU.system_ratio)
         return None if user is None or system is None or not self.cpus else (user + system) * self.cpus
 
     @cached_property
@@ -257,9 +205,9 @@ class Case:
     @property
     def cpu_bound(self) -> bool:
         """Whether the host's CPUs were saturated: busy, and waited for where that is known."""
-        pressure = median(self.at("cpu_some_ratio", "psi"))
+        pressure = median(self.at(PSI.cpu_some_ratio))
         waited = pressure is None or pressure >= limit.CPU_PRESSURE_MIN
-        niced = median(self.at("nice_ratio", "cpu")) or 0.0  # of recordings: programs that give way
+        niced = median(self.at(CPU.nice_ratio)) or 0.0  # of recordings: programs that give way
         return self.cpu_busy is not None and self.cpu_busy - niced >= limit.CPU_BUSY_MIN and waited
 
     @cached_property
@@ -275,7 +223,7 @@ class Case:
         schedstat): its statements did so for no longer. And a thread that is ready waits while others run before
         it: its time on a CPU, times the threads for each CPU.
         """
-        runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
+        runnable, budget = mean(self.at(CPU.runnable_threads)), self.budget
         if budget is None:
             return None
         bounds = []
@@ -295,7 +243,7 @@ class Case:
         seconds on CPUs and in their queue (the kernel's schedstat) over the number of clients is that share. It
         counts waits for a CPU that the server takes for file waits, since a read that is done waits for one.
         """
-        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        used, delayed = self.at(Tasks.cpus_used, "cell"), self.at(Tasks.run_delay_s_per_s, "cell")
         if used is None or delayed is None or not self.threads or self.budget is None:
             return None
         return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
@@ -303,17 +251,17 @@ class Case:
     @cached_property
     def server_throttled(self) -> float | None:
         """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
-        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "server"))
+        return median(self.at(CgroupCpu.throttled_ratio, "server"))
 
     @cached_property
     def client_throttled(self) -> float | None:
         """The same of the client's."""
-        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "client"))
+        return median(self.at(CgroupCpu.throttled_ratio, "client"))
 
     @cached_property
     def tps(self) -> float | None:
         """Transactions per second over the window."""
-        return mean(self.grid.column("client", "tps"))
+        return mean(self.at(Client.tps))
 
     @property
     def is_served(self) -> bool:
@@ -326,18 +274,6 @@ class Case:
         waiting, expected = (mean(self.budget.statement_s) or 0.0) / self.threads, self.rate * self.length_s
         least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
         return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
-
-    @property
-    def length_s(self) -> float:
-        """Of the window."""
-        return len(self.grid) * self.grid.width_s
-
-    @property
-    def window_s(self) -> tuple[float, float]:
-        """Start and end of the grid."""
-        if not len(self.grid):
-            return 0.0, 0.0
-        return float(self.grid.t_s[0]) - self.grid.width_s, float(self.grid.t_s[-1])
 
     @property
     def storage_share(self) -> float | None:
@@ -369,7 +305,8 @@ class Case:
             return None
         under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
         for source in sources_with("metadata_await_ms", *VIEWS):
-            rate, waited = self.at("metadata_ops_per_s", source), self.at("metadata_await_ms", source)
+            rate = self.grid.column(source, "metadata_ops_per_s")
+            waited = self.grid.column(source, "metadata_await_ms")
             if rate is not None and waited is not None:
                 under_way = under_way + np.nan_to_num(rate * waited / 1000)
         return min(1.0, (mean(under_way) or 0.0) / (self.threads or 1))
@@ -389,10 +326,6 @@ class Case:
         both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)
         total = float(budget.statement_s[both].sum())
         return max(0.0, budget.no_wait - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
-
-    def at(self, metric: str, source: str = "client") -> Floats | None:
-        """A column of the window."""
-        return self.grid.column(source, metric)
 
     def _counted(self, name: str) -> Floats | None:
         for source in sources_with(f"{name}_ratio", *VIEWS):

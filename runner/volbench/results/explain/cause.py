@@ -31,6 +31,7 @@ class Cause:
     `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
     statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
     descriptor says so (`CauseInfo`). `confidence_max`: of findings never counted outside the lab.
+    `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before limits that are met with it.
     `objections`: what the check has against it, without refuting it; `rebuilt`:
     p95 of the transactions, as recorded and as rebuilt from what they did and waited for.
     """
@@ -48,6 +49,8 @@ class Cause:
     of_clients: bool = False
     explains_fall: bool = False
     confidence_max: float = 1.0
+    rule: str = ""
+    leads: bool = True
     objections: tuple[Objection, ...] = ()
     rebuilt: Quantile | None = None
 

@@ -38,6 +38,7 @@ class CauseInfo:
         is_change: the whole step is needed to see it.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
+        suppresses: causes that are the same operations seen with less: not named beside it.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
 
@@ -56,4 +57,5 @@ class CauseInfo:
     is_change: bool = False
     claims: frozenset[Claim] = frozenset()
     yields_to: frozenset[str] = frozenset()
+    suppresses: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()

@@ -1,12 +1,13 @@
-"""The causes that a finding may name, and rules that need no other: both are stated by the modules of `rules`.
+"""The causes that a finding may name, and the rules that find them: both are stated by the modules of `rules`.
 
-Each module with `CAUSES` below that package adds causes, and one with `RULE` a rule. Reports, policies, the order
+Each module with `CAUSES` below that package adds causes, and one with `RULES` rules. Reports, policies, the order
 of findings and docs/causes.md read the descriptors, so a new cause needs no other list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
@@ -15,8 +16,9 @@ from volbench.results.explain import rules
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import GROUPS, CauseInfo
-
-Rule = Callable[[Case], Iterable[Cause]]
+from volbench.results.explain.components import data_case
+from volbench.results.explain.deciding import decided, in_order
+from volbench.results.explain.rule import Rule, Subject
 
 
 def _modules() -> tuple[ModuleType, ...]:
@@ -32,5 +34,22 @@ def _causes(modules: Iterable[ModuleType]) -> Mapping[str, CauseInfo]:
 _MODULES = _modules()
 CAUSES: Mapping[str, CauseInfo] = _causes(_MODULES)
 """Every cause by its name, in the order of docs/causes.md."""
-RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES if hasattr(module, "RULE"))
-"""Rules that depend on no other rule's findings. Rules of the volume and of the server call each other."""
+RULES: tuple[Rule, ...] = in_order(rule for module in _MODULES for rule in getattr(module, "RULES", ()))
+"""Every rule, after all rules that it gives way to."""
+
+
+def found(cases: Mapping[Subject, Case]) -> Iterator[Cause]:
+    """Yield what each rule finds by itself, of the subjects that are given."""
+    for rule in RULES:
+        if rule.subject in cases:
+            yield from (replace(cause, rule=rule.name) for cause in rule.find(cases[rule.subject]))
+
+
+def named(case: Case) -> list[Cause]:
+    """Return the causes of a step that stand once rules have given way to each other."""
+    return decided([*found({"volume": data_case(case), "step": case})], RULES, CAUSES)
+
+
+def named_of_volume(case: Case) -> list[Cause]:
+    """Return the same of one volume alone, in a step as that volume sees it."""
+    return decided([*found({"volume": case})], RULES, CAUSES)

@@ -11,25 +11,22 @@ from volbench.results.explain.accounts.purge import purge_notes
 from volbench.results.explain.arbitration import Refuted, arbitrate
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
-from volbench.results.explain.causes import CAUSES, RULES
+from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
-from volbench.results.explain.components import data_case
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.results.explain.rules.network import shares_of_latency
-from volbench.results.explain.rules.server import server_findings
 from volbench.results.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
-from volbench.results.explain.rules.volume.storage import SYNC_LATENCY, is_much, storage_findings
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-_LATENCIES = frozenset({"storage.read_latency", SYNC_LATENCY})
+_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 _BURST = "storage.burst_exhausted"
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
@@ -75,8 +72,8 @@ def explain_case(case: Case) -> Explanation:
             findings=(), notes=(f"{counted(len(case.grid), 'sample is', 'samples are')} too few to name a cause",)
         )
     notes = (*missing_evidence(case), *purge_notes(case))
-    named = arbitrate(case, shares_of_latency(case, _with_episode(case, _named(case))), CAUSES)
-    findings, refuted = [*named.findings], [*named.refuted]
+    left = arbitrate(case, shares_of_latency(case, _with_episode(case, named(case))), CAUSES)
+    findings, refuted = [*left.findings], [*left.refuted]
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
     ) or (
@@ -109,25 +106,18 @@ def explain_component(case: Case) -> Explanation:
     """
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=())
-    of_volume = [finding for finding in storage_findings(case) if finding.cause.startswith(_OF_VOLUME)]
-    named = arbitrate(case, shares_of_latency(case, of_volume), CAUSES)
-    findings = [_weighed(finding) for finding in named.findings]
+    of_volume = [finding for finding in named_of_volume(case) if finding.cause.startswith(_OF_VOLUME)]
+    left = arbitrate(case, shares_of_latency(case, of_volume), CAUSES)
+    findings = [_weighed(finding) for finding in left.findings]
     loss = loss_of(findings)
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     return Explanation(
         findings=tuple(
             replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
         ),
-        refuted=named.refuted,
+        refuted=left.refuted,
         served=most_served(case),
     )
-
-
-def _named(case: Case) -> list[Cause]:
-    storage = storage_findings(data_case(case))
-    reads_named = any(is_much(finding) for finding in storage if finding.cause != SYNC_LATENCY)
-    server = server_findings(case, reads_named=reads_named)
-    return [*storage, *server, *(finding for rule in RULES for finding in rule(case))]
 
 
 def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
@@ -141,17 +131,17 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     if during is None:
         return whole
     inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
-    named = [finding for finding in _named(inside) if finding.cause not in CHANGES]
+    during_it = [finding for finding in named(inside) if finding.cause not in CHANGES]
     causes = {finding.cause for finding in whole}
     falls = EXPLAIN_A_FALL | {_BURST} | {finding.cause for finding in whole if finding.explains_fall}
     added = [
         finding
-        for finding in named
+        for finding in during_it
         if finding.cause not in causes and not _was_there_before(finding.cause, causes, falls, outside)
     ]
-    if not named:
+    if not during_it:
         return whole
-    elsewhere = {finding.cause for finding in named} | {finding.cause for finding in _named(outside)}
+    elsewhere = {finding.cause for finding in during_it} | {finding.cause for finding in named(outside)}
     share = case.time_share_of(during)
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     rows = [effect.evidence for effect in effects]
@@ -173,16 +163,16 @@ def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
     return [] if any(piece.metric == "loss" for piece in finding.evidence) else [*loss_rows(effects)]
 
 
-def _was_there_before(cause: str, named: Collection[str], falls: Collection[str], outside: Case) -> bool:
+def _was_there_before(cause: str, known: Collection[str], falls: Collection[str], outside: Case) -> bool:
     """Whether a stretch's cause is no other one.
 
     It is none where it is the level of an empty bucket, of reads that memory had served or of blocks that are being
     fetched, what waits for a limit above the device, the latency of an event, or CPUs that are as busy outside the
     stretch.
     """
-    if not CAUSES[cause].yields_to.isdisjoint(named):
+    if not CAUSES[cause].yields_to.isdisjoint(known):
         return True
-    if cause in _LATENCIES and any(name in falls for name in named):
+    if cause in _LATENCIES and any(name in falls for name in known):
         return True
     if cause == OTHERS:
         return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)

@@ -11,6 +11,7 @@ import numpy as np
 from volbench.core.base.text import counted
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.layout import ComponentFacts, Role
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
 from volbench.errors import RunUnreadable
@@ -21,12 +22,13 @@ from volbench.results.explain.accounts.pool import Pool, pool_of
 from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.check.response import volume_share_max
 from volbench.results.explain.components import component_cases
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
+from volbench.results.explain.given import Beside
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
@@ -217,7 +219,7 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
 
 def _waits(loaded: LoadedRun, result: CellResult, volume: str, case: Case) -> CellSamples | None:
     """Return a step's latencies and awaits; None of a step without transactions. Raises RunUnreadable."""
-    if not len(case.grid) or case.at("tps") is None:
+    if not len(case.grid) or case.at(Client.tps) is None:
         return None
     edges = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
     merged = loaded.histograms(result.cell_id).merged(grid_s=edges, steps=[case.name])

@@ -7,6 +7,7 @@ from statistics import median
 
 from volbench.core.base.nearest import suggestion
 from volbench.core.profile.resolve import resolve_volume
+from volbench.core.records.named_metrics import Innodb
 from volbench.core.records.run import VolumeSpec
 from volbench.core.records.steps import step_kind
 from volbench.errors import Undecided, UsageError, VolbenchError
@@ -100,7 +101,7 @@ def _server(loaded: LoadedRun, base: str) -> ServerFigures:
     cases = [case for result in cells for case in cases_of(loaded, result)]
     if not cases:
         return ServerFigures()
-    written = [rate for case in cases if (rate := mean(case.at("os_log_written_mib_per_s", "innodb"))) is not None]
+    written = [rate for case in cases if (rate := mean(case.at(Innodb.os_log_written_mib_per_s))) is not None]
     recovered = [
         found.value
         for result in cells

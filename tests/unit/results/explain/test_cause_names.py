@@ -12,7 +12,7 @@ from volbench.results.explain.causes import CAUSES
 FOLDER = Path(explain.__file__).parent
 SOURCES = [FOLDER / "findings.py", *sorted((FOLDER / "rules").rglob("*.py"))]
 TEXTS = [path.read_text(encoding="utf-8") for path in SOURCES]
-_DESCRIBED = re.compile(r'^ +name="(.+)",$', re.MULTILINE)
+_DESCRIBED = re.compile(r'^ +name="(\w+\.\w+|none)",$', re.MULTILINE)
 _GROUPS = "|".join(sorted({name.partition(".")[0] for name in CAUSES if "." in name}))
 _NAME = re.compile(rf'"((?:{_GROUPS})\.[a-z_]+|none)"')
 

@@ -12,6 +12,7 @@ import pytest
 from kernel_throttle import case_of, with_columns
 
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.named_metrics import Client
 from volbench.measure.sample.device.diskstats import DiskStats
 from volbench.measure.sample.interface import Reading
 from volbench.measure.sample.parsers.diskstats import parse_diskstats
@@ -61,7 +62,7 @@ def test_disks_that_carry_this_volume_alone_have_no_foreign_io(copies: float) ->
 def test_reads_of_another_volume_are_named_with_their_start() -> None:
     clean = case_of("clean")
     on = np.arange(len(clean.grid)) >= 12
-    tps = clean.at("tps")
+    tps = clean.at(Client.tps)
     assert tps is not None
     slower = with_columns(clean, {("client", "tps", ""): np.where(on, tps / 3, tps)})
     assert "interference.io" not in causes(slower)

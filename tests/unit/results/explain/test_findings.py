@@ -9,9 +9,10 @@ import pytest
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.calibration import LEFT_COUNTS, ONE_OF_TWO_MAX
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.given import Beside
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kernel_throttle import case_of, with_columns
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.rules.host.foreign import foreign_findings
@@ -31,7 +32,7 @@ def device_with(case: Case, **factors: Floats | float) -> Case:
 def neighbour(case: Case, *, reads: Any, kib: float, tps: Any = 1.0) -> Case:
     """A real run beside somebody who reads so often, `kib` each, while clients do `tps` of what they did."""
     assert case.device is not None
-    disk, done = case.device.entity, case.at("tps")
+    disk, done = case.device.entity, case.at(Client.tps)
     rate, bytes_ = case.device.reads, case.device.read_mib_per_s
     assert rate is not None
     assert bytes_ is not None

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from kernel_throttle import case_of
 
-from volbench.results.explain.case import Beside, Case
+from volbench.core.records.named_metrics import Client
+from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.layers import (
     Flow,
@@ -18,6 +19,7 @@ from volbench.results.explain.evidence.layers import (
     time_above_ms,
 )
 from volbench.results.explain.findings import explain_case
+from volbench.results.explain.given import Beside
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import SeriesKey
 
@@ -135,7 +137,7 @@ def foreign_writes(case: Case, start: int, mib_per_s: float) -> Case:
     assert bytes_ is not None
     on = np.arange(len(case.grid)) >= start
     disk = case.device.entity
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     assert tps is not None
     return changed(
         case,

@@ -1,7 +1,7 @@
 """Every series that a rule looks up is one that a source has: a misspelt one would be absent, and never a cause.
 
-Looked at is each call of `case.at(METRIC, SOURCE)`, `grid.column(SOURCE, METRIC)`, `grid.entities(SOURCE, METRIC)`,
-with the values that names and loops over literals have.
+A look-up is by a named metric, `case.at(CPU.user_ratio)`, `grid.column(*CPU.user_ratio)`, so that mypy refuses a
+misspelt one. Where a part of its name is computed, the values that names and loops over literals have are checked.
 """
 
 from __future__ import annotations
@@ -15,19 +15,11 @@ from pathlib import Path
 import pytest
 
 import volbench
-from volbench.core.records.sources import SOURCES
+from volbench.core.records import named_metrics
+from volbench.core.records.named_metrics import NamedMetric
 
 RUNNER = Path(volbench.__file__).parent
 LOCATIONS = ("results/explain", "results/response", "observe")
-CLIENT = frozenset(
-    {
-        *(f"latency_ms_{name}" for name in ("avg", "p50", "p95", "p99", "max")),
-        *("tps", "queue_length", "threads_running", "errors_per_s", "reconnects_per_s"),
-    }
-)
-"""Series of the client, which no source of counters has; recordings have threads_running."""
-RECORDED = frozenset({("cpu", "nice_ratio")})
-"""Series that only recordings of other tools have."""
 COMPUTED_MAX = 0.25
 """Of all look-ups: those whose names are computed, which are not looked at."""
 
@@ -44,12 +36,10 @@ def lookups(path: Path) -> Iterator[tuple[int, list[str] | None, list[str] | Non
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         loops = _loops(function)
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-            if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("at", "column", "entities"):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("column", "entities"):
                 continue
             values = [_values(argument, loops, constants) for argument in call.args]
-            if call.func.attr == "at" and values:
-                yield call.lineno, values[1] if len(values) > 1 else ["client"], values[0]
-            elif len(values) >= 2:
+            if len(values) >= 2 and not isinstance(call.args[0], ast.Starred):
                 yield call.lineno, values[0], values[1]
 
 
@@ -75,8 +65,8 @@ def _values(node: ast.expr, loops: dict[str, list[str]], constants: dict[str, ob
         case ast.Constant(value=str(text)):
             return [text]
         case ast.Name(id=name):
-            known_values = constants.get(name)
-            return loops.get(name) or ([known_values] if isinstance(known_values, str) else None)
+            is_known = constants.get(name)
+            return loops.get(name) or ([is_known] if isinstance(is_known, str) else None)
         case ast.JoinedStr(values=parts):
             each = [_values(piece, loops, constants) for piece in parts]
             known_parts = [piece for piece in each if piece is not None]
@@ -88,10 +78,30 @@ def _values(node: ast.expr, loops: dict[str, list[str]], constants: dict[str, ob
     return None
 
 
-def known(source: str, metric: str) -> bool:
-    if source == "client":
-        return metric in CLIENT
-    return (source, metric) in RECORDED or (source in SOURCES and metric in SOURCES[source].metrics)
+METRICS = {
+    (metric.source, metric.name)
+    for group in vars(named_metrics).values()
+    if isinstance(group, type)
+    for metric in vars(group).values()
+    if isinstance(metric, NamedMetric)
+}
+
+
+def is_known(source: str, metric: str) -> bool:
+    return (source, metric) in METRICS
+
+
+def by_text(path: Path) -> Iterator[str]:
+    """Look-ups whose source and metric are both written as texts."""
+    for line, sources, metrics in lookups(path):
+        if sources and metrics and len(sources) == len(metrics) == 1:
+            yield f"{path.name}:{line}: {sources[0]}.{metrics[0]}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(RUNNER)))
+def test_a_look_up_is_by_a_named_metric(path: Path) -> None:
+    """What is not computed is no text, which nothing would check."""
+    assert [*by_text(path)] == []
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(RUNNER)))
@@ -102,21 +112,33 @@ def test_a_series_that_is_looked_up_is_one_that_a_source_has(path: Path) -> None
         if metrics is not None
         for source in sources or []
         for metric in metrics
-        if not known(source, metric)
+        if not is_known(source, metric)
     ]
     assert unknown == []
 
 
 def test_most_look_ups_are_looked_at() -> None:
-    result = [lookup for path in modules() for lookup in lookups(path)]
-    computed = sum(sources is None or metrics is None for _, sources, metrics in result)
-    assert len(result) > 100
-    assert computed <= COMPUTED_MAX * len(result)
+    text = "".join(path.read_text() for path in modules())
+    named = sum(text.count(f"{group}.{metric.name}") for group, metric in named_ones())
+    computed = [metric for path in modules() for metric in lookups(path) if metric[1] is None or metric[2] is None]
+    assert named > 150
+    assert len(computed) <= COMPUTED_MAX * (named + len(computed))
+
+
+def named_ones() -> Iterator[tuple[str, NamedMetric]]:
+    for name, group in vars(named_metrics).items():
+        if isinstance(group, type):
+            yield from ((name, metric) for metric in vars(group).values() if isinstance(metric, NamedMetric))
+
+
+def test_a_metric_is_named_as_it_is() -> None:
+    for name, metric in named_ones():
+        assert vars(getattr(named_metrics, name))[metric.name] is metric
 
 
 @pytest.mark.parametrize("wrong", ["tqs", "statement_s_per_second"])
-def test_a_misspelt_name_is_seen(tmp_path: Path, wrong: str) -> None:
-    assert not known("client", wrong)
-    assert not known("performance_schema", wrong)
-    assert known("performance_schema", "statement_s_per_s")
-    assert not known("perfomance_schema", "statement_s_per_s")
+def test_a_misspelt_name_is_seen(wrong: str) -> None:
+    assert not is_known("client", wrong)
+    assert not is_known("performance_schema", wrong)
+    assert is_known("performance_schema", "statement_s_per_s")
+    assert not is_known("perfomance_schema", "statement_s_per_s")

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.findings import explain_case
+from volbench.results.explain.given import Beside
 from volbench.results.stats.grid import align
 
 QUIET = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.rules.volume.counted_by_volume import host_against_volume
+from volbench.results.explain.deciding import decided, in_order
+from volbench.results.explain.rule import Rule
+from volbench.results.explain.rules.volume.counted_by_volume import RULES
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 
@@ -30,7 +33,24 @@ def case_of(host: dict[str, object], volume: dict[str, object], *, source: str =
 
 
 def named(case: Case, *, limited: bool = True) -> list[Cause]:
-    return list(host_against_volume(case, limited=limited))
+    """What stands where a limit of operations is met, or not."""
+    met = [] if not limited else [limit_of_operations()]
+    findings = [replace(cause, rule=rule.name) for rule in RULES for cause in rule.find(case)]
+    rules = in_order([*RULES, Rule(name="limit", causes=frozenset({"storage.iops_limit"}), find=lambda _: met)])
+    return [finding for finding in decided([*findings, *met], rules, {}) if finding.rule != "limit"]
+
+
+def limit_of_operations() -> Cause:
+    """A limit that another rule found."""
+    return Cause(
+        cause="storage.iops_limit",
+        rule="limit",
+        window_s=(0.0, 1.0),
+        share=0.5,
+        checks=(True,),
+        evidence=(),
+        advice="",
+    )
 
 
 def test_reads_that_this_host_never_sent() -> None:

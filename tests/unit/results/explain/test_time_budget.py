@@ -14,7 +14,8 @@ from volbench.results.explain.accounts.time_budget import (
     statement_budget,
     time_budget,
 )
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
+from volbench.results.explain.given import Beside
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 

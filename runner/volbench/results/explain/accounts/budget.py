@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU, Innodb, PerformanceSchema
 from volbench.results.stats.grid import Floats, Grid
 
 SOURCE = "performance_schema"
@@ -102,10 +103,13 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
         variables: the server's, for who syncs the redo log.
         cpus: of the host, for the bound of CPU time.
     """
-    statements = grid.column(SOURCE, "statement_s_per_s")
+    statements = grid.column(*PerformanceSchema.statement_s_per_s)
     if statements is None or not np.nansum(statements) > 0:
         return None
-    waits = {name: grid.column(SOURCE, "wait_s_per_s", name) for name in grid.entities(SOURCE, "wait_s_per_s")}
+    waits = {
+        name: grid.column(*PerformanceSchema.wait_s_per_s, name)
+        for name in grid.entities(*PerformanceSchema.wait_s_per_s)
+    }
     parts, notes = _parts(grid, waits)
     if variables and variables.get("innodb_log_writer_threads", "").upper() == "ON":
         notes.append(_BACKGROUND_REDO)
@@ -115,7 +119,7 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
         np.sum([np.nan_to_num(seconds) for seconds in parts.values()], axis=0) if parts else np.zeros(len(grid))
     )
     cpu = statement_cpu(grid)
-    if cpu is None and grid.entities(SOURCE, "query_cpu_s_per_s"):
+    if cpu is None and grid.entities(*PerformanceSchema.query_cpu_s_per_s):
         notes.append(_CPU_ENDS)
     if cpu is not None:
         parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - explained_s))
@@ -134,7 +138,7 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
     """Parts that are known, and what is not."""
     parts: dict[str, Floats] = {}
     notes: list[str] = []
-    data, reads = waits.get("file_data"), grid.column(SOURCE, "file_read_s_per_s", "data")
+    data, reads = waits.get("file_data"), grid.column(*PerformanceSchema.file_read_s_per_s, "data")
     if data is not None:
         parts["data_reads"] = data if reads is None else np.fmin(data, reads)
         parts["other_files"] = data - parts["data_reads"]
@@ -153,7 +157,7 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
             notes.append(_NO_REDO)
     if "binlog_sync" in parts and "binlog_group" not in parts:
         notes.append(_NO_GROUP)
-    row_locks = grid.column("innodb", "row_lock_wait_s_per_s")
+    row_locks = grid.column(*Innodb.row_lock_wait_s_per_s)
     if row_locks is not None:
         parts["row_locks"] = row_locks
     tables = [column for name in ("lock_table", "lock_metadata") if (column := waits.get(name)) is not None]
@@ -164,8 +168,10 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
 
 def statement_cpu(grid: Grid) -> Floats | None:
     """CPU seconds of statements in each second; None where the server does not keep them to the end."""
-    names = grid.entities(SOURCE, "query_cpu_s_per_s")
-    finite = [column for name in names if (column := grid.column(SOURCE, "query_cpu_s_per_s", name)) is not None]
+    names = grid.entities(*PerformanceSchema.query_cpu_s_per_s)
+    finite = [
+        column for name in names if (column := grid.column(*PerformanceSchema.query_cpu_s_per_s, name)) is not None
+    ]
     if not finite:
         return None
     cpu = np.where(np.isfinite(finite).any(axis=0), np.nansum(finite, axis=0), np.nan)
@@ -177,7 +183,7 @@ def ends_early(grid: Grid, column: Floats) -> bool:
 
     The server is not asked for its digests any more once they are too many.
     """
-    statements, known = grid.column(SOURCE, "statement_s_per_s"), np.flatnonzero(np.isfinite(column))
+    statements, known = grid.column(*PerformanceSchema.statement_s_per_s), np.flatnonzero(np.isfinite(column))
     if statements is None or not len(known):
         return False
     return bool(np.nansum(statements[known[-1] + 1 :]) > ENDS_EARLY_MIN * np.nansum(statements))
@@ -185,5 +191,5 @@ def ends_early(grid: Grid, column: Floats) -> bool:
 
 def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:
     """CPU seconds of the host in each second."""
-    user, system = grid.column("cpu", "user_ratio"), grid.column("cpu", "system_ratio")
+    user, system = grid.column(*CPU.user_ratio), grid.column(*CPU.system_ratio)
     return None if user is None or system is None or not cpus else (user + system) * cpus

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Innodb
 from volbench.core.records.sources import SOURCES
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -112,7 +113,7 @@ def demand_of(case: Case) -> Demand | Unpredictable:
 
 
 def _demand(case: Case) -> Demand:
-    tps, device = case.grid.column("client", "tps"), case.device
+    tps, device = case.at(Client.tps), case.device
     if case.elsewhere:
         raise CannotPredict(_SEVERAL_VOLUMES)
     _refuse(case, device)
@@ -131,7 +132,7 @@ def _demand(case: Case) -> Demand:
         raise CannotPredict(_NO_CPU)
     cpu = _cpu_known_s(case, tps, response, statements_cpu, cpu_max)
     read_wait, write_wait, locks = _waits(case, response, statements_cpu or cpu)
-    p95 = median(case.at("latency_ms_p95"))
+    p95 = median(case.at(Client.latency_ms_p95))
     return Demand(
         clients=case.threads,
         tps=done / int(finite.sum()),
@@ -153,7 +154,7 @@ def _demand(case: Case) -> Demand:
         locks_share=locks,
         p95_s=None if p95 is None else p95 / 1000,
         undo_left=undo_left(case),
-        pool_free=(median(case.at("buffer_pool_free_ratio", "innodb")) or 0.0) if reads > _READS_MIN else 0.0,
+        pool_free=(median(case.at(Innodb.buffer_pool_free_ratio)) or 0.0) if reads > _READS_MIN else 0.0,
         pages=_pages(case, done / int(finite.sum())),
     )
 
@@ -164,9 +165,9 @@ def _pages(case: Case, tps: float) -> PageCounts | None:
     It knows MySQL from 8.0.30 on with pages of 16 KiB that are written twice, and a pool with enough dirty pages
     that the cleaner writes all the time (`innodb_max_dirty_pages_pct_lwm`, 10 % by default).
     """
-    names = ("pages_read_per_s", "pages_written_per_s", "buffer_pool_write_requests_per_s")
-    rates = [mean(case.at(name, "innodb")) for name in names]
-    dirty = median(case.at("buffer_pool_dirty_ratio", "innodb"))
+    metrics = (Innodb.pages_read_per_s, Innodb.pages_written_per_s, Innodb.buffer_pool_write_requests_per_s)
+    rates = [mean(case.at(metric)) for metric in metrics]
+    dirty = median(case.at(Innodb.buffer_pool_dirty_ratio))
     cleaner = whole_variable(case, "innodb_io_capacity")
     known = whole_variable(case, "innodb_redo_log_capacity") is not None
     usual = [case.variables.get(name) for name in ("innodb_page_size", "innodb_doublewrite")] == ["16384", "ON"]
@@ -229,7 +230,7 @@ def _outside(case: Case) -> float:
 
 def _drift(case: Case, device: Device) -> float | None:
     """Change of reads per transaction from the first half to the second; None where hardly any are read."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     if tps is None or device.reads is None:
         return None
     both = np.isfinite(tps) & np.isfinite(device.reads)
@@ -256,14 +257,14 @@ def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, flo
         )
     reads = budget.share("data_reads") * response
     writes = budget.share("redo_sync", "binlog_sync", "doublewrite", "other_files", "binlog_group") * response
-    syncs = case.grid.column("innodb", "data_fsyncs_per_s")
+    syncs = case.at(Innodb.data_fsyncs_per_s)
     if budget.hides_commits and syncs is not None and float(np.nansum(syncs)) > _SYNCS_MIN * _done(case):
         writes += max(0.0, budget.no_wait * response - cpu_s)
     return reads, writes, locks
 
 
 def _done(case: Case) -> float:
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     return 0.0 if tps is None else float(np.nansum(tps))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU, Client, Innodb
 from volbench.results.explain.case import Case
 from volbench.results.stats.grid import Floats
 
@@ -36,7 +37,7 @@ class PerTransaction:
 
 def per_transaction(case: Case) -> PerTransaction:
     """Sums over the seconds in which both sides are known, divided by the transactions of these."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     if tps is None or not np.nansum(tps) > 0:
         return PerTransaction(values={})
     values: dict[str, tuple[float, str]] = {}
@@ -56,12 +57,12 @@ def _wanted(case: Case) -> dict[str, tuple[Floats | None, float, str]]:
         "device_writes": (None if device is None else device.writes, 1, "1"),
         "device_read_kib": (None if device is None else device.read_mib_per_s, 1024, "KiB"),
         "device_written_kib": (None if device is None else device.write_mib_per_s, 1024, "KiB"),
-        "reads": (grid.column("innodb", "data_reads_per_s"), 1, "1"),
-        "writes": (grid.column("innodb", "data_writes_per_s"), 1, "1"),
-        "fsyncs": (grid.column("innodb", "data_fsyncs_per_s"), 1, "1"),
-        "read_kib": (grid.column("innodb", "data_read_mib_per_s"), 1024, "KiB"),
-        "written_kib": (grid.column("innodb", "data_written_mib_per_s"), 1024, "KiB"),
+        "reads": (grid.column(*Innodb.data_reads_per_s), 1, "1"),
+        "writes": (grid.column(*Innodb.data_writes_per_s), 1, "1"),
+        "fsyncs": (grid.column(*Innodb.data_fsyncs_per_s), 1, "1"),
+        "read_kib": (grid.column(*Innodb.data_read_mib_per_s), 1024, "KiB"),
+        "written_kib": (grid.column(*Innodb.data_written_mib_per_s), 1024, "KiB"),
         "cpu_ms": (case.cpu_s_per_s, 1000, "ms"),
         "statement_cpu_ms": (case.statement_cpu_s_per_s, 1000, "ms"),
-        "context_switches": (grid.column("cpu", "context_switches_per_s"), 1, "1"),
+        "context_switches": (grid.column(*CPU.context_switches_per_s), 1, "1"),
     }

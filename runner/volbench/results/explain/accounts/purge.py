@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Innodb
 from volbench.results.explain.case import Case
 
 PURGE_LAG_MIN = 0.2
@@ -32,7 +33,7 @@ def undo_left(case: Case) -> float:
     What is purged leaves the list only now and then (innodb_purge_rseg_truncate_frequency: in every 128th round of
     purge by default), so a list that never fell within the window tells how far purge is only where it is long.
     """
-    length, tps = case.at("history_list_length", "innodb"), case.at("tps")
+    length, tps = case.at(Innodb.history_list_length), case.at(Client.tps)
     done = 0.0 if tps is None else float(np.nansum(tps)) * case.grid.width_s
     if length is None or done <= 0:
         return 0.0
@@ -48,7 +49,7 @@ def undo_left(case: Case) -> float:
 
 def purge_notes(case: Case) -> Iterator[str]:
     """Says that purge is behind, where it is."""
-    length = case.at("history_list_length", "innodb")
+    length = case.at(Innodb.history_list_length)
     if length is None or not np.isfinite(length).any():
         return
     if np.nanmax(length) >= PURGE_BEHIND and undo_left(case) >= PURGE_LAG_MIN:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.core.records.own_statements import is_own_digest
 from volbench.results.explain.accounts.budget import ends_early
 from volbench.results.stats.grid import Floats, Grid
@@ -47,13 +48,13 @@ def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     executed as a prepared statement, and shares of the rest would mislead. So would those of a part of the window,
     see `ends_early`.
     """
-    texts = [text for text in grid.entities(_SOURCE, "query_s_per_s") if not is_own_digest(text)]
-    columns = [grid.column(_SOURCE, "query_s_per_s", text) for text in texts]
+    texts = [text for text in grid.entities(*PerformanceSchema.query_s_per_s) if not is_own_digest(text)]
+    columns = [grid.column(*PerformanceSchema.query_s_per_s, text) for text in texts]
     known = [np.isfinite(column) for column in columns if column is not None]
     if known and ends_early(grid, np.where(np.any(known, axis=0), 1.0, np.nan)):
         return ()
     costs = [_cost(grid, query) for query in texts]
-    statements = grid.column(_SOURCE, "statement_s_per_s")
+    statements = grid.column(*PerformanceSchema.statement_s_per_s)
     if statements is not None and sum(cost.time_s for cost in costs) < TEXTS_MIN * _total(statements, grid.width_s):
         return ()
     return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))

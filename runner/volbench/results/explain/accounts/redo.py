@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from volbench.core.base.parse import parse_whole
+from volbench.core.records.named_metrics import Innodb
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.stats.grid import Mask, mean, quantile
@@ -36,7 +37,7 @@ def redo_option(case: Case) -> str:
 
 def redo_turnover_s(case: Case) -> float | None:
     """Seconds in which as much redo is written as the log holds."""
-    written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), redo_capacity(case)
+    written, capacity = mean(case.at(Innodb.os_log_written_mib_per_s)), redo_capacity(case)
     return capacity / 2**20 / written if capacity is not None and written else None
 
 
@@ -51,13 +52,13 @@ def redo_full(case: Case) -> float | None:
 
     The largest share where it fills between two ticks.
     """
-    return quantile(case.at("checkpoint_age_ratio", "innodb"), 1.0 if fills_between_ticks(case) else 0.9)
+    return quantile(case.at(Innodb.checkpoint_age_ratio), 1.0 if fills_between_ticks(case) else 0.9)
 
 
 def held_back(case: Case) -> Mask:
     """Intervals in which writers may have waited for room in the redo log, or readers for a free page."""
     mask = np.zeros(len(case.grid), dtype=np.bool_)
-    age, waits = case.at("checkpoint_age_ratio", "innodb"), case.at("buffer_pool_wait_free_per_s", "innodb")
+    age, waits = case.at(Innodb.checkpoint_age_ratio), case.at(Innodb.buffer_pool_wait_free_per_s)
     if age is not None and (redo_full(case) or 0.0) >= limit.CHECKPOINT_AGE_FULL:
         mask |= fills_between_ticks(case) | (np.nan_to_num(age) >= limit.CHECKPOINT_AGE_FULL)
     if waits is not None:

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Innodb, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget
 from volbench.results.explain.accounts.redo import held_back
@@ -121,7 +122,7 @@ def time_budget(case: Case) -> TimeBudget | None:
 
     None also while something else ran beside the load: its statements are counted with the load's.
     """
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     return None if tps is None or case.beside else _budget_of(case, tps)
 
 
@@ -131,7 +132,7 @@ def statement_budget(case: Case) -> TimeBudget | None:
     For a server whose transactions nobody counts: what a client adds is not known, and the pieces sum to the
     time of a statement as the server measures it.
     """
-    statements = case.at("statements_per_s", "performance_schema")
+    statements = case.at(PerformanceSchema.statements_per_s)
     return None if statements is None else _budget_of(case, statements)
 
 
@@ -232,7 +233,7 @@ def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: 
 
 def _client_queue_ms(case: Case) -> float:
     """Milliseconds that a transaction waits for a client thread, by Little's law; 0 for a load without a rate."""
-    queue, tps = case.at("queue_length"), case.at("tps")
+    queue, tps = case.at(Client.queue_length), case.at(Client.tps)
     if queue is None or tps is None or case.rate is None or not _sum(tps):
         return 0.0
     return _MS * _sum(queue) / _sum(tps)
@@ -251,7 +252,7 @@ def _commit_share(case: Case, budget: Budget) -> float:
 
 def _write_path_share(case: Case, budget: Budget) -> float:
     """Share of statement time that only unseen waits for writes can be; 0 where nothing is synced."""
-    syncs = case.grid.column("innodb", "data_fsyncs_per_s")
+    syncs = case.at(Innodb.data_fsyncs_per_s)
     if not budget.hides_commits or case.unseen_share is None or syncs is None or _sum(syncs) <= 0:
         return 0.0
     return case.unseen_share
@@ -263,7 +264,7 @@ def _held_back_part(case: Case, budget: Budget) -> float:
     0 where it may be CPU time, where `write_path` has such waits already, and where too little is left for the rule
     that names them (`redo.checkpoint_stall`): a log that is well used is no wait by itself.
     """
-    computes = "cpu" in budget.parts or case.grid.column("tasks", "cpus_used", "server") is not None
+    computes = "cpu" in budget.parts or case.at(Tasks.cpus_used, "server") is not None
     if not computes or budget.hides_commits or budget.share("rest") < limit.STORAGE_SHARE_MIN:
         return 0.0
     rest = np.nan_to_num(budget.parts["rest"])
@@ -281,13 +282,13 @@ def _reads_above_device(case: Case, budget: Budget) -> float:
 
 def _server_cpu_share(case: Case, budget: Budget) -> float:
     """CPU time of the server's processes as a share of statement time; 0 where that of statements is known."""
-    used, total = case.grid.column("tasks", "cpus_used", "server"), _sum(budget.statement_s)
+    used, total = case.at(Tasks.cpus_used, "server"), _sum(budget.statement_s)
     return 0.0 if used is None or "cpu" in budget.parts or total <= 0 else _sum(used) / total
 
 
 def _cpu_queue_share(case: Case, budget: Budget) -> float:
     """Run-queue time of the cell's processes as a share of statement time; 0 where nobody samples it."""
-    delay = case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    delay = case.at(Tasks.run_delay_s_per_s, "cell")
     total = _sum(budget.statement_s)
     return 0.0 if delay is None or total <= 0 else _sum(delay) / total
 

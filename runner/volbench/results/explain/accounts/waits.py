@@ -20,6 +20,7 @@ import numpy as np
 
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
+from volbench.core.records.named_metrics import Client, Innodb, PerformanceSchema
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
@@ -64,7 +65,7 @@ def samples_of(
         series: of the cell, with the samplers' own times.
         modulation: of the volume while the step ran; None: there was none.
     """
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     if tps is None or case.beside:
         return None
     finished = np.nan_to_num(tps) * case.grid.width_s
@@ -107,7 +108,7 @@ def statement_samples(
         cell, volume: names.
         series: of the observation, with the samplers' own times.
     """
-    rate, mean_ms = case.at("statements_per_s", _SOURCE), case.at("statement_ms", _SOURCE)
+    rate, mean_ms = case.at(PerformanceSchema.statements_per_s), case.at(PerformanceSchema.statement_ms)
     if rate is None or mean_ms is None:
         return None
     finished = np.nan_to_num(rate) * case.grid.width_s
@@ -133,7 +134,7 @@ def statement_samples(
 
 def _of_commits(case: Case, counted: Counted, term: str, statements: float) -> Counted:
     """Return the syncs that a statement waits for: commits share one, and wait for all of the one before."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     if term not in ("redo_sync", "binlog_sync") or tps is None:
         return counted
     commits = float(np.nansum(tps)) * case.grid.width_s / statements
@@ -147,8 +148,8 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
     """
     classes = {}
     for cost in query_costs(case.grid):
-        ended = case.grid.column(_SOURCE, "query_per_s", cost.query)
-        seconds = case.grid.column(_SOURCE, "query_s_per_s", cost.query)
+        ended = case.at(PerformanceSchema.query_per_s, cost.query)
+        seconds = case.at(PerformanceSchema.query_s_per_s, cost.query)
         if ended is not None and seconds is not None:
             with np.errstate(invalid="ignore", divide="ignore"):
                 mean_ms = np.where(ended > 0, 1000 * seconds / ended, np.nan)
@@ -288,8 +289,8 @@ def foreground_reads(case: Case) -> float | None:
 
     File waits of foreground threads over the time of all reads. Of a load with purge it was 0.75 to 0.9.
     """
-    waited_s = case.grid.column(_SOURCE, "wait_s_per_s", "file_data")
-    read_s = case.grid.column(_SOURCE, "file_read_s_per_s", "data")
+    waited_s = case.at(PerformanceSchema.wait_s_per_s, "file_data")
+    read_s = case.at(PerformanceSchema.file_read_s_per_s, "data")
     if waited_s is None or read_s is None:
         return None
     both = np.isfinite(waited_s) & np.isfinite(read_s)
@@ -303,7 +304,7 @@ def _per_transaction(case: Case, metric: str, transactions: float) -> float | No
 
 
 def _syncs(case: Case, log: str) -> Floats | None:
-    return case.grid.column(_SOURCE, "file_syncs_per_s", log)
+    return case.at(PerformanceSchema.file_syncs_per_s, log)
 
 
 def _redo_syncs(case: Case) -> Floats | None:
@@ -313,10 +314,10 @@ def _redo_syncs(case: Case) -> Floats | None:
     """
     if case.variables.get("innodb_flush_log_at_trx_commit", "1") != "1":
         return None
-    for column in (_syncs(case, "redo"), case.grid.column("innodb", "os_log_fsyncs_per_s")):
+    for column in (_syncs(case, "redo"), case.at(Innodb.os_log_fsyncs_per_s)):
         if column is not None:
             return column
-    return case.grid.column("innodb", "log_writes_per_s")
+    return case.at(Innodb.log_writes_per_s)
 
 
 def _awaits(

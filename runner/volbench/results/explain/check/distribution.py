@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
@@ -15,7 +16,12 @@ CPU_PART_MIN = 0.2
 one wait."""
 COMPLETIONS_MIN = 10.0
 """Transactions that usually end in an interval, from which one without any is no chance (Poisson: 1 in 22,000)."""
-_BY_INTERVAL = {0.5: "latency_ms_p50", 0.95: "latency_ms_p95", 0.99: "latency_ms_p99", 1.0: "latency_ms_max"}
+_BY_INTERVAL = {
+    0.5: Client.latency_ms_p50,
+    0.95: Client.latency_ms_p95,
+    0.99: Client.latency_ms_p99,
+    1.0: Client.latency_ms_max,
+}
 
 
 def distribution_of(case: Case, inside: Mask | None, level: float) -> Quantile | None:
@@ -39,7 +45,7 @@ def distribution_of(case: Case, inside: Mask | None, level: float) -> Quantile |
 def recorded_ms(case: Case, level: float) -> float | None:
     """A quantile of all transactions: the step's own, or else of those of its intervals together."""
     whole = case.latency_ms.get(f"latency_ms_p{100 * level:g}")
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     if whole is not None or tps is None:
         return whole
     known = {at: values for at, name in _BY_INTERVAL.items() if (values := case.at(name)) is not None}
@@ -51,7 +57,10 @@ def slowest_of(case: Case) -> Quantile | None:
 
     Of N transactions, half of all steps have their slowest one below the quantile 1 - 1 / (2 N).
     """
-    tps, slowest = case.at("tps"), case.latency_ms.get("latency_ms_max", quantile(case.at("latency_ms_max"), 1))
+    tps, slowest = (
+        case.at(Client.tps),
+        case.latency_ms.get("latency_ms_max", quantile(case.at(Client.latency_ms_max), 1)),
+    )
     level = _level(case, np.ones(len(case.grid), dtype=np.bool_))
     if tps is None or slowest is None or level is None or level.transactions < 1:
         return None
@@ -61,7 +70,7 @@ def slowest_of(case: Case) -> Quantile | None:
 
 def stood_still_s(case: Case) -> float:
     """Seconds in which no transaction ended, of a load of which some end in each interval."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     usual = None if tps is None else median(tps[tps > 0])
     if tps is None or usual is None or usual * case.grid.width_s < COMPLETIONS_MIN:
         return 0.0
@@ -70,7 +79,7 @@ def stood_still_s(case: Case) -> float:
 
 def _level(case: Case, part: Mask) -> Level | None:
     """Transactions of some intervals: how many ended, how long one took, how often one waited."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     ended = 0.0 if tps is None else float(np.nansum(tps[part]))
     if tps is None or ended <= 0:
         return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -229,7 +230,7 @@ def _above_device(named: _Named, device_ms: float | None) -> Iterator[Objection]
     if read_s is None or total <= 0 or device_ms is None:
         return
     server_ms = 1000 * float(np.nansum(read_s)) / total
-    delay = grid.column("tasks", "run_delay_s_per_s", CELL)
+    delay = grid.column(*Tasks.run_delay_s_per_s, CELL)
     above = float(np.nansum(read_s)) * (1 - device_ms / server_ms) if server_ms > 0 else 0.0
     for_cpus = delay is not None and float(np.nansum(delay)) >= above / 2
     if server_ms >= max(limit.READ_SLOW_MS, 2 * device_ms) and not for_cpus:
@@ -305,7 +306,7 @@ def _tail(named: _Named, of_what: str) -> Iterator[Objection]:
 def _episode(named: _Named) -> Iterator[Objection]:
     """What clients had before and after as well is no effect of what was there in between."""
     case, inside = named.case, named.inside
-    tps, p95 = case.at("tps"), case.at("latency_ms_p95")
+    tps, p95 = case.at(Client.tps), case.at(Client.latency_ms_p95)
     if tps is None or not named.is_bounded or named.cause.decided_by == "counted":
         return
     rate, usual = median(tps[inside]), median(tps[~inside])

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.results.explain.evidence.device import FILE_LAYER, Device
+from volbench.core.records.named_metrics import Innodb, PerformanceSchema
+from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.layers import LOGS, cgroup_flow, server_flow, summed
 from volbench.results.stats.grid import Floats, Grid, mean
 
@@ -115,12 +116,12 @@ def allowed_own_writes(
         return None
     own_mib, sync_rate = files.mib_per_s, np.zeros(len(grid)) if syncs is None else np.nan_to_num(syncs.rate)
     innodb, logs = (
-        grid.column("innodb", "data_written_mib_per_s"),
-        grid.column(FILE_LAYER, "file_write_mib_per_s", "binlog"),
+        grid.column(*Innodb.data_written_mib_per_s),
+        grid.column(*PerformanceSchema.file_write_mib_per_s, "binlog"),
     )
     if innodb is not None:
         own_mib = np.fmax(own_mib, innodb + (0.0 if logs is None else np.nan_to_num(logs)))
-    fsyncs = grid.column("innodb", "data_fsyncs_per_s")
+    fsyncs = grid.column(*Innodb.data_fsyncs_per_s)
     sync_rate = sync_rate if fsyncs is None else np.fmax(sync_rate, np.nan_to_num(fsyncs))
     group = cgroup_flow(grid, "write", disk)
     if group is not None and group.mib_per_s is not None:
@@ -133,7 +134,7 @@ def allowed_own_writes(
     if whole is not None and len(whole) > len(grid):
         earlier = whole.within(float(grid.t_s[0]) - grid.width_s - WRITEBACK_S, float(grid.t_s[0]) - grid.width_s)
         of_files = summed(
-            earlier, "file_write_mib_per_s", list(earlier.entities(FILE_LAYER, "file_write_mib_per_s"))
+            earlier, "file_write_mib_per_s", list(earlier.entities(*PerformanceSchema.file_write_mib_per_s))
         )
         if of_files is not None:
             before = of_files if not direct else _buffered_writes(earlier, of_files)
@@ -243,9 +244,9 @@ def _buffered_writes(grid: Grid, allowed_mib: Floats) -> Floats:
     """MiB/s that go to a page cache and are not synced: temporary files above all."""
     kinds = [
         kind
-        for kind in grid.entities(FILE_LAYER, "file_write_mib_per_s")
+        for kind in grid.entities(*PerformanceSchema.file_write_mib_per_s)
         if kind not in ("data", "dblwr")
-        and not (mean(grid.column(FILE_LAYER, "file_syncs_per_s", kind)) or 0.0) > 0.5
+        and not (mean(grid.column(*PerformanceSchema.file_syncs_per_s, kind)) or 0.0) > 0.5
     ]
     columns = summed(grid, "file_write_mib_per_s", kinds)
     return np.zeros(len(allowed_mib)) if columns is None else columns

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from volbench.core.records.named_metrics import Client, PerformanceSchema
 from volbench.results.stats.grid import Floats, Grid, Mask
 
 SOURCE = "round_trip"
@@ -92,8 +93,8 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
         grid.column(SOURCE, name)
         for name in ("round_trip_ms_min", "round_trip_ms", "round_trip_ms_max", "round_trips_per_s")
     )
-    statements = grid.column("performance_schema", "statements_per_s")
-    inside = grid.column("performance_schema", "statement_s_per_s")
+    statements = grid.column(*PerformanceSchema.statements_per_s)
+    inside = grid.column(*PerformanceSchema.statement_s_per_s)
     waiting = _standing(grid)
     clients = _clients(grid, threads, rate)
     if shortest is None or usual is None or longest is None or trips is None:
@@ -146,5 +147,5 @@ def _standing(grid: Grid) -> Floats:
 def _clients(grid: Grid, threads: int | None, rate: float | None) -> Floats | None:
     if rate is None:
         return None if not threads else np.full(len(grid), float(threads))
-    tps, latency_ms = grid.column("client", "tps"), grid.column("client", "latency_ms_p50")
+    tps, latency_ms = grid.column(*Client.tps), grid.column(*Client.latency_ms_p50)
     return None if tps is None or latency_ms is None else tps * latency_ms / 1000

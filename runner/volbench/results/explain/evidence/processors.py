@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU, CgroupCpu, Tasks
 from volbench.core.records.sources.host.tasks import CARRIERS_OF_IO
 from volbench.results.stats.grid import Floats, Grid, Mask
 
@@ -134,23 +135,23 @@ def cpu_account(grid: Grid, cpus: int | None) -> CpuAccount | None:
 
     The cell's use is that of its processes, or of the control groups of server and client where that is more.
     """
-    user, system = grid.column("cpu", "user_ratio"), grid.column("cpu", "system_ratio")
+    user, system = grid.column(*CPU.user_ratio), grid.column(*CPU.system_ratio)
     own = _own_use(grid)
     if user is None or system is None or own is None or not cpus:
         return None
-    carriers = [grid.column("tasks", "cpus_used", entity) for entity in CARRIERS_OF_IO]
+    carriers = [grid.column(*Tasks.cpus_used, entity) for entity in CARRIERS_OF_IO]
     beside = sum((np.nan_to_num(used) for used in carriers if used is not None), start=np.zeros_like(own))
     return CpuAccount(
         cpus=cpus,
         own=own,
         foreign=np.maximum(0.0, cpus * (user + system) - own - beside),
-        delay=grid.column("tasks", "run_delay_s_per_s", CELL),
+        delay=grid.column(*Tasks.run_delay_s_per_s, CELL),
     )
 
 
 def _own_use(grid: Grid) -> Floats | None:
-    tasks = grid.column("tasks", "cpus_used", CELL)
-    groups = [grid.column("cgroup_cpu", "cpus_used", who) for who in ("server", "client")]
+    tasks = grid.column(*Tasks.cpus_used, CELL)
+    groups = [grid.column(*CgroupCpu.cpus_used, who) for who in ("server", "client")]
     if any(group is None for group in groups):
         return tasks
     of_groups: Floats = np.sum([group for group in groups if group is not None], axis=0)

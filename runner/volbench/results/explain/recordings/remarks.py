@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import PERCENTILES, Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
@@ -48,7 +49,7 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
 def is_noticed(case: Case, episode: Episode) -> bool:
     """Whether somebody can notice an episode of the volume's waiting times; True of the clients' latency."""
     device = device_of(case.whole, case.disk)
-    if device is None or device.await_ms is None or case.at("tps") is not None:
+    if device is None or device.await_ms is None or case.at(Client.tps) is not None:
         return True
     middle = case.whole.t_s - case.whole.width_s / 2
     during = (middle > episode.t0_s) & (middle <= episode.t1_s)
@@ -62,9 +63,9 @@ def _of_episode(case: Case, device: Device | None, episode: Episode, clock: Cloc
     during = (middle > episode.t0_s) & (middle <= episode.t1_s)
     when = f"from {clock(episode.t0_s)} to {clock(episode.t1_s)}"
     chance = f"(p {episode.p_value:.3g})"
-    latency = next((name for name in ("p95", "p99", "p50") if case.at(f"latency_ms_{name}") is not None), None)
+    latency = next((name for name, metric in PERCENTILES.items() if case.at(metric) is not None), None)
     if latency is not None:
-        values, tps = case.at(f"latency_ms_{latency}"), case.at("tps")
+        values, tps = case.at(PERCENTILES[latency]), case.at(Client.tps)
         timelines = [
             _change(f"{latency} of the clients", values, during, "ms"),
             _change("transactions", tps, during, "1/s"),
@@ -101,7 +102,7 @@ def _change(noun: str, values: Floats | None, during: Mask, unit: str) -> str:
 
 def _outages(case: Case, clock: ClockText) -> Iterator[str]:
     """Say when no transaction ended: such an interval has no latency, so that no latency shows it."""
-    tps, threads = case.whole.column("client", "tps"), case.whole.column("client", "threads_running")
+    tps, threads = case.whole.column(*Client.tps), case.whole.column(*Client.threads_running)
     if tps is None or not (mean(tps) or 0.0) > 0:
         return
     for first, last in _stretches(tps == 0):

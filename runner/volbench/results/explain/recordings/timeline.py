@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU, PERCENTILES, Client
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.case import Case
@@ -268,7 +269,7 @@ def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Expl
         return windowed, explain_case(windowed), None
     explained = explain_case(case)
     latency = next(
-        (percentile for name in ("p95", "p99", "p50") if (percentile := case.at(f"latency_ms_{name}")) is not None),
+        (values for metric in PERCENTILES.values() if (values := case.at(metric)) is not None),
         None,
     )
     waits = None if case.device is None else case.device.await_ms
@@ -287,12 +288,12 @@ def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
     during = (middle > span[0]) & (middle <= span[1])
     if not during.any():
         return
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
     columns = {
-        "transactions": (case.at("tps"), "1/s"),
-        "p95": (case.at("latency_ms_p95"), "ms"),
+        "transactions": (case.at(Client.tps), "1/s"),
+        "p95": (case.at(Client.latency_ms_p95), "ms"),
         "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
-        "waiting for I/O": (_percent(case.at("iowait_ratio", "cpu")), "%"),
+        "waiting for I/O": (_percent(case.at(CPU.iowait_ratio)), "%"),
     }
     yield from levels(case.whole, device_of(case.whole, case.disk), during, columns)
 
@@ -303,7 +304,7 @@ def _percent(values: Floats | None) -> Floats | None:
 
 def _not_recorded(case: Case) -> Iterator[str]:
     """What no file tells, and what is not known for that."""
-    if case.grid.column("client", "tps") is None:
+    if case.at(Client.tps) is None:
         yield "no log of the client: what users waited for is not known"
     if case.budget is None:
         yield "no statement times of the server: shares of latency are not known"
@@ -313,14 +314,14 @@ def _not_recorded(case: Case) -> Iterator[str]:
 
 def _case(series: Mapping[SeriesKey, Series], *, clocked: bool, collection: Collection | None) -> Case:
     grid = align(series, width_s=(width := _width_s(series)), window_s=_edges_s(series, width))
-    threads = grid.column("client", "threads_running")
+    threads = grid.column(*Client.threads_running)
     zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
     return Case(
         name=STEP,
         grid=grid,
         whole=grid,
         volume_grid=_volume_grid(series),
-        kind="oltp" if grid.column("client", "tps") is not None else STEP,
+        kind="oltp" if grid.column(*Client.tps) is not None else STEP,
         disk=None if collection is None else collection.disk,
         variables={} if collection is None else collection.variables,
         threads=None if threads is None or not math.isfinite(threads[0]) else int(threads[0]),

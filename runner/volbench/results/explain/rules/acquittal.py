@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -192,7 +193,7 @@ def missing_evidence(case: Case) -> list[str]:
         notes.append("no counters of the volume")
     elif case.device.await_ms is None:
         notes.append(f"{case.device.source} has no waiting times")
-    if case.at("tps") is None and step_kind(case.kind).transactions:
+    if case.at(Client.tps) is None and step_kind(case.kind).transactions:
         notes.append("no series of the client")
     return notes
 

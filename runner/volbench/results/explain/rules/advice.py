@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from volbench.core.profile.limits import Charge, Limit
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.steps import step_kind
 from volbench.results.explain.accounts.closed_network import Solved, Station, solve
 from volbench.results.explain.accounts.demand import Demand, demand_of
@@ -162,7 +163,7 @@ def p95_text(case: Case, resource: Resource | None, *, verb: str = "provision") 
         resource: what is limited; None: a latency is wanted.
         verb: what to do with so many of the resource.
     """
-    p95_ms = median(case.at("latency_ms_p95"))
+    p95_ms = median(case.at(Client.latency_ms_p95))
     if p95_ms is None:
         return ""
     target_ms = p95_ms / 2
@@ -222,7 +223,7 @@ def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: floa
 
 def cpus_text(case: Case) -> str:
     """What CPUs half of the measured p95 takes; empty where the account of CPUs or a closed loop is missing."""
-    account, tps, p95_ms = case.cpu_account, case.tps, median(case.at("latency_ms_p95"))
+    account, tps, p95_ms = case.cpu_account, case.tps, median(case.at(Client.latency_ms_p95))
     delay = None if account is None else mean(account.delay)
     used = None if account is None else mean(account.own)
     if not tps or not used or delay is None or p95_ms is None or not case.threads or case.rate is not None:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Innodb
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import Rule
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import mean
 
@@ -72,8 +74,8 @@ def _row_locks(case: Case) -> Iterator[Cause]:
     share = case.budget.share("row_locks") if case.budget is not None else None
     if share is None or share < limit.ROW_LOCK_SHARE_MIN:
         return
-    waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
-    spent = mean(case.at("row_lock_wait_s_per_s", "innodb"))
+    waits = mean(case.at(Innodb.row_lock_waits_per_s)) or 0.0
+    spent = mean(case.at(Innodb.row_lock_wait_s_per_s))
     each = f" of {number(1000 * spent / waits)} ms each" if spent and waits else ""
     yield _counted(
         case,
@@ -117,9 +119,9 @@ def _metadata_locks(case: Case) -> Iterator[Cause]:
 
 
 _GAUGES = {
-    ROW_LOCKS: ("row_lock_current_waits", "row locks", limit.ROW_LOCK_SHARE_MIN),
+    ROW_LOCKS: (Innodb.row_lock_current_waits, "row locks", limit.ROW_LOCK_SHARE_MIN),
     METADATA_LOCKS: (
-        "metadata_lock_current_waits",
+        Innodb.metadata_lock_current_waits,
         "a table, its definition, a backup or a name",
         limit.METADATA_LOCK_SHARE_MIN,
     ),
@@ -140,7 +142,7 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     load's clients, or else the sessions that run.
     """
     metric, what, least = _GAUGES[cause]
-    gauge, running = case.at(metric, "innodb"), case.at("threads_running", "innodb")
+    gauge, running = case.at(metric), case.at(Innodb.threads_running)
     if gauge is None or running is None:
         return
     known = np.isfinite(running)
@@ -185,4 +187,10 @@ def _counted(
     )
 
 
-RULE = lock_findings
+RULES = (
+    Rule(
+        name="waits for locks",
+        causes=frozenset({"lock.metadata_contention", "lock.row_contention"}),
+        find=lock_findings,
+    ),
+)

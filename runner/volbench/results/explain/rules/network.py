@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from volbench.core.base.text import counted
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.time_budget import time_budget
@@ -17,6 +18,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, WAY, Rule
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED
 from volbench.results.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
@@ -254,7 +256,7 @@ def _resent_rows(account: NetworkAccount) -> Iterator[EvidenceRow]:
 
 def _cpu_between_share(case: Case) -> float:
     """Share of the clients' time on and before CPUs between statements, at most; 0 where it is not known."""
-    budget, tps = time_budget(case), mean(case.at("tps"))
+    budget, tps = time_budget(case), mean(case.at(Client.tps))
     if budget is None or not tps or not case.threads:
         return 0.0
     return budget.cpu_between_ms / (1000 * case.threads / tps)
@@ -268,7 +270,7 @@ def _outside_row(account: NetworkAccount) -> Iterator[EvidenceRow]:
 
 def _statements_each(case: Case, account: NetworkAccount) -> float | None:
     """Statements of a transaction."""
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     total = 0.0 if tps is None else float(np.nansum(tps[account.known]))
     return float(account.statements_per_s.sum()) / total if total > 0 else None
 
@@ -279,7 +281,7 @@ def _nearer(case: Case, account: NetworkAccount, far: Mask) -> str:
         "Fewer round trips (several rows in a statement, batches, prepared statements, a procedure on the server),"
         " or the client nearer to the server (the same zone). A faster volume changes nothing here."
     )
-    each, tps = _statements_each(case, account), mean(case.at("tps"))
+    each, tps = _statements_each(case, account), mean(case.at(Client.tps))
     least_ms = median(account.shortest_ms[far])
     if each is None or not tps or least_ms is None or case.rate is not None or not far.all():
         return fewer
@@ -307,3 +309,14 @@ def _window_s(case: Case, during: Mask) -> tuple[float, float]:
 def _span(case: Case, window_s: tuple[float, float]) -> str:
     begin, end = (clock(t_s, case.clock_zero_s) for t_s in window_s)
     return f"{begin} to {end}"
+
+
+RULES = (
+    Rule(
+        name=WAY,
+        causes=frozenset({LATENCY, STALLS}),
+        find=network_findings,
+        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
+        one_of_two_with=frozenset({CPUS, HELD}),
+    ),
+)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Innodb, NamedMetric
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.redo import (
     fills_between_ticks,
@@ -16,19 +17,15 @@ from volbench.results.explain.accounts.redo import (
     redo_turnover_s,
     whole_variable,
 )
-from volbench.results.explain.case import Beside, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.layers import device_flow, server_flow, time_above_ms
+from volbench.results.explain.given import Beside
+from volbench.results.explain.rule import CLIENT_BUSY, Rule
 from volbench.results.explain.rules.advice import pool_text, redo_text
-from volbench.results.explain.rules.host.held_back import held_findings
-from volbench.results.explain.rules.host.processors import (
-    CLIENT_SATURATED,
-    MORE_FOR_CLIENT,
-    cpu_findings,
-)
-from volbench.results.explain.rules.network import network_findings
+from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT
 from volbench.results.explain.rules.shared_evidence import data_read_ms
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -90,24 +87,6 @@ CAUSES = (
 )
 
 
-def server_findings(case: Case, *, reads_named: bool) -> list[Cause]:
-    """What acts beside the volume.
-
-    Args:
-        case: the step.
-        reads_named: a storage cause may be why reads take long, so that they are not the pool's fault alone.
-    """
-    held = [] if case.is_served else held_findings(case)
-    bound = [*_client(case)] or [one for one in held if one.cause == CLIENT_SATURATED and not one.one_of_two]
-    # A client that is behind tells nothing.
-    cpu = [] if bound or case.is_served else cpu_findings(case) or held
-    network = [] if bound else [*network_findings(case)]
-    if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
-        cpu = [replace(finding, one_of_two=True) for finding in cpu]
-    findings = [*bound, *cpu, *network, *_checkpoint(case), *_interference(case)]
-    return findings if reads_named else [*findings, *_pool(case)]
-
-
 def _client(case: Case) -> Iterator[Cause]:
     used, throttled_ratio = case.client_cpu_ratio, case.client_throttled
     bound = [
@@ -141,7 +120,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     A log that is written full within seconds fills and empties between two ticks: then its highest tick counts,
     and no dip of the throughput can be asked for.
     """
-    age, tps = case.at("checkpoint_age_ratio", "innodb"), case.at("tps")
+    age, tps = case.at(Innodb.checkpoint_age_ratio), case.at(Client.tps)
     turnover_s, fast, full = redo_turnover_s(case), fills_between_ticks(case), redo_full(case)
     if age is None or full is None or full < limit.CHECKPOINT_AGE_FULL:
         return
@@ -183,7 +162,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
 
 def _enough_redo(case: Case) -> str:
     """How much redo this load writes in the time that a log should hold."""
-    written = case.at("os_log_written_mib_per_s", "innodb")
+    written = case.at(Innodb.os_log_written_mib_per_s)
     return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60, redo_option(case))
 
 
@@ -192,7 +171,7 @@ def _pool(case: Case) -> Iterator[Cause]:
 
     While something runs beside the load, the pages read are not the load's alone: that time is left out.
     """
-    misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
+    misses, reads = case.at(Innodb.buffer_pool_miss_ratio), case.at(Innodb.pages_read_per_s)
     pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
     alone = ~np.logical_or.reduce([_during(case, beside) for beside in case.beside]) if case.beside else None
     span = slice(None) if alone is None else alone
@@ -251,7 +230,7 @@ def _read_each(pages: Floats, read_ms: float | None) -> str:
     return "" if rate is None else f", {number(rate)} pages a second{each}"
 
 
-_EFFECTS = ("tps", "latency_ms_p50", "latency_ms_p95", "latency_ms_avg")
+_EFFECTS = (Client.tps, Client.latency_ms_p50, Client.latency_ms_p95, Client.latency_ms_avg)
 """The mean is known of observed servers, some of which keep no percentiles."""
 
 
@@ -311,7 +290,7 @@ def _during(case: Case, beside: Beside) -> Mask:
     return (middle > beside.t0_s) & (middle <= beside.t1_s)
 
 
-def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
+def _effect(case: Case, beside: Beside, metric: NamedMetric) -> _Effect | None:
     values = case.at(metric)
     if values is None:
         return None
@@ -320,9 +299,9 @@ def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
     with_it, without = median(values[during]), median(values[~during])
     if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:
         return None
-    higher_is_better = metric == "tps"
+    higher_is_better = metric == Client.tps
     loss = 1 - (with_it / without if higher_is_better else without / with_it)
-    unit = "tps" if higher_is_better else f"ms {metric[-3:]}"
+    unit = "tps" if higher_is_better else f"ms {metric.name[-3:]}"
     worse = -values if higher_is_better else values
     return _Effect(
         loss=loss,
@@ -330,3 +309,38 @@ def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
         samples=min(counts),
         text=f"{number(with_it)} {unit} with it, {number(without)} without",
     )
+
+
+READS_EXPLAINED = frozenset(
+    {
+        "host.io_limit",
+        "host.io_wait",
+        "instance.storage_limit",
+        "interference.io",
+        "interference.shared_volume",
+        "memory.reclaim",
+        "storage.burst_exhausted",
+        "storage.degraded",
+        "storage.iops_limit",
+        "storage.lazy_load",
+        "storage.metadata_latency",
+        "storage.read_latency",
+        "storage.readahead_small",
+        "storage.replication",
+        "storage.split_operations",
+        "storage.stall",
+        "storage.throughput_limit",
+    }
+)
+"""Causes that may be why reads take long, so that they are not the pool's fault alone."""
+RULES = (
+    Rule(name=CLIENT_BUSY, causes=frozenset({CLIENT_SATURATED}), find=_client),
+    Rule(name="full redo log", causes=frozenset({"redo.checkpoint_stall"}), find=_checkpoint),
+    Rule(name="task of the suite", causes=frozenset({"interference.backup"}), find=_interference),
+    Rule(
+        name="pages read too often",
+        causes=frozenset({"memory.buffer_pool_small"}),
+        find=_pool,
+        yields_to_much=READS_EXPLAINED,
+    ),
+)

@@ -8,12 +8,21 @@ from typing import Literal
 
 import numpy as np
 
+from volbench.core.records.named_metrics import (
+    CPU,
+    PERCENTILES,
+    Client,
+    Innodb,
+    PerformanceSchema,
+    Progress,
+    RoundTrip,
+)
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
-from volbench.results.explain.evidence.device import FILE_LAYER, LITTLE_TOLERANCE, little_ratio
+from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
 from volbench.results.explain.evidence.layers import LOGS, device_flow, server_flow
 from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.evidence.stands import (
@@ -63,8 +72,8 @@ def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Ite
     """
     reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
     for metric, values, unit, noun, higher_is_worse in (
-        ("tps", case.at("tps"), "1/s", "transactions a second", False),
-        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95 in the median interval", True),
+        ("tps", case.at(Client.tps), "1/s", "transactions a second", False),
+        ("latency_ms_p95", case.at(Client.latency_ms_p95), "ms", "ms p95 in the median interval", True),
         ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
         ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
     ):
@@ -131,7 +140,7 @@ def context(case: Case) -> Iterator[EvidenceRow]:
 
 def busy_rows(case: Case) -> Iterator[EvidenceRow]:
     """How busy the host's CPUs are, and how much of it gives way to the server."""
-    niced = median(case.at("nice_ratio", "cpu"))
+    niced = median(case.at(CPU.nice_ratio))
     if case.cpu_busy is not None:
         gives_way = (
             f", {percent(niced)} with niced programs, which give way" if niced and niced >= NICED_MIN else ""
@@ -142,8 +151,8 @@ def busy_rows(case: Case) -> Iterator[EvidenceRow]:
 
 def latency_rise(case: Case, index: int) -> str | None:
     """How the client's latency rose from one interval on, in words; None where it did not, or is not known."""
-    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
-        values = case.at(name)
+    for label, metric in PERCENTILES.items():
+        values = case.at(metric)
         levels = None if values is None else before_and_after(values, index)
         if levels is not None and levels[1] > RISE_MIN * levels[0]:
             return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
@@ -152,7 +161,7 @@ def latency_rise(case: Case, index: int) -> str | None:
 
 def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
     """Transactions per second before and after."""
-    values = case.at("tps")
+    values = case.at(Client.tps)
     levels = None if values is None else before_and_after(values, index)
     if levels is not None:
         text = f"{number(levels[0])} transactions a second before, {number(levels[1])} after"
@@ -188,7 +197,7 @@ def data_read_ms(case: Case) -> float | None:
         return each_ms
     files = server_flow(moving.grid, "read", ("data",))
     of_files = None if files is None else files.each_ms
-    return median(moving.grid.column(FILE_LAYER, "file_read_ms", "data")) if of_files is None else of_files
+    return median(moving.grid.column(*PerformanceSchema.file_read_ms, "data")) if of_files is None else of_files
 
 
 def log_sync_ms(case: Case, kind: str) -> float | None:
@@ -196,7 +205,7 @@ def log_sync_ms(case: Case, kind: str) -> float | None:
     moving = without_stands(case)
     syncs = server_flow(moving.grid, "sync", (kind,))
     each_ms = None if syncs is None else syncs.each_ms
-    return median(moving.grid.column(FILE_LAYER, "file_sync_ms", kind)) if each_ms is None else each_ms
+    return median(moving.grid.column(*PerformanceSchema.file_sync_ms, kind)) if each_ms is None else each_ms
 
 
 def without_stands(case: Case) -> Case:
@@ -236,10 +245,10 @@ class Standing:
 
 def stands_of(case: Case) -> Standing:
     """The stands of a step's clients, and whether the volume or the server stood; see `evidence.stands`."""
-    tps, width_s = case.at("tps"), case.grid.width_s
-    counted = case.at("standstill_ms_max", "progress")
+    tps, width_s = case.at(Client.tps), case.grid.width_s
+    counted = case.at(Progress.standstill_ms_max)
     stands = (
-        client_stands(tps, case.at("latency_ms_max"), width_s)
+        client_stands(tps, case.at(Client.latency_ms_max), width_s)
         if counted is None
         else counted_stands(counted, width_s)
     )
@@ -251,7 +260,7 @@ def stands_of(case: Case) -> Standing:
     statements = None if case.budget is None else case.budget.statement_s
     inside = held_statements(statements, stands, case.threads, width_s)
     by_volume = device is not None and idle is False and completed_less(device.iops, stands)
-    remote = case.at("round_trip_ms_min", "round_trip") is not None
+    remote = case.at(RoundTrip.round_trip_ms_min) is not None
     by_server = (idle is True or device is None) and inside is not False and (inside is True or not remote)
     around = np.zeros(len(tps), dtype=np.bool_)
     for stand in stands:
@@ -357,8 +366,8 @@ def log_wait_max(case: Case) -> float | None:
     in_flight = None if syncs is None or syncs.in_flight is None else mean(syncs.in_flight)
     if not statements or not case.threads or in_flight is None:
         return None
-    if case.grid.column(FILE_LAYER, "file_sync_s_per_s", "redo") is None:
-        sync_ms, fsyncs = slowest_sync_ms(case), mean(case.at("data_fsyncs_per_s", "innodb"))
+    if case.at(PerformanceSchema.file_sync_s_per_s, "redo") is None:
+        sync_ms, fsyncs = slowest_sync_ms(case), mean(case.at(Innodb.data_fsyncs_per_s))
         if fsyncs is None or (sync_ms is None and fsyncs > 0):
             return None
         in_flight += limit.UNSEEN_SYNC_MAX * fsyncs * (sync_ms or 0.0) / 1000

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from volbench.core.records.named_metrics import Innodb, PerformanceSchema
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import server_flow
+from volbench.results.explain.rule import Rule
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
@@ -125,7 +127,7 @@ def _group_commits(case: Case) -> Iterator[_Sleep]:
         delay_us, name = _number(case, "binlog_commit_wait_usec"), "binlog_commit_wait_usec"
     if delay_us <= 0 or case.variables.get("log_bin", "").upper() not in _ON:
         return
-    syncs, commits = server_flow(case.grid, "sync", ("binlog",)), mean(case.at("commits_per_s", "innodb"))
+    syncs, commits = server_flow(case.grid, "sync", ("binlog",)), mean(case.at(Innodb.commits_per_s))
     rates = [rate for rate in (None if syncs is None else mean(syncs.rate), commits) if rate is not None]
     if not rates:
         return
@@ -141,8 +143,8 @@ def _group_commits(case: Case) -> Iterator[_Sleep]:
 def _replicas(case: Case) -> Iterator[_Sleep]:
     """Waits that the server counts: acknowledgements of replicas, and Galera's flow control."""
     waited, paused = (
-        mean(case.at("semi_sync_wait_s_per_s", "innodb")),
-        mean(case.at("flow_control_paused_ratio", "innodb")),
+        mean(case.at(Innodb.semi_sync_wait_s_per_s)),
+        mean(case.at(Innodb.flow_control_paused_ratio)),
     )
     statements = None if case.budget is None else mean(case.budget.statement_s)
     if waited and statements:
@@ -160,7 +162,7 @@ def _replicas(case: Case) -> Iterator[_Sleep]:
 
 def _admission(case: Case) -> Iterator[_Sleep]:
     """Of N running threads, all but T wait to enter InnoDB."""
-    admitted, running = _number(case, "innodb_thread_concurrency"), mean(case.at("threads_running", "innodb"))
+    admitted, running = _number(case, "innodb_thread_concurrency"), mean(case.at(Innodb.threads_running))
     clients = min(running or 0.0, float(case.threads)) if case.threads else running or 0.0
     if admitted <= 0 or clients <= admitted:
         return
@@ -179,13 +181,13 @@ def _admission(case: Case) -> Iterator[_Sleep]:
 
 def _purge(case: Case) -> Iterator[_Sleep]:
     """A change waits in proportion to the history list, up to innodb_max_purge_lag_delay."""
-    lag, history = _number(case, "innodb_max_purge_lag"), median(case.at("history_list_length", "innodb"))
+    lag, history = _number(case, "innodb_max_purge_lag"), median(case.at(Innodb.history_list_length))
     if lag <= 0 or history is None or history <= lag:
         return
     delay_us, most_us = (history / lag - 0.5) * _PURGE_STEP_US, _number(case, "innodb_max_purge_lag_delay")
     delay_us = min(delay_us, most_us) if most_us > 0 else delay_us
     statements_s = None if case.budget is None else mean(case.budget.statement_s)
-    rate = mean(case.grid.column("performance_schema", "statements_per_s"))
+    rate = mean(case.at(PerformanceSchema.statements_per_s))
     most = 1.0 if not statements_s or rate is None else min(1.0, rate * delay_us / 1e6 / statements_s)
     text = (
         f"innodb_max_purge_lag is {number(lag)} and the history list has {number(history)}: each change waits"
@@ -199,4 +201,8 @@ def _purge(case: Case) -> Iterator[_Sleep]:
     )
 
 
-RULE = configured_waits
+RULES = (
+    Rule(
+        name="settings that make sessions wait", causes=frozenset({"server.configured_wait"}), find=configured_waits
+    ),
+)

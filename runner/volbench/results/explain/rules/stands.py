@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -13,6 +14,7 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import configured_limits
 from volbench.results.explain.evidence.processors import SERVER
+from volbench.results.explain.rule import Rule
 from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
@@ -59,7 +61,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
     if stands.who != "server" or not stands.stands or _has_limits(case):
         return
     seconds = sum(stand.length_s for stand in stands.stands)
-    used = case.grid.column("tasks", "cpus_used", SERVER)
+    used = case.at(Tasks.cpus_used, SERVER)
     rows = [row("stalled_s", seconds, "s", f"no client got an answer for {stands_text(case, stands.stands)}")]
     if stands.idle is not None:
         text = "the volume had nothing to do at those times: its busy time fell by as much"
@@ -92,4 +94,4 @@ def _has_limits(case: Case) -> bool:
     return any(bool(np.isfinite(maximum).any()) for maximum in limits)
 
 
-RULE = standing_findings
+RULES = (Rule(name="all clients stand", causes=frozenset({"server.stall"}), find=standing_findings),)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.episodes import Change, find_change
 from volbench.results.explain.evidence.layers import LOGS, server_flow, stretches
@@ -38,7 +39,7 @@ def worst_stretch(case: Case) -> Mask | None:
 
 
 def _changed(case: Case) -> Mask | None:
-    tps, p95 = case.at("tps"), case.at("latency_ms_p95")
+    tps, p95 = case.at(Client.tps), case.at(Client.latency_ms_p95)
     pace = None if tps is None else np.where(tps > 0, 1 / np.maximum(tps, 1e-9), np.nan)
     flows = (server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS))
     waits = [None if flow is None else flow.each_ms_series for flow in flows]
@@ -84,7 +85,7 @@ def collapsed(case: Case) -> Mask:
     The usual is the upper quartile: a fall may last for half of a step. Only a fall that begins at once counts: a
     load that varies from interval to interval has no usual.
     """
-    tps = case.at("tps")
+    tps = case.at(Client.tps)
     nothing = np.zeros(len(case.grid), dtype=np.bool_)
     finite = nothing if tps is None else np.isfinite(tps)
     if tps is None or int(finite.sum()) < 2 * COLLAPSED_SAMPLES:

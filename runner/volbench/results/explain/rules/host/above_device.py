@@ -12,13 +12,14 @@ from itertools import product
 
 import numpy as np
 
+from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.evidence.device import DIRECTIONS, FILE_LAYER, Direction, Resource
+from volbench.results.explain.evidence.device import DIRECTIONS, Direction, Resource
 from volbench.results.explain.evidence.layers import (
     cgroup_flow,
     configured_limits,
@@ -27,6 +28,7 @@ from volbench.results.explain.evidence.layers import (
 )
 from volbench.results.explain.evidence.limits import Plateau, limits_of, plateaus
 from volbench.results.explain.evidence.stalls import without_stalls
+from volbench.results.explain.rule import ABOVE, EXPLAINS_WAITS, Rule
 from volbench.results.explain.rules.host.lost_time import LostTime, lost_of_streams, lost_reads, lost_syncs
 from volbench.results.explain.rules.shared_evidence import (
     context,
@@ -314,7 +316,7 @@ def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:
     if view is None or lost.upper.in_flight is None:
         return ()
     waiting = lost.upper.in_flight
-    groups = case.grid.column(FILE_LAYER, "wait_s_per_s", "binlog_group") if lost.direction == "write" else None
+    groups = case.at(PerformanceSchema.wait_s_per_s, "binlog_group") if lost.direction == "write" else None
     if groups is not None:
         waiting = waiting + np.nan_to_num(groups)
     own = cgroup_flow(case.grid, lost.direction, view.entity)
@@ -353,3 +355,14 @@ def _layer_rows(lost: LostTime) -> Iterator[EvidenceRow]:
     queued, served = mean(lost.upper.in_flight) or 0.0, mean(lost.lower.in_flight) or 0.0
     text = f"{number(queued)} of them wait in {lost.who}, {number(served)} {lost.direction}s are at the device"
     yield row(f"{lost.direction}s_in_flight", queued, "1", text)
+
+
+RULES = (
+    Rule(
+        name=ABOVE,
+        causes=frozenset({HOST_LIMIT, HOST_WAIT}),
+        subject="volume",
+        find=host_findings,
+        yields_to=EXPLAINS_WAITS,
+    ),
+)

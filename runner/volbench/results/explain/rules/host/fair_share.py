@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volbench.core.records.named_metrics import CPU, CgroupCpu
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.processors import CELL, CLIENT, SERVER, CpuAccount, task_use
@@ -23,7 +24,7 @@ def _fair_cpus(case: Case, account: CpuAccount, side: str) -> tuple[float, float
         account: of the CPUs.
         side: SERVER, CLIENT or CELL.
     """
-    runnable, use = mean(case.at("runnable_threads", "cpu")), task_use(case.grid, side)
+    runnable, use = mean(case.at(CPU.runnable_threads)), task_use(case.grid, side)
     own = None if use is None else mean(use.used + use.delay)
     if runnable is None or use is None or not own:
         return None
@@ -45,7 +46,7 @@ def may_be_held(case: Case, account: CpuAccount) -> str | None:
     is held by something else than their number.
     """
     side = _waiting_side(case)
-    if case.grid.column("cgroup_cpu", "cpus_used", CLIENT if side == CLIENT else SERVER) is not None:
+    if case.at(CgroupCpu.cpus_used, CLIENT if side == CLIENT else SERVER) is not None:
         return None
     fair = _fair_cpus(case, account, side)
     return side if fair is not None and fair[1] < FAIR_MIN * fair[0] else None

@@ -19,6 +19,7 @@ from volbench.results.explain.evidence.foreign import (
     ForeignFlow,
 )
 from volbench.results.explain.evidence.layers import stretches
+from volbench.results.explain.rule import EXPLAINS_WAITS, FOREIGN, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import (
     CLIENT_FIGURES,
@@ -118,6 +119,7 @@ def foreign_findings(case: Case) -> list[Cause]:
             ),
             advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
             decided_by="before and after" if worst is not None else "level",
+            leads=worst is not None or others_have_most(case),
         )
     ]
 
@@ -321,3 +323,14 @@ def _queueing_part(case: Case, active: Mask) -> float:
     least, waits = case.base_await_ms, None if case.device is None else case.device.await_ms
     taken = None if waits is None else median(waits[active])
     return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)
+
+
+RULES = (
+    Rule(
+        name=FOREIGN,
+        causes=frozenset({NEIGHBOUR}),
+        subject="volume",
+        find=foreign_findings,
+        yields_to=EXPLAINS_WAITS,
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
@@ -18,7 +19,8 @@ from volbench.results.explain.evidence.processors import (
     held_tasks,
     task_use,
 )
-from volbench.results.explain.rules.host.processors import MORE_FOR_CLIENT, SIDES
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, Rule
+from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, SIDES
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, mean
 
@@ -46,8 +48,20 @@ CAUSES = (
 )
 
 
+def held_client(case: Case) -> list[Cause]:
+    """The load that something holds back, where that is sure: it says nothing of the server then."""
+    return [one for one in _held(case) if one.cause == CLIENT_SATURATED and not one.one_of_two]
+
+
 def held_findings(case: Case) -> list[Cause]:
+    """The server that something holds back, or one of the two."""
+    return [one for one in _held(case) if one.cause != CLIENT_SATURATED or one.one_of_two]
+
+
+def _held(case: Case) -> list[Cause]:
     """Whom something holds back from idle CPUs: the server, the load, or one of the two."""
+    if case.is_served:
+        return []
     sides = {side: task_use(case.grid, side) for side in (CLIENT, SERVER)}
     known = {side: use for side, use in sides.items() if use is not None}
     if not known and (whole := task_use(case.grid, CELL)) is not None:
@@ -71,10 +85,10 @@ def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
 
 def _busy(case: Case) -> Floats | None:
     """Share of the time for which all CPUs can have been busy at once, at most; None: not known."""
-    least = case.at("least_busy_ratio", "cpu")
+    least = case.at(CPU.least_busy_ratio)
     if least is not None:
         return least
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
     return None if user is None or system is None else user + system
 
 
@@ -100,7 +114,7 @@ def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of
 
 def _rows(case: Case, whose: str, use: TaskUse) -> Iterator[EvidenceRow]:
     delay, used, busy = mean(use.delay) or 0.0, mean(use.used) or 0.0, case.cpu_busy or 0.0
-    least = mean(case.at("least_busy_ratio", "cpu"))
+    least = mean(case.at(CPU.least_busy_ratio))
     of_one = "" if least is None else f", the one with least to do {percent(least)}"
     text = (
         f"{_WHOSE[whose]} wait {number(delay)} s in each second for a CPU and run for {number(used)}, while the"
@@ -110,3 +124,19 @@ def _rows(case: Case, whose: str, use: TaskUse) -> Iterator[EvidenceRow]:
     yield row("held_back_s_per_s", delay, "s/s", text)
     if whose == CELL:
         yield row("decide", None, "1", _DECIDE)
+
+
+RULES = (
+    Rule(
+        name=CLIENT_HELD,
+        causes=frozenset({CLIENT_SATURATED}),
+        find=held_client,
+        yields_to=frozenset({CLIENT_BUSY}),
+    ),
+    Rule(
+        name=HELD,
+        causes=frozenset(SIDES.values()),
+        find=held_findings,
+        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS}),
+    ),
+)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import PSI
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
@@ -18,6 +19,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.layers import Flow, device_flow, server_flow
+from volbench.results.explain.rule import CACHE_TAKEN, Rule
 from volbench.results.explain.rules.shared_evidence import context, effect_rows, loss_rows
 from volbench.results.explain.rules.stretch import worst_stretch
 from volbench.results.explain.wording import number, percent, row
@@ -125,7 +127,7 @@ def _time_at_device(reads: Flow, served: Flow, mask: Mask) -> float:
 
 def _pressure(case: Case, during: Mask) -> tuple[float, float] | None:
     """Share of time in which tasks waited for memory, then and before, medians; None: not known."""
-    some: Floats | None = case.at("memory_some_ratio", "psi")
+    some: Floats | None = case.at(PSI.memory_some_ratio)
     now, before = (None, None) if some is None else (median(some[during]), median(some[~during]))
     return None if now is None or before is None else (now, before)
 
@@ -149,3 +151,6 @@ def _pressure_rows(pressure: tuple[float, float] | None) -> Iterator[EvidenceRow
     if pressure is not None:
         text = f"tasks waited for memory in {percent(pressure[0])} of the time, before in {percent(pressure[1])}"
         yield row("memory_some_ratio", pressure[0], "1", text)
+
+
+RULES = (Rule(name=CACHE_TAKEN, causes=frozenset({RECLAIM}), subject="volume", find=memory_findings),)

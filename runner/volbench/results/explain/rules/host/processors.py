@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import PSI, CgroupCpu, Client, Tasks
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
@@ -14,6 +15,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
@@ -106,7 +108,7 @@ CAUSES = (
 
 def cpu_findings(case: Case) -> list[Cause]:
     """Whom this load's time on and before the CPUs is to be put down to: the server, its quota, other programs."""
-    return [*_saturated(case)] or [*_starved_syncs(case)]
+    return [] if case.is_served else [*_saturated(case)] or [*_starved_syncs(case)]
 
 
 def others_have_most(account: CpuAccount) -> bool:
@@ -123,7 +125,7 @@ def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
     Little's law for a closed loop of N clients at X transactions/s, U + D of them on or before a CPU: a transaction
     takes N / X in all, (U + D) / X of it for CPUs. The second must rise by at least half of what the first does.
     """
-    account, tps = case.cpu_account, case.at("tps")
+    account, tps = case.cpu_account, case.at(Client.tps)
     if account is None or account.delay is None or tps is None or not case.threads or case.rate is not None:
         return False
     runnable = account.own + account.delay
@@ -158,7 +160,7 @@ def _saturated(case: Case) -> Iterator[Cause]:
         rows = (*fair_rows(case, account, side),)
         yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
         return
-    own_cpus = mean(case.grid.column("tasks", "cpus_used", SERVER) if account is None else account.own)
+    own_cpus = mean(case.at(Tasks.cpus_used, SERVER) if account is None else account.own)
     if (
         not throttled
         and by_others < _MOST_OF_CPUS
@@ -200,10 +202,10 @@ def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
 
 def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, throttled: bool) -> Cause:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
-    pressure, throttled_ratio = median(case.at("cpu_some_ratio", "psi")), case.server_throttled
+    pressure, throttled_ratio = median(case.at(PSI.cpu_some_ratio)), case.server_throttled
     rows = []
     if throttled and throttled_ratio is not None:
-        used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
+        used = mean(case.at(CgroupCpu.cpus_used, "server"))
         quota_text = "" if used is None else f" and left it {number(used)} CPUs"
         text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
         rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
@@ -313,7 +315,7 @@ def _quota_rows(case: Case) -> Iterator[EvidenceRow]:
 
 
 def _host_rows(case: Case) -> Iterator[EvidenceRow]:
-    busy, pressure = case.cpu_busy, median(case.at("cpu_some_ratio", "psi"))
+    busy, pressure = case.cpu_busy, median(case.at(PSI.cpu_some_ratio))
     if busy is not None:
         yield from busy_rows(case)
     if pressure is not None:
@@ -380,3 +382,13 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
         evidence=tuple(rows),
         advice=_MOVE_THEM if others else _LESS_WORK,
     )
+
+
+RULES = (
+    Rule(
+        name=CPUS,
+        causes=frozenset({SATURATED, OTHERS, CLIENT_SATURATED}),
+        find=cpu_findings,
+        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
+    ),
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volbench.core.records.named_metrics import CPU
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import Rule
 from volbench.results.explain.rules.host.processors import cpu_rows, load_cpu_share
 from volbench.results.explain.wording import percent, row
 from volbench.results.stats.grid import mean
@@ -36,7 +38,7 @@ def steal_findings(case: Case) -> Iterator[Cause]:
     Of CPU time that the machine wanted, B + S a second, it had B and the hypervisor took S. With all of it, work on
     CPUs and the queue before them would be shorter by S / (B + S): that part of the load's time on and before CPUs.
     """
-    stolen, busy = mean(case.at("steal_ratio", "cpu")), case.cpu_busy
+    stolen, busy = mean(case.at(CPU.steal_ratio)), case.cpu_busy
     if stolen is None or stolen < limit.STEAL_MIN:
         return
     of_wanted = 1.0 if busy is None else stolen / (stolen + busy)
@@ -58,4 +60,4 @@ def steal_findings(case: Case) -> Iterator[Cause]:
     )
 
 
-RULE = steal_findings
+RULES = (Rule(name="stolen CPU time", causes=frozenset({"cpu.steal"}), find=steal_findings),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volbench.core.records.named_metrics import Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.layers import LOGS, device_flow, flush_ms, server_flow
@@ -41,7 +42,7 @@ def sync_by_volume(case: Case) -> VolumePart | None:
         return None
     if sync_ms < limit.SYNC_BY_VOLUME * part.sync_ms:
         return None
-    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.at(Tasks.run_delay_s_per_s, "cell")
     # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
     # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
     seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)

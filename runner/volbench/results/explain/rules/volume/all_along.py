@@ -18,9 +18,22 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import Device, Resource
 from volbench.results.explain.evidence.instance_figures import may_be_ec2
 from volbench.results.explain.evidence.limits import LARGE_KIB
+from volbench.results.explain.rule import (
+    ALL_ALONG,
+    COPIES,
+    EXPLAINS_WAITS,
+    LIKELY_LIMIT,
+    LIMITS,
+    METADATA,
+    OUTSIDE,
+    SLOW,
+    SLOWER,
+    STALL,
+    Rule,
+)
 from volbench.results.explain.rules.advice import more_of
 from volbench.results.explain.rules.shared_evidence import context
-from volbench.results.explain.rules.volume.limits import likely_limit_findings
+from volbench.results.explain.rules.volume.limits import likely_limits
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, median
 
@@ -49,8 +62,8 @@ _CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "stor
 
 
 def all_along_findings(case: Case) -> Iterator[Cause]:
-    """A volume that is what everything waits for, all the time; nothing where a recording shows no such volume."""
-    if case.device is None:
+    """A volume that is what everything waits for, all the time; of recordings only."""
+    if case.device is None or not case.recorded:
         return
     saturated = _saturated(case.device)
     if saturated is not None:
@@ -65,7 +78,7 @@ def even_findings(case: Case) -> Iterator[Cause]:
     """Limits of which nothing but an even rate tells: operations that take a constant time look the same."""
     if any(level.in_flight < QUEUE_MIN or not level.is_even for level in case.likely_limits):
         return
-    for cause in likely_limit_findings(case, case.storage_share):
+    for cause in likely_limits(case, case.storage_share):
         yield replace(cause, confidence_max=SECOND_MAX)
 
 
@@ -173,3 +186,14 @@ def _slow_reads(case: Case, device: Device) -> Iterator[Cause]:
         evidence=(row("r_await_ms", reads, "ms", text), *context(case)),
         advice=_SNAPSHOT if may_be_ec2(device) else f"{_DISK} {_SNAPSHOT}",
     )
+
+
+RULES = (
+    Rule(
+        name=ALL_ALONG,
+        causes=frozenset({"storage.iops_limit", "storage.throughput_limit", "storage.read_latency"}),
+        subject="volume",
+        find=all_along_findings,
+        yields_to=EXPLAINS_WAITS | OUTSIDE | LIMITS | SLOW | {SLOWER, LIKELY_LIMIT, COPIES, METADATA, STALL},
+    ),
+)

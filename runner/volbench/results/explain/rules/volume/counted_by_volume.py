@@ -27,6 +27,7 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.foreign import FOREIGN_OPERATIONS_MIN
 from volbench.results.explain.evidence.layers import cgroup_flow, stretches
+from volbench.results.explain.rule import PIECES, SHARED_VOLUME, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
@@ -135,24 +136,19 @@ class Count:
         return abs(counted / sent - 1) <= SAME_BYTES and operations >= SPLIT_MIN * (_total(self.host) or np.inf)
 
 
-def host_against_volume(case: Case, *, limited: bool) -> Iterator[Cause]:
-    """I/O on the volume that this host never sent; else operations that the volume counts in pieces.
-
-    Args:
-        case: the step.
-        limited: a limit of operations was met: only then do pieces cost anything.
-    """
+def shared_findings(case: Case) -> Iterator[Cause]:
+    """I/O on the volume that this host never sent."""
     counts = [*_counts(case)]
-    if not counts or explains_little(case):
-        return
-    shared = _shared(case, counts)
+    shared = None if not counts or explains_little(case) else _shared(case, counts)
     if shared is not None:
         yield shared
-        return
-    for count in counts:
-        if limited and count.is_split:
-            yield _split(case, count)
-            return
+
+
+def split_findings(case: Case) -> Iterator[Cause]:
+    """Operations that the volume counts in pieces, which cost something where a limit of operations is met."""
+    split = next((count for count in _counts(case) if count.is_split), None)
+    if split is not None and not explains_little(case):
+        yield _split(case, split)
 
 
 def _shared(case: Case, counts: list[Count]) -> Cause | None:
@@ -312,3 +308,16 @@ def _in_periods(count: Count) -> Count:
 
 def _total(values: Floats | None) -> float | None:
     return None if values is None else float(np.nansum(values))
+
+
+RULES = (
+    Rule(name=SHARED_VOLUME, causes=frozenset({SHARED}), subject="volume", find=shared_findings),
+    Rule(
+        name=PIECES,
+        causes=frozenset({"storage.split_operations"}),
+        subject="volume",
+        find=split_findings,
+        yields_to=frozenset({SHARED_VOLUME}),
+        needs=frozenset({"storage.iops_limit", "storage.burst_exhausted", "instance.storage_limit"}),
+    ),
+)

@@ -17,6 +17,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import BALANCE, BURST, EXPLAINS_WAITS, INSTANCE, OUTSIDE, SHARED_LIMIT, Rule
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.shared_evidence import context, explains_little
 from volbench.results.explain.wording import amount, clock, number, row
@@ -151,3 +152,21 @@ def _rates(most: float | None, during: float | None) -> Iterator[EvidenceRow]:
     if most is not None:
         text += f"; before it gave up to {amount(most, 'iops')}"
     yield row("baseline", during, "1/s", text)
+
+
+def emptied_of_volume(case: Case) -> Iterator[Cause]:
+    """The same on the clock of what counted the balance."""
+    if case.device is not None:
+        yield from emptied_findings(case.of_volume)
+
+
+RULES = (
+    Rule(
+        name=BALANCE,
+        causes=frozenset({"storage.burst_exhausted"}),
+        subject="volume",
+        find=emptied_of_volume,
+        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT, INSTANCE, BURST},
+        after=OUTSIDE,
+    ),
+)

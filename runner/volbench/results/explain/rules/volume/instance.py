@@ -15,6 +15,7 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.evidence.instance_figures import near_figure
+from volbench.results.explain.rule import EXPLAINS_WAITS, INSTANCE, OUTSIDE, SHARED_LIMIT, Rule
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.shared_evidence import context, queue_holds
 from volbench.results.explain.wording import amount, clock, percent, row
@@ -178,3 +179,15 @@ def _counted(case: Case) -> Iterator[Cause]:
         advice="A larger instance type: a larger volume would not help, its own limit was not reached."
         + p95_text(case, resource, verb="the instance must give"),
     )
+
+
+RULES = (
+    Rule(
+        name=INSTANCE,
+        causes=frozenset({NAME}),
+        subject="volume",
+        find=instance_findings,
+        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT},
+        after=OUTSIDE,
+    ),
+)

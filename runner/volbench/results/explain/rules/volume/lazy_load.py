@@ -19,6 +19,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import Device
+from volbench.results.explain.rule import CACHE_TAKEN, LAZY_LOAD, Rule
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, median
@@ -164,3 +165,14 @@ def _is_gradual(await_ms: Floats, used: np.ndarray[tuple[int], np.dtype[np.int64
     falls = -np.diff(levels)
     total = float(levels[0] - levels[-1])
     return total > 0 and float(falls.max()) <= STEP_MAX * total and int((falls > 0).sum()) >= STRETCHES - 2
+
+
+RULES = (
+    Rule(
+        name=LAZY_LOAD,
+        causes=frozenset({"storage.lazy_load"}),
+        subject="volume",
+        find=lazy_load_findings,
+        yields_to=frozenset({CACHE_TAKEN}),
+    ),
+)

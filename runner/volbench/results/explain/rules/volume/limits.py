@@ -1,4 +1,4 @@
-"""Rules that name a limit: of the volume's operations or bytes, of its burst, of the instance."""
+"""Rules that name a limit of the volume: of its operations or bytes, or of its burst."""
 
 from __future__ import annotations
 
@@ -14,9 +14,23 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
-from volbench.results.explain.evidence.device import Resource, conserved_resource
+from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.explain.evidence.plateau_checks import dispersion
+from volbench.results.explain.rule import (
+    BALANCE,
+    BURST,
+    EXPLAINS_WAITS,
+    INSTANCE,
+    LIKELY_LIMIT,
+    OUTSIDE,
+    PLATEAU,
+    SHARED_LIMIT,
+    SLOW,
+    SLOW_FILES,
+    STREAMS,
+    Rule,
+)
 from volbench.results.explain.rules.advice import more_of, other_threads, p95_text
 from volbench.results.explain.rules.shared_evidence import (
     context,
@@ -26,12 +40,12 @@ from volbench.results.explain.rules.shared_evidence import (
     queue_holds,
     throughput_fall,
 )
-from volbench.results.explain.rules.volume.credits import MET_BECAUSE_OF, emptied_findings
-from volbench.results.explain.rules.volume.instance import beside_instance, instance_findings
+from volbench.results.explain.rules.volume.credits import MET_BECAUSE_OF
+from volbench.results.explain.rules.volume.instance import beside_instance
 from volbench.results.explain.wording import amount, clock, number, percent, row
-from volbench.results.stats.grid import Mask, mean, median, quantile
+from volbench.results.stats.grid import mean, median, quantile
 
-_LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
 _OTHER_SIZE = (
     "fio --name=decide --filename=FILE_ON_THE_VOLUME --size=1g --direct=1 --ioengine=libaio --iodepth=32"
     " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
@@ -91,47 +105,21 @@ CAUSES = (
 )
 
 
-def limit_findings(case: Case) -> list[Cause]:
-    """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
-    if case.device is None:
-        return []
-    counted = [*instance_findings(case)]
-    of_volume = [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
-    return counted or beside_instance(case, of_volume)
+def plateau_findings(case: Case) -> list[Cause]:
+    """Limits of the volume, one finding for each resource, beside the instance's where one is at its figure."""
+    return beside_instance(case, [*_limits(case)])
 
 
-def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
-    """A limit that shows in what stays the same while others' I/O changes what the device is asked for.
-
-    Args:
-        case: the step.
-        during: intervals with the others' I/O, shape (buckets,).
-    """
-    kept = None if case.moving is None else conserved_resource(case.moving, during)
-    if kept is None or explains_little(case):
-        return
-    resource, level, changed = kept
-    other = "operations" if resource == "throughput" else "bytes"
-    text = (
-        f"with others' I/O and without it the device gives {amount(level, resource)}, while {other} a second change"
-        f" {number(changed)} times: it has a rate of its own, and all who use it share it"
-    )
-    yield Cause(
-        cause=_LIMIT_CAUSE[resource],
-        window_s=case.window_s,
-        share=case.storage_share,
-        checks=(True, queue_holds(case)),
-        decided_by="before and after",
-        evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), *context(case)),
-        advice=more_of(case, resource, level),
-    )
+def burst_findings(case: Case) -> list[Cause]:
+    """A burst that ended within the step, or credits that were gone all the time."""
+    return beside_instance(case, [*_burst(case)])
 
 
 def _limits(case: Case) -> Iterator[Cause]:
     """One finding for each resource: its longest plateau."""
     either = [*_either(case, case.limits)]
     likely_first = sorted(
-        _LIMIT_CAUSE.items(), key=lambda pair: [*(level.resource for level in case.limits), pair[0]].index(pair[0])
+        LIMIT_CAUSE.items(), key=lambda pair: [*(level.resource for level in case.limits), pair[0]].index(pair[0])
     )
     shares: list[float | None] = []
     for resource, cause in likely_first:
@@ -172,7 +160,7 @@ def _is_mean_of_bursts(case: Case, plateau: Plateau) -> bool:
 
 def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
-    iops, throughput = ([level for level in levels if level.resource == kind] for kind in _LIMIT_CAUSE)
+    iops, throughput = ([level for level in levels if level.resource == kind] for kind in LIMIT_CAUSE)
     together = any(level.first < rival.last and rival.first < level.last for level in iops for rival in throughput)
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
@@ -185,7 +173,7 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
         yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
-def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
+def likely_limits(case: Case, share: float | None) -> Iterator[Cause]:
     """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
 
     Args:
@@ -193,7 +181,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
         share: of the latency, that the slow volume would explain.
     """
     text = "a volume that takes this long for each operation would look alike: it is one of the two"
-    for resource, cause in _LIMIT_CAUSE.items():
+    for resource, cause in LIMIT_CAUSE.items():
         named = [level for level in case.likely_limits if level.resource == resource]
         if not named or explains_little(case):
             continue
@@ -278,7 +266,7 @@ def _limit_begun(case: Case, burst: Cause) -> Iterator[Cause]:
         if case.burst is not None and plateau.first == case.burst.index:
             yield replace(
                 burst,
-                cause=_LIMIT_CAUSE[plateau.resource],
+                cause=LIMIT_CAUSE[plateau.resource],
                 evidence=(*_plateau_rows(case, plateau), *burst.evidence),
                 advice=more_of(case, plateau.resource, plateau.level),
             )
@@ -398,3 +386,39 @@ def _queue_share(case: Case, plateau: Plateau) -> float | None:
     if plateau.await_ms is None or not plateau.base_await_ms:
         return share
     return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)
+
+
+def may_be_limited(case: Case) -> Iterator[Cause]:
+    """Limits that may as well be what makes the volume slow; what they explain is what that explains."""
+    yield from likely_limits(case, None)
+
+
+_INSTANCE = "instance.storage_limit"
+_ONE_LIMIT = frozenset(LIMIT_CAUSE.values())
+RULES = (
+    Rule(
+        name=BURST,
+        causes=_ONE_LIMIT | {"storage.burst_exhausted", _INSTANCE},
+        subject="volume",
+        find=burst_findings,
+        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT, INSTANCE},
+        after=OUTSIDE,
+    ),
+    Rule(
+        name=PLATEAU,
+        causes=_ONE_LIMIT | {_INSTANCE},
+        subject="volume",
+        find=plateau_findings,
+        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT, INSTANCE, BURST, BALANCE},
+        after=OUTSIDE,
+    ),
+    Rule(
+        name=LIKELY_LIMIT,
+        causes=_ONE_LIMIT,
+        subject="volume",
+        find=may_be_limited,
+        needs=frozenset({STREAMS, SLOW_FILES}),
+        sound_beside=OUTSIDE,
+        one_of_two_with=SLOW,
+    ),
+)

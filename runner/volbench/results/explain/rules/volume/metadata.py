@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Innodb
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -14,6 +15,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import VIEWS
+from volbench.results.explain.rule import EXPLAINS_WAITS, METADATA, OUTSIDE, Rule
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, mean
 
@@ -98,7 +100,8 @@ def _counted(case: Case) -> _Trips | None:
     """As the NFS client or the emulated volume counts them."""
     device = case.device
     for source in _COUNTERS:
-        rate, waited = case.at("metadata_ops_per_s", source), case.at("metadata_await_ms", source)
+        rate = case.grid.column(source, "metadata_ops_per_s")
+        waited = case.grid.column(source, "metadata_await_ms")
         if rate is None or waited is None or device is None or device.await_ms is None:
             continue
         return _trips(rate, rate * waited / 1000, device.iops * device.await_ms / 1000, counted=True)
@@ -114,7 +117,7 @@ def _of_the_server(case: Case) -> _Trips | None:
         case.grid.column(_SERVER, metric, "data")
         for metric in ("file_syncs_per_s", "file_sync_s_per_s", "file_read_s_per_s", "file_write_s_per_s")
     ]
-    fsyncs = mean(case.at("data_fsyncs_per_s", "innodb"))
+    fsyncs = mean(case.at(Innodb.data_fsyncs_per_s))
     operations, seconds, reading, writing = columns
     if operations is None or seconds is None or reading is None or writing is None or fsyncs is None:
         return None
@@ -127,3 +130,15 @@ def _trips(rate: Floats, seconds: Floats, data_s: Floats, *, counted: bool) -> _
     """Means over the window; None without a round trip."""
     per_s, spent, data = (mean(np.nan_to_num(rates)) or 0.0 for rates in (rate, seconds, data_s))
     return _Trips(per_s=per_s, seconds=spent, data_s=data, counted=counted) if per_s > 0 and spent > 0 else None
+
+
+RULES = (
+    Rule(
+        name=METADATA,
+        causes=frozenset({"storage.metadata_latency"}),
+        subject="volume",
+        find=metadata_findings,
+        yields_to=EXPLAINS_WAITS,
+        yields_to_much=OUTSIDE,
+    ),
+)

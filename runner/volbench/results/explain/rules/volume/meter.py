@@ -19,6 +19,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.limits import METERED_SAMPLES
 from volbench.results.explain.evidence.plateau_checks import absorption, dispersion
+from volbench.results.explain.rule import ABOVE, EXPLAINS_WAITS, METER, Rule
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, mean
@@ -88,3 +89,14 @@ def _spread(case: Case, reads: Floats, mib_per_s: Floats) -> float | None:
         return None
     size_mib = float(mib_per_s[both].sum()) / float(reads[both].sum())
     return dispersion(mib_per_s[both] * case.grid.width_s / size_mib)
+
+
+RULES = (
+    Rule(
+        name=METER,
+        causes=frozenset({"host.io_limit"}),
+        subject="volume",
+        find=metered_streams,
+        yields_to=EXPLAINS_WAITS | {ABOVE},
+    ),
+)

@@ -14,6 +14,7 @@ from volbench.results.explain.accounts.pool import Pool, pool_of
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import COPIES, EXPLAINS_WAITS, OUTSIDE, Rule
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.wording import number, percent, row
 
@@ -47,7 +48,7 @@ CAUSES = (
 
 def replication_findings(case: Case) -> Iterator[Cause]:
     """One finding where disks are at their limits and a write of the client costs several of their operations."""
-    pool = pool_of(case.grid)
+    pool = None if case.device is None else pool_of(case.grid)
     if pool is None or pool.per_write < limit.REPLICATION_MIN or pool.at_limit_share < limit.POOL_TIME_MIN:
         return
     yield Cause(
@@ -93,3 +94,15 @@ def _advice(pool: Pool) -> str:
         f" for each, {pool.disks} disks serve {number(fewer)}: with a log on another device, or with a copy less,"
         " which is a failed disk less until data is lost. Reads gain from disks, not from fewer copies."
     )
+
+
+RULES = (
+    Rule(
+        name=COPIES,
+        causes=frozenset({"storage.replication"}),
+        subject="volume",
+        find=replication_findings,
+        yields_to=EXPLAINS_WAITS,
+        yields_to_much=OUTSIDE,
+    ),
+)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import CPU
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -21,6 +23,7 @@ from volbench.results.explain.evidence.cliffs import cliffs
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.episodes import RISE_MIN, Change, find_change
 from volbench.results.explain.evidence.plateau_checks import dispersion, elasticity
+from volbench.results.explain.rule import EXPLAINS_WAITS, LIMITS, OUTSIDE, SLOWER, Rule
 from volbench.results.explain.rules.shared_evidence import context, effect_rows, loss_rows, volume_share_max
 from volbench.results.explain.rules.stretch import change_intervals, fallen
 from volbench.results.explain.wording import clock, number, row
@@ -86,8 +89,8 @@ class Slowdown:
 def slower_findings(case: Case) -> Iterator[Cause]:
     """One finding for the largest rise of the waiting time that no limit and no heavier load explains."""
     device = case.device
-    if device is None or device.await_ms is None or device.in_flight is None:
-        return
+    if device is None or device.await_ms is None or device.in_flight is None or step_kind(case.kind).queue_swept:
+        return  # in a sweep, waiting times rise with the queue by design
     for slowdown in sorted(slowdowns(case, device), key=lambda candidate: -candidate.ratio):
         finding = _finding(case, device, slowdown)
         if finding is not None:
@@ -320,7 +323,7 @@ def _mean_of(values: Floats | None, during: Mask) -> float | None:
 
 def _cpus_filled(case: Case, during: Mask) -> bool:
     """Whether the CPUs became saturated meanwhile: completions that wait for a CPU look like slow operations."""
-    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
     if user is None or system is None:
         return False
     before, now = median((user + system)[~during]), median((user + system)[during])
@@ -420,3 +423,16 @@ def _both_rose(reads: Floats | None, writes: Floats | None, during: Mask) -> boo
         if before and now is not None:
             ratios.append(now / before)
     return None if len(ratios) < 2 else min(ratios) >= RISE_MIN
+
+
+RULES = (
+    Rule(
+        name=SLOWER,
+        causes=frozenset({"storage.degraded", "storage.iops_limit", "storage.throughput_limit"}),
+        subject="volume",
+        find=slower_findings,
+        yields_to=EXPLAINS_WAITS | LIMITS,
+        yields_to_leading=OUTSIDE,
+        after=OUTSIDE,
+    ),
+)

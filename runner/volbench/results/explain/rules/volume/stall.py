@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.stalls import Stall, stalled_together
+from volbench.results.explain.rule import FEW_OPERATIONS, STALL, Rule
 from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
 from volbench.results.explain.wording import clock, number, row
 
@@ -31,6 +33,8 @@ CAUSES = (
             " an interval has no latency: it is not zero. Shorter stands, within an interval: transactions of 0.5 s"
             " and more that take 3 times as long as the slowest of calm intervals, at least half of the"
             " transactions that fit into that time missing, and the device busy (conservation of its busy time)."
+            " Not named within a time in which operations take so long that seconds without an end are no events"
+            " (`storage.degraded`)."
         ),
         advice=(
             "Look for what the storage did at those times: failover, snapshot, resize, a lost path. Host logs"
@@ -43,10 +47,12 @@ CAUSES = (
 def stall_findings(case: Case) -> Iterator[Cause]:
     """One finding for all times at which the volume completed nothing and no transaction finished."""
     storage = case.storage_stalls
+    if case.device is None:
+        return
     if not storage:
         yield from _brief(case)
         return
-    has_client = case.grid.column("client", "tps") is not None
+    has_client = case.at(Client.tps) is not None
     together = stalled_together(case.client_stalls, storage, case.grid.width_s) if has_client else storage
     if not together:
         yield from _brief(case)
@@ -119,3 +125,15 @@ def _times(case: Case, together: Sequence[Stall]) -> str:
         f"{number(finding.length_s)} s from {clock(finding.t0_s, case.clock_zero_s)}" for finding in listed_stalls
     )
     return listed if len(listed_stalls) == len(together) else f"the longest {listed}"
+
+
+RULES = (
+    Rule(
+        name=STALL,
+        causes=frozenset({"storage.stall"}),
+        subject="volume",
+        find=stall_findings,
+        # Where operations take a second and longer all along, a second in which none ends is no event.
+        yields_within=frozenset({FEW_OPERATIONS}),
+    ),
+)

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import EXPLAINS_WAITS, LIMITS, OUTSIDE, READ_AHEAD, SLOWER, STREAMS, Rule
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -46,6 +48,7 @@ _ADVICE = {
 CAUSES = (
     CauseInfo(
         name="storage.readahead_small",
+        suppresses=frozenset({"storage.read_latency"}),
         group="the volume is slow",
         title="One reader waits for a small read-ahead",
         panels=("await", "throughput_mib"),
@@ -67,7 +70,7 @@ CAUSES = (
 def waiting_streams(case: Case) -> Iterator[Cause]:
     """Reads, and writes with their syncs, that streams wait for most of their time, each slow by itself."""
     device = case.device
-    if device is None:
+    if device is None or step_kind(case.kind).file_io == "server":
         return
     reads = ("read", "storage.read_latency", limit.READ_SLOW_MS)
     writes = ("write", "storage.sync_latency", limit.SYNC_SLOW_MS)
@@ -163,3 +166,25 @@ def read_ahead_findings(case: Case) -> Iterator[Cause]:
         advice=f"Read further ahead: echo {LARGE_KIB} > /sys/class/bdi/$(mountpoint -d DIRECTORY)/read_ahead_kb"
         " (for NFS; a udev rule or the EFS mount helper sets it for good); or read with several streams.",
     )
+
+
+RULES = (
+    Rule(
+        name=STREAMS,
+        causes=frozenset({"storage.read_latency", "storage.sync_latency"}),
+        subject="volume",
+        find=waiting_streams,
+        yields_to=EXPLAINS_WAITS | LIMITS | {SLOWER},
+        yields_to_much=OUTSIDE,
+        sound_beside=OUTSIDE,
+    ),
+    Rule(
+        name=READ_AHEAD,
+        causes=frozenset({"storage.readahead_small"}),
+        subject="volume",
+        find=read_ahead_findings,
+        yields_to=EXPLAINS_WAITS | LIMITS | {SLOWER},
+        yields_to_much=OUTSIDE,
+        sound_beside=OUTSIDE,
+    ),
+)

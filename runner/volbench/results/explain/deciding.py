@@ -1,0 +1,138 @@
+"""Which findings of rules stand: a pure function of what the rules found and what their descriptors say.
+
+Rules find causes independently of one another, so one thing is found more than once: a limit makes reads slow,
+others' I/O makes a queue. Which finding stands is decided here by the sets of `Rule` and by `CauseInfo.suppresses`,
+in an order in which all that a rule gives way to is decided before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import Rule
+
+AFTER = 0.9
+"""Of the share of what comes before it: what a finding explains that comes after another one."""
+
+
+def is_much(finding: Cause) -> bool:
+    """Whether it explains enough for others to give way; also where that is not known."""
+    return finding.share is None or finding.share >= limit.SHARE_MIN
+
+
+def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Rules so that each comes after all that it gives way to; by name where that leaves a choice.
+
+    Raises ValueError for rules that wait for each other in a circle, and for two of one name.
+    """
+    left = sorted(rules, key=lambda rule: rule.name)
+    if len({rule.name for rule in left}) < len(left):
+        raise ValueError("two rules have one name")
+    ordered: list[Rule] = []
+    while left:
+        ready = [rule for rule in left if not any(_waits_for(rule, other) for other in left if other is not rule)]
+        if not ready:
+            names = ", ".join(rule.name for rule in left)
+            raise ValueError(f"rules give way to each other in a circle: {names}")
+        ordered += ready
+        left = [rule for rule in left if rule not in ready]
+    return tuple(ordered)
+
+
+def _waits_for(rule: Rule, other: Rule) -> bool:
+    return other.name in rule.before or not other.causes.isdisjoint(rule.before)
+
+
+def decided(found: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[str, CauseInfo]) -> list[Cause]:
+    """Return the findings that stand, in the order of the rules.
+
+    Args:
+        found: what rules found, each with the name of its rule.
+        rules: in an order as of `in_order`.
+        causes: descriptors by name.
+    """
+    standing: list[Cause] = []
+    for rule in rules:
+        own = [
+            finding
+            for finding in found
+            if finding.rule == rule.name and not _is_within(finding, rule.yields_within, standing)
+        ]
+        if own and _stands(rule, standing):
+            standing = _without_suppressed([*standing, *own], causes)
+    by_name = {rule.name: rule for rule in rules}
+    for rule in rules:
+        standing = _marked(rule, standing)
+    sound = [finding for finding in standing if _is_sound(by_name[finding.rule], finding, standing)]
+    return _shared_out(sound, by_name)
+
+
+def _stands(rule: Rule, standing: Sequence[Cause]) -> bool:
+    """Whether nothing that stands makes a rule's findings give way."""
+    if any(_matches(rule.yields_to, one) for one in standing):
+        return False
+    much = [one for one in standing if is_much(one)]
+    if any(_matches(rule.yields_to_much, one) for one in much):
+        return False
+    if any(_matches(rule.yields_to_leading, one) and one.leads for one in much):
+        return False
+    return not rule.needs or any(_matches(rule.needs, one) for one in standing)
+
+
+def _is_within(finding: Cause, names: Collection[str], standing: Iterable[Cause]) -> bool:
+    """Whether its time lies within that of one of those that are named."""
+    begin_s, end_s = finding.window_s
+    spans = [one.window_s for one in standing if _matches(names, one)]
+    return any(first_s <= begin_s and end_s <= last_s for first_s, last_s in spans)
+
+
+def _matches(names: Collection[str], finding: Cause) -> bool:
+    """Whether a set names a finding's rule or its cause."""
+    return finding.rule in names or finding.cause in names
+
+
+def _without_suppressed(standing: Sequence[Cause], causes: Mapping[str, CauseInfo]) -> list[Cause]:
+    gone = {name for one in standing if one.cause in causes for name in causes[one.cause].suppresses}
+    return [one for one in standing if one.cause not in gone]
+
+
+def _marked(rule: Rule, standing: Sequence[Cause]) -> list[Cause]:
+    """Findings with those marked that a rule's finding, which is one of two, cannot be told from."""
+    own = [one for one in standing if one.rule == rule.name and one.one_of_two]
+    alike = [one for one in standing if _matches(rule.one_of_two_with, one)] if own else []
+    if not alike:
+        return [*standing]
+    return [
+        replace(one, one_of_two=True)
+        if _matches(rule.one_of_two_with, one)
+        else replace(one, share=alike[0].share)
+        if one.rule == rule.name and one.one_of_two and one.share is None
+        else one
+        for one in standing
+    ]
+
+
+def _is_sound(rule: Rule, finding: Cause, standing: Iterable[Cause]) -> bool:
+    return False not in finding.checks or not any(_matches(rule.sound_beside, one) for one in standing)
+
+
+def _shared_out(standing: Sequence[Cause], rules: Mapping[str, Rule]) -> list[Cause]:
+    """Findings with the shares of those reduced that come after others."""
+    later = [one for one in standing if rules[one.rule].after]
+    names = frozenset(name for one in later for name in rules[one.rule].after)
+    earlier = [one for one in standing if _matches(names, one)]
+    if not any(is_much(one) for one in earlier):
+        return [*standing]
+    lead = any(is_much(one) and one.leads for one in earlier)
+    shares = [one.share for one in (earlier if lead else later) if one.share is not None]
+    most = AFTER * (max(shares) if lead else min(shares)) if shares else 1.0
+    return [
+        replace(one, share=min(one.share, most))
+        if one.share is not None and (bool(rules[one.rule].after) if lead else _matches(names, one))
+        else one
+        for one in standing
+    ]

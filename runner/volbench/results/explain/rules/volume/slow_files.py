@@ -1,0 +1,229 @@
+"""The rule that names reads or syncs of the server that are slow by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
+from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.rule import (
+    EXPLAINS_WAITS,
+    LIMITS,
+    METADATA,
+    OUTSIDE,
+    SLOW_FILES,
+    SLOW_UNSEEN,
+    SLOWER,
+    Rule,
+)
+from volbench.results.explain.rules.advice import p95_text
+from volbench.results.explain.rules.host.lost_time import lost_syncs
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    data_read_ms,
+    hidden_commit_share,
+    latency_floor,
+    slowest_sync_ms,
+)
+from volbench.results.explain.wording import number, percent, row
+from volbench.results.stats.grid import mean, median
+
+SYNC_LATENCY = "storage.sync_latency"
+
+CAUSES = (
+    CauseInfo(
+        name="storage.read_latency",
+        claims=frozenset({"latency", "at the device"}),
+        contradicts=frozenset({"memory.buffer_pool_small"}),
+        group="the volume is slow",
+        title="Queries wait for slow reads from the volume",
+        panels=("await",),
+        options=frozenset({"innodb_buffer_pool_size"}),
+        all_along=True,
+        by_medians=True,
+        meaning="Queries wait for reads that are slow, and no limit explains it.",
+        signs=(
+            "A read of a data file takes at least 2.5 ms, reads are at least 15 % of statement time, and waits"
+            " for files at least 30 % (or those who hold row locks mostly read). (Network SSDs answer in 0.5 to 2"
+            " ms.) Where a queue of six and more never varies and the rate is as even as a meter that comes in"
+            " slices of 100 ms, it is one of two with a limit."
+        ),
+        advice=(
+            "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
+        ),
+    ),
+    CauseInfo(
+        name="storage.sync_latency",
+        claims=frozenset({"latency"}),
+        group="the volume is slow",
+        title="Commits wait for slow syncs of the volume",
+        panels=("await", "fsync"),
+        options=frozenset({"innodb_flush_log_at_trx_commit", "mode", "mount", "replicas", "sync_binlog"}),
+        all_along=True,
+        by_medians=True,
+        meaning="Commits wait for slow fsyncs of the redo log or the binary log.",
+        signs=(
+            "An fsync of a log takes at least 4 ms, syncs are at least 15 % of statement time, and waits for"
+            " files at least 30 % (or those who hold row locks mostly sync). Time that no instrument shows counts"
+            " only as far as logs were being synced: the share of time in which they were, times the clients. On"
+            " a busy machine, an fsync that is slow only because it waits for a CPU is not counted here. Where"
+            " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
+            " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device."
+        ),
+        advice=(
+            "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
+            " `innodb_flush_log_at_trx_commit` or `sync_binlog` loses transactions in a crash."
+        ),
+    ),
+)
+
+
+def slow_files(case: Case) -> Iterator[Cause]:
+    """Reads or syncs that are slow, on a volume that is counted."""
+    if case.device is not None and step_kind(case.kind).file_io == "server":
+        yield from _slow_files(case)
+
+
+def slow_files_unseen(case: Case) -> Iterator[Cause]:
+    """The same where only the server saw the waits."""
+    if case.device is None:
+        yield from _slow_files(case)
+
+
+def _slow_files(case: Case) -> Iterator[Cause]:
+    budget = case.budget
+    if budget is None:
+        return
+    unseen = hidden_commit_share(case) if case.unseen_share is not None else 0.0
+    much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
+    read_ms = data_read_ms(case)
+    reads = budget.share("data_reads")
+    if read_ms is not None and read_ms >= limit.READ_SLOW_MS and _matters(case, reads, much=much):
+        yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
+    sync_ms = slowest_sync_ms(case)
+    share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
+    # Commits that wait for another's sync are seen as neither. Who waits for a lock waits for what its holder does:
+    # of a server that shows only the leaders of group commits, unseen time is measured against holders' time.
+    if unseen >= limit.UNSEEN_SHARE_MIN * (budget.beside_locks if budget.hides_followers else 1.0):
+        share += unseen
+    if sync_by_volume(case) is not None:  # the rules of the server name it
+        return
+    if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
+        yield _perhaps_above(case, _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS))
+
+
+def _perhaps_above(case: Case, finding: Cause) -> Cause:
+    """One of two where the device took a small part of the syncs: what has the rest is not known."""
+    lost = None if case.device is None else lost_syncs(case)
+    if lost is None:
+        return finding
+    text = (
+        f"the device, with all that a journal may add, took at most {number(lost.below_ms)} of the"
+        f" {number(lost.each_ms)} ms of a sync: the rest is a wait for a CPU or a limit above the device"
+    )
+    return replace(
+        finding, one_of_two=True, evidence=(*finding.evidence, row("above_device_ms", lost.above_ms, "ms", text))
+    )
+
+
+def _matters(case: Case, share: float, *, much: bool) -> bool:
+    """Whether a share of statement time is one to name: by itself, or because locks are held while it lasts."""
+    return (much and share >= limit.SHARE_MIN) or _holders(case, share) is not None
+
+
+def _holders(case: Case, share: float) -> tuple[float, float] | None:
+    """What waits of the volume are of the time of those who do not wait for a lock, and how many do so at a time.
+
+    None where they do not explain how long locks are held. Who waits for a lock waits for what its holder does: if
+    that is mostly one thing, a faster one shortens the lock waits as well. A holder that is idle between its
+    statements is in no statement's time; then fewer than one session on average is seen at anything.
+    """
+    budget = case.budget
+    if budget is None or budget.share("row_locks") < limit.ROW_LOCK_SHARE_MIN or budget.beside_locks <= 0:
+        return None
+    of_holders, sessions = share / budget.beside_locks, share * (mean(budget.statement_s) or 0.0)
+    if of_holders < limit.HOLDER_SHARE_MIN or sessions < limit.HOLDERS_MIN:
+        return None
+    return min(1.0, of_holders), sessions
+
+
+def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Cause:
+    waited = case.base_await_ms
+    checks = [True, each_ms >= 2 * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
+    noun = "a read of the volume" if what == "read" else "an fsync of the log"
+    advice = {
+        "read": "Storage with a lower read latency, or fewer reads: a buffer pool that holds the working set.",
+        "sync": "Storage with a lower write and flush latency, or fewer syncs for each commit (group commit)."
+        " Relaxing innodb_flush_log_at_trx_commit or sync_binlog loses transactions in a crash.",
+    }[what]
+    return Cause(
+        cause=cause,
+        window_s=case.window_s,
+        share=share,
+        checks=tuple(checks),
+        evidence=(
+            row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *(_of_the_volume(case) if what == "sync" else ()),
+            *_held_locks(case, share, what),
+            *_unseen_queue(case, what),
+            *latency_floor(case),
+            *context(case),
+        ),
+        one_of_two=case.device is None,
+        advice=advice + p95_text(case, None),
+    )
+
+
+def _unseen_queue(case: Case, noun: str) -> Iterator[EvidenceRow]:
+    """Says so where only the server saw the waits."""
+    if case.device is None:
+        text = f"whether the volume is slow or its {noun}s queue at a limit cannot be told without its counters"
+        yield row("in_flight", None, "1", text)
+
+
+def _of_the_volume(case: Case) -> Iterator[EvidenceRow]:
+    """What an fsync is made of, where the volume tells flushes apart."""
+    device = case.device
+    flush_ms = None if device is None else median(device.f_await_ms)
+    write_ms = None if device is None else median(device.w_await_ms)
+    if flush_ms is not None and write_ms is not None:
+        text = f"the volume takes {number(flush_ms)} ms for a flush and {number(write_ms)} ms for a write"
+        yield row("flush_ms", flush_ms, "ms", text)
+
+
+def _held_locks(case: Case, share: float, noun: str) -> Iterator[EvidenceRow]:
+    """Says so where others wait for the locks of those who wait for the volume."""
+    holders, budget = _holders(case, share), case.budget
+    if holders is not None and budget is not None:
+        text = (
+            f"{percent(budget.share('row_locks'))} of statement time is waiting for row locks, and of the rest"
+            f" {percent(holders[0])} is {noun}s: {number(holders[1])} sessions wait for one at a time and keep"
+            " their locks meanwhile, so that lock waits grow with it"
+        )
+        yield row("holders_share", holders[0], "1", text)
+
+
+RULES = (
+    Rule(
+        name=SLOW_FILES,
+        causes=frozenset({"storage.read_latency", SYNC_LATENCY}),
+        subject="volume",
+        find=slow_files,
+        yields_to=EXPLAINS_WAITS | LIMITS | {SLOWER},
+        yields_to_much=OUTSIDE,
+        sound_beside=OUTSIDE,
+    ),
+    Rule(
+        name=SLOW_UNSEEN,
+        causes=frozenset({"storage.read_latency", SYNC_LATENCY}),
+        subject="volume",
+        find=slow_files_unseen,
+        yields_to=frozenset({METADATA}),
+    ),
+)
