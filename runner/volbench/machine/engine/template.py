@@ -24,15 +24,12 @@ from pydantic import Field, ValidationError
 
 from volbench.core.base import ownership, safe_files
 from volbench.core.plan.cost import dataset_bytes, server_bytes
-from volbench.core.records.base import Record, Scalar, parse_size_bytes
+from volbench.core.records.base import Record, Scalar
 from volbench.core.records.cell import CellPlaces, DatasetSpec, ServerSpec
 from volbench.core.records.layout import ComponentPlaces
 from volbench.errors import StepFailed
-from volbench.machine.engine.config import PINNED, checked_options
 from volbench.machine.engine.connection import write_private
-from volbench.machine.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_version
-from volbench.machine.engine.differences import ServerIdentity, fit_options
-from volbench.machine.engine.own_data.content import content_hash
+from volbench.machine.engine.dataset import Progress, TableRecord, fill, sysbench_version
 from volbench.machine.engine.own_data.physical_copy import (
     FIRST_START,
     disarm,
@@ -44,45 +41,16 @@ from volbench.machine.engine.seeding import seed_roles
 from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.supervisor import Supervisor
 from volbench.machine.engine.sysbench.config import sysbench_program
+from volbench.machine.engine.template_key import TEMPLATE_SCHEMA, template_key
 from volbench.machine.volume.copying import CopyStats, copy_tree, no_progress
 from volbench.machine.volume.space import require_space
 
-TEMPLATE_SCHEMA = 1
 COMPLETE_FILE = "complete.json"
 DATA_DIR = "data"
 PREPARE_TIMEOUT_S = 6 * 3600.0
 _DATA_DIR_MODE = 0o700
 _LOCK_POLL_S = 0.5
-_KEY_HEX_DIGITS = 32
 
-_SHAPING_OPTIONS = frozenset(
-    {
-        "character_set_server",
-        "collation_server",
-        "default_storage_engine",
-        "default_table_encryption",
-        "innodb_autoextend_increment",
-        "innodb_checksum_algorithm",
-        "innodb_compression_algorithm",
-        "innodb_compression_level",
-        "innodb_data_file_path",
-        "innodb_default_row_format",
-        "innodb_encrypt_tables",
-        "innodb_extend_and_initialize",
-        "innodb_file_per_table",
-        "innodb_fill_factor",
-        "innodb_log_file_size",
-        "innodb_log_files_in_group",
-        "innodb_page_size",
-        "innodb_redo_log_capacity",
-        "innodb_redo_log_encrypt",
-        "innodb_undo_log_encrypt",
-        "innodb_undo_tablespaces",
-        "lower_case_table_names",
-        "sql_mode",
-    }
-)
-"""Options that determine the bytes of a data directory."""
 _PREPARING_OPTIONS: dict[str, Scalar] = {
     # Nothing is measured here, and after a crash the work starts over: no syncs, no binary log to copy.
     "innodb_flush_log_at_trx_commit": 0,
@@ -134,26 +102,6 @@ class Template:
     def data_dir(self) -> Path:
         """The directory to copy."""
         return self.path / DATA_DIR
-
-
-def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentity, run_id: str = "") -> str:
-    """Return the template's name in the cache: a hash (SHA-256) over everything that determines its bytes.
-
-    A copy of another server's schema is of one run alone: that server's data may change.
-    """
-    options = fit_options({**PINNED, **checked_options(spec.config)}, identity).options
-    own = {"content": run_id if dataset.kind == "schema" else content_hash(dataset)} if dataset.is_own else {}
-    content = {
-        **own,
-        "schema": TEMPLATE_SCHEMA,
-        "dataset": dataset.model_dump(mode="json", exclude={"path", "url", "sha256", "size_bytes", "threads"}),
-        "seed": PREPARE_SEED,
-        "flavor": identity.flavor,
-        "version": identity.version,
-        "owner": os.geteuid(),  # only their owner can read the files, so each user has templates of their own
-        "options": {name: _plain(value) for name, value in options.items() if name in _SHAPING_OPTIONS},
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_KEY_HEX_DIGITS]
 
 
 def template_path(cache: Path, dataset: DatasetSpec, server: Server, run_id: str = "") -> Path:
@@ -398,14 +346,6 @@ def _measure(directory: Path) -> tuple[int, int]:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _plain(value: Scalar) -> Scalar:
-    """Return sizes as bytes, so that 64M and 64MiB give the same template."""
-    try:
-        return parse_size_bytes(value) if isinstance(value, str) else value
-    except ValueError:
-        return value.lower() if isinstance(value, str) else value
 
 
 def _damaged(path: Path, evidence: str) -> StepFailed:

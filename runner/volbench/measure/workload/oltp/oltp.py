@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volbench.core.base import programs
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps.oltp import READ_ONLY_TESTS, OltpStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import StepFailed
 from volbench.machine.engine.connection import Account, account_from, read_option_file
 from volbench.machine.engine.own_data.content import hash_of_scripts
 from volbench.machine.engine.sysbench.config import sysbench_files
@@ -37,6 +36,7 @@ from volbench.measure.workload.oltp.load_meter import (
     unfinished_sessions,
 )
 from volbench.measure.workload.oltp.modulation import check_modulation, modulating
+from volbench.measure.workload.oltp.requirements import check_prepared_statements, check_sysbench
 from volbench.measure.workload.oltp.sysbench import (
     LINE_PREFIX,
     QUEUE_FULL_MESSAGE,
@@ -51,7 +51,7 @@ from volbench.measure.workload.oltp.sysbench import (
     step_options,
     sysbench_argv,
 )
-from volbench.measure.workload.process import Tool, require_tool, run_tool, tool_version, usable_cpus
+from volbench.measure.workload.process import Tool, run_tool, tool_version, usable_cpus
 from volbench.measure.workload.purge import Purge
 from volbench.measure.workload.state import LAST_WRITE
 
@@ -62,15 +62,6 @@ LAST_REPORT_S = 0.05
 """So early the last report of the window may seem to come: times of reports vary by the machine's scheduling."""
 MEASURED_SHARE_MIN = 0.9
 """A load that a full queue ended before this share of its time is invalid: its figures are of a shorter time."""
-_STATEMENTS_EACH_TABLE = {
-    "oltp_read_write": 9,
-    "oltp_read_only": 5,
-    "oltp_write_only": 4,
-    "oltp_insert": 0,
-    "select_random_points": 0,
-    "select_random_ranges": 0,
-}
-"""Prepared statements of each thread for each table; 1 for other tests."""
 
 
 class Oltp(Workload[OltpStep]):
@@ -89,24 +80,10 @@ class Oltp(Workload[OltpStep]):
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""
-        version = tool_version("sysbench")
-        if not version.startswith("sysbench 1."):
-            raise EnvironmentLacks(f"sysbench 1.0 is needed; installed is {version!r}", where=f"step {step.name}")
-        if len(step.threads) != 1:
-            raise UsageError("one number of threads at a time", where=f"step {step.name}")
-        if step.rate is not None and (step.rate < 1 or step.rate != round(step.rate)):
-            raise UsageError(
-                f"sysbench offers whole transactions per second, not {step.rate}", where=f"step {step.name}"
-            )
-        if step.rand_type not in _rand_types():
-            raise EnvironmentLacks(
-                f"{version} has no rand_type {step.rand_type}",
-                where=f"step {step.name}",
-                evidence=f"{version} offers {', '.join(sorted(_rand_types()))}",
-            )
+        check_sysbench(step)
         step_options(step)
         check_modulation(step, ctx)
-        _check_prepared_statements(step, ctx)
+        check_prepared_statements(step, ctx)
         for concurrent in step.concurrent:
             self._concurrent_workloads[concurrent.kind].check(concurrent, ctx)
 
@@ -382,25 +359,3 @@ def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float
         else:
             spans.append((start_s, end_s))
     return tuple(spans)
-
-
-def _rand_types() -> frozenset[str]:
-    """Return the distributions of the installed sysbench: 1.0 has no zipfian."""
-    help_text = programs.run(
-        [require_tool("sysbench"), "--help"], capture_output=True, text=True, timeout=20, check=False
-    ).stdout
-    line = next((line for line in help_text.splitlines() if "--rand-type" in line), "")
-    return frozenset(line.partition("{")[2].partition("}")[0].replace(" ", "").split(","))
-
-
-def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
-    if step.script or step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
-        return
-    needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
-    allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])
-    if needed > allowed:
-        raise EnvironmentLacks(
-            f"{step.threads[0]} threads may prepare {needed} statements, the server allows {allowed}",
-            where=f"step {step.name}",
-            next_step=f"set max_prepared_stmt_count: {needed} in engine.config, or the option db-ps-mode: disable",
-        )
