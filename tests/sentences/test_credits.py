@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from raw_credits import BUCKET, MIB, Gp2
+from raw_credits import BUCKET, MIB, Gp2, Outcome, over_history
 from typer.testing import CliRunner
 
 from sentences import NUMBER, plain, value_of
@@ -136,3 +137,82 @@ def test_a_limit_and_what_is_served_are_of_the_same_operations() -> None:
     text = plain(result.stdout)
     assert re.search(r"at most 500 IOPS of up to 1 MiB each \(sequential ones count by their bytes\)", text)
     assert "does not run out" in text
+
+
+HISTORIES = {
+    # stretches of (seconds, requests a second), sampled once in so many seconds, start
+    "burst": (((3600, 100.0), (3600, 3000.0), (1800, 100.0)), 60, 1.0),
+    "peak": (((1800, 900.0), (600, 3500.0), (1800, 200.0)), 60, 1.0),
+    "hours": (((3600, 100.0), (7200, 2000.0), (3600, 2600.0)), 3600, 1.0),
+    "twice": (((1200, 2900.0), (1200, 0.0), (1200, 2900.0), (600, 10.0)), 30, 0.3),
+    "quiet": (((7200, 250.0),), 300, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_every_number_about_a_history_is_counted_anew(name: str, tmp_path: Path) -> None:
+    """`throttles the load for 67 min 04 s: 62 min to 2 h 10 min`: the span began with its interval."""
+    parts, step, start = HISTORIES[name]
+    volume = Gp2(gib=100, io_bytes=16 << 10)
+    seconds = [rate for length, rate in parts for _ in range(length)]
+    path = tmp_path / "load.csv"
+    points = (f"{end},{seconds[end - 1]}" for end in range(step, len(seconds) + 1, step))
+    path.write_text("\n".join(["t,iops", *points]) + "\n")
+    text = printed(
+        *("--size", "100GiB", "--from", str(path), "--io-size", "16KiB", "--start-credits", f"{start:.0%}")
+    )
+    outcome = over_history(volume, seconds, start)
+    about, rest = text.split("\n", 1)
+    known = _of_the_volume(about, volume)
+    known += _of_the_history(rest, outcome, len(seconds) // step, len(seconds), start)
+    known += _of_its_throttling(rest, outcome)
+    known += re.findall(r"If this load continues, .*", rest)  # an estimate of variation: its own tests check it
+    for stated in known:
+        rest = rest.replace(stated, "")
+    rest = re.sub(r"(?:Prices are|The smallest|Other volumes|This volume costs).*", "", rest)
+    assert not NUMBER.search(rest), rest
+
+
+def _of_the_history(text: str, outcome: Outcome, points: int, length_s: int, start: float) -> list[str]:
+    load = re.search(rf"The load is load.csv, (\d+) points, ({TIME}): ([\d,.]+) IOPS on average\.", text)
+    assert load is not None, text
+    assert int(load[1]) == points
+    assert seconds_of(load[2]) == pytest.approx(length_s, abs=31)
+    assert near(load[3], outcome.mean_iops)
+    empty = re.search(rf"volume.credits, (\d+) % full at first, is empty after ({TIME})\.", text)
+    endless = re.search(r"(\d+) % full at first, does not run out .* lowest balance is (\d+) %", text)
+    assert (empty is None) == (outcome.empty_after_s is None)
+    assert (empty is None) != (endless is None)
+    if empty is not None and outcome.empty_after_s is not None:
+        assert value_of(empty[1]) == 100 * start
+        assert seconds_of(empty[2]) == pytest.approx(outcome.empty_after_s, abs=31)
+        return [load[0], empty[0]]
+    assert endless is not None
+    assert value_of(endless[1]) == 100 * start
+    assert value_of(endless[2]) == pytest.approx(100 * outcome.low_share, abs=0.51)
+    return [load[0], endless[0]]
+
+
+def _of_its_throttling(text: str, outcome: Outcome) -> list[str]:
+    served = re.search(
+        r"While throttled, the volume serves ([\d,.]+) IOPS and ([\d,.]+) MiB/s, (\d+) % of the load\.", text
+    )
+    held = re.search(rf"The empty bucket throttles the load for ({TIME}): (.*)\.", text)
+    capped = re.search(rf"The load exceeds the volume's limits for ({TIME})\.", text)
+    assert (held is None) == (served is None) == (not outcome.throttled)
+    assert (capped is None) == (outcome.capped_s == 0)
+    if capped is not None:
+        assert seconds_of(capped[1]) == outcome.capped_s
+    if held is not None and served is not None:
+        length_s = len(outcome.throttled)
+        assert seconds_of(held[1]) == pytest.approx(length_s, abs=31 if length_s > 5400 else 2)
+        begins = [at for at in outcome.throttled if at - 1 not in outcome.throttled]
+        ends = [at + 1 for at in outcome.throttled if at + 1 not in outcome.throttled]
+        spans = [[seconds_of(end) for end in span.split(" to ")] for span in held[2].split(", ")]
+        assert spans == [pytest.approx(pair, abs=31) for pair in zip(begins, ends, strict=True)]
+        lengths = sum(end - begin for begin, end in spans)
+        assert lengths == pytest.approx(seconds_of(held[1]), abs=31 * len(spans))
+        assert value_of(served[1]) == pytest.approx(outcome.served[0], rel=0.0051)
+        assert value_of(served[2]) == pytest.approx(outcome.served[0] * (16 << 10) / MIB, rel=0.0051)
+        assert value_of(served[3]) == pytest.approx(100 * outcome.served[1], abs=0.51)
+    return [match[0] for match in (served, held, capped) if match is not None]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 from proofread import page, reports, sentences_of, validations
 
-from sentences import WORDS, plain, states
+from sentences import WORDS, plain, states, value_of
 from volbench.core.records.report import Report
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.formats.terminal import cause_lines
 
 REPORTS = dict(reports())
 
@@ -36,6 +39,42 @@ def test_no_sentence_that_is_made_anew_has_what_was_objected_to(name: str) -> No
             assert not re.search(r"\N{MINUS SIGN}100 %", text), text
             assert not re.search(r"\([^()]*\([^()]*\)", text), text
             assert not re.search(r"1 threads\b|\b1 cells\b", text), text
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_causes_that_explain_more_than_all_together_are_said_to_overlap(name: str) -> None:
+    """94 % and 70 % of one latency stood below each other."""
+    report, sums = REPORTS[name], Counter[tuple[str, str]]()
+    for finding in report.findings:
+        sums[finding.volume, finding.step] += finding.share or 0
+    over = {key: total for key, total in sums.items() if total > 1.005}
+    for text in (plain("\n".join(cause_lines(report))), plain(markdown(report))):
+        stated = re.findall(r"Causes on (\S+) \((\S+)\) overlap: together they explain (\d+) % of", text)
+        assert bool(stated) == bool(over)
+        for volume, step, total in stated:
+            assert float(total) == pytest.approx(100 * over[volume, step], abs=0.51)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_each_sentence_of_times_names_its_step(name: str) -> None:
+    times = [text for kind, text in sentences_of(REPORTS[name]) if kind == "time"]
+    steps = "|".join(re.escape(step) for step in {cell.step for cell in REPORTS[name].cells})
+    assert all(
+        re.search(rf"\((?:{steps})[,)]|^Step (?:{steps}): ", text) for text in times if text.startswith("A ")
+    ), times
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_intervals_ascend_and_hold_their_estimate(name: str) -> None:
+    """`[÷ 14.3, ÷ 12.2]` read backwards."""
+    text = plain(markdown(REPORTS[name]))
+    intervals = re.findall(
+        r"([×÷+\N{MINUS SIGN}]) ?([\d,.]+)(?: %)? \|? ?\[\1 ?([\d,.]+)(?: %)?, \1 ?([\d,.]+)", text
+    )
+    for sign, estimate, low, high in intervals:
+        ends = sorted((value_of(low), value_of(high)))
+        assert ends[0] <= value_of(estimate) <= ends[1]
+        assert sign == "\N{MINUS SIGN}" or [value_of(low), value_of(high)] == ends
 
 
 def test_a_person_reads_all_of_them_on_one_page() -> None:

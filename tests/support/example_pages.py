@@ -56,9 +56,8 @@ def rendered_again(report: Report) -> Report:
 
 def _time_difference(report: Report) -> tuple[str, ...]:
     """Return what the extra time is, made anew from its rows, and the other sentences as they were."""
-    loads = len({budget.step for budget in report.time_budgets})
     old = report.summary.time_difference
-    sentences = difference_sentences(report.time_differences, loads=loads)
+    sentences = difference_sentences(report.time_differences)
     return (*sentences, *(text for text in old if not text.startswith("A transaction takes"))) if sentences else old
 
 

@@ -19,7 +19,8 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary, summarise
 from volbench.results.report.formats.terminal import cause_lines
 from volbench.results.report.rows.verdict.headline import Headline, headline_of
-from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence
+from volbench.results.report.rows.verdict.lead import lead
+from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence, without_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "results" / "examples"
@@ -54,8 +55,11 @@ def headline_anew(report: Report) -> Headline:
 
 
 def sentence_anew(report: Report) -> str:
-    """Return the sentence below the headline; empty where no volume is compared."""
+    """Return the sentence below the headline; empty for a sweep, whose conclusions are stored."""
     pairs = _pairs(report)
+    if not pairs:
+        names = [volume.name for volume in report.volumes]
+        return "" if report.sweep else without_pairs(report.cells, names, lead(report.findings))
     return ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
 
 

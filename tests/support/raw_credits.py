@@ -6,6 +6,7 @@ a bucket of 5.4 million credits, 128 MiB/s up to 170 GiB and 250 MiB/s beyond.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MIB = 2**20
@@ -50,3 +51,50 @@ class Gp2:
             for gib in range(self.gib, 16_385)
             if (gp2 := Gp2(gib=gib, io_bytes=self.io_bytes)).earns >= iops and gp2.cap >= iops
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a history does to a bucket, counted in steps of a second.
+
+    Args:
+        empty_after_s: the first second at whose end no credit is left; None: never.
+        throttled: the seconds that ask for more than the volume earns while no credit is left.
+        served: operations a second of these, on average, and their share of what was asked for.
+        low_share: the lowest balance.
+        capped_s: seconds that ask for more than the volume's cap.
+        mean_iops: of the load.
+    """
+
+    empty_after_s: int | None
+    throttled: tuple[int, ...]
+    served: tuple[float, float]
+    low_share: float
+    capped_s: int
+    mean_iops: float
+
+
+def over_history(volume: Gp2, seconds: Sequence[float], start: float = 1.0) -> Outcome:
+    """Count what a load of so many operations in each second does."""
+    balance = low = BUCKET * start
+    empty_after_s: int | None = None
+    throttled, served, asked = [], 0.0, 0.0
+    for second, wanted in enumerate(seconds):
+        spent = min(wanted, volume.cap)
+        if balance + volume.earns < spent and spent > volume.earns:
+            spent = volume.earns + balance
+            throttled.append(second)
+            served, asked = served + spent, asked + wanted
+        balance = min(float(BUCKET), balance + volume.earns - spent)
+        low = min(low, balance)
+        if balance <= 0 and empty_after_s is None:
+            empty_after_s = second + 1
+    count = max(1, len(throttled))
+    return Outcome(
+        empty_after_s=empty_after_s,
+        throttled=tuple(throttled),
+        served=(served / count, served / asked if asked else 1.0),
+        low_share=low / BUCKET,
+        capped_s=sum(wanted > volume.cap for wanted in seconds),
+        mean_iops=sum(seconds) / len(seconds),
+    )

@@ -119,13 +119,17 @@ def change(ratio: float | None) -> str:
 def interval(ci: tuple[float | None, float | None] | None, ratio: float | None) -> str:
     """Return a confidence interval of a ratio as changes in brackets; words where the cells do not bound it.
 
+    The numbers ascend as they stand: [/ 12.2, / 14.3] is the smaller effect first.
+
     Args:
         ratio: the change beside it, whose form the ends have.
     """
     if ci is None:
         return NO_INTERVAL
     form = _factor if ratio is not None and _is_factor(ratio) else _percentage
-    ends = ("no bound" if end is None else form(end) for end in ci)
+    ends = ["no bound" if end is None else form(end) for end in ci]
+    if form is _factor and ci[1] is not None and ci[1] < 1:
+        ends.reverse()
     return f"[{', '.join(ends)}]"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
+from volbench.core.base.text import percent
 from volbench.core.profile.resolve import ResolvedVolume
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Limits:
     def starting_at(self, share: float) -> Limits:
         """The same with every bucket filled to `share` (0..1). Raises ValueError outside."""
         if not 0.0 <= share <= 1.0:
-            raise ValueError(f"a bucket is filled to 0 .. 100 %, not {share:.0%}")
+            raise ValueError(f"a bucket is filled to 0 .. 100 %, not {percent(share)}")
         buckets = tuple(replace(bucket, start=(bucket.capacity or 0.0) * share) for bucket in self.buckets)
         return Limits(caps=self.caps, buckets=buckets)
 

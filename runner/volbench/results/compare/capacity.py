@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from volbench.core.base.text import percent
 from volbench.core.records.cell import is_beyond
 from volbench.core.records.goals.capacity import CapacityRow, Objective
 from volbench.core.records.report import CellRow, FindingRow, Report
@@ -146,7 +147,7 @@ def _limits(report: Report, volume: str, broke: Sequence[CellRow]) -> Iterator[s
             named[finding.cause] = finding
     for cause, finding in sorted(named.items(), key=lambda item: -_confidence(item[1])):
         evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
-        yield f"{cause}, confidence {_confidence(finding):.0%}{evidence}"
+        yield f"{cause}, confidence {percent(_confidence(finding))}{evidence}"
 
 
 def _confidence(finding: FindingRow | None) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.core.base.text import counted, part_of
+from volbench.core.base.text import counted, part_of, percent
 from volbench.core.profile.arrays import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
@@ -287,7 +287,7 @@ def _with_operations(series: Found, assumed: Assumed) -> tuple[dict[SeriesKey, S
         for name, share in zip(_TRAFFIC, shares, strict=True):
             made[cloudwatch(name)] = Series(t_s=total.t_s, value=total.value * share)
         notes.append(
-            f"it tells bytes of reads and writes only together: {assumed.read_share:.0%} are taken as read"
+            f"it tells bytes of reads and writes only together: {percent(assumed.read_share)} are taken as read"
         )
     if not any(cloudwatch(name) in made for name in _RATES) and any(cloudwatch(name) in made for name in _TRAFFIC):
         for rate, traffic in zip(_RATES, _TRAFFIC, strict=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.core.base.text import counted, part_of
+from volbench.core.base.text import counted, part_of, percent
 from volbench.core.records.goals.gate import ConditionRow, Decision, GroupRow
 from volbench.core.records.goals.policy import PolicyCondition, PolicyFile
 from volbench.core.records.metrics import PRIMARY_METRICS
@@ -284,9 +284,8 @@ def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iter
             )
         elif doubtful:
             decision = "undecided"
-            text = (
-                f"{condition.cause} was named, below the confidence of {scope.policy.findings_from:.0%} asked for"
-            )
+            limit = percent(scope.policy.findings_from)
+            text = f"{condition.cause} was named, below the confidence of {limit} asked for"
         elif explained:
             decision = "no-go" if condition.present else "go"
             text = f"not named; what was: {', '.join(row.cause for row in explained)}"

@@ -208,7 +208,6 @@ def _summary(
 ) -> Summary:
     run = loaded.run
     every = [volume.name for volume in run.volumes]
-    loads = len({(cell.step, cell.parameters.get("threads")) for cell in cells if "tps" in cell.metrics})
     return summarise_run(
         pairs,
         cells,
@@ -216,7 +215,7 @@ def _summary(
         warnings,
         low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
         sweep_sentences=sweep.conclusions if sweep else (),
-        time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
+        time_difference=(*difference_sentences(differences), *pool_sentences(explained, every)),
         response=response_sentences(responses),
         findings=explained.findings,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 from volbench.core.base.text import change, change_with_interval, duration, number, percent, quantity, size
@@ -11,9 +10,6 @@ from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
 from volbench.results.compare.comparison import Comparison
 from volbench.results.stats.covariates import LABELS, Adjustment
-
-MEDIANS_DIFFER_MIN = 0.1
-"""A change that differs by more than this from that of the two medians gets a note."""
 
 
 def label(metric: str) -> str:
@@ -61,9 +57,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     notes = []
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
-            "A change is the ratio of the geometric means over cells; within nodes, or within bounds of disturbed"
-            " cells, the median of the ratios of all pairs. It may differ from the ratio of the two medians where"
-            " cells scatter."
+            "Figures of volumes are medians of cells. A change is the ratio of the geometric means over cells;"
+            " within nodes, or within bounds of disturbed cells, the median of the ratios of all pairs. So it is"
+            " not the ratio of the two medians."
         )
     if any(row.ratio is not None and row.ci is None for row in rows):
         notes.append("No interval: with these cells, the change may be anything.")
@@ -74,7 +70,7 @@ def _differs_from_medians(row: ComparisonRow) -> bool:
     if not (row.ratio and row.baseline_value and row.candidate_value):
         return False
     of_medians = row.candidate_value / row.baseline_value
-    return abs(math.log(row.ratio / of_medians)) > math.log(1 + MEDIANS_DIFFER_MIN)
+    return change(row.ratio) != change(of_medians)
 
 
 def fault_text(row: DurabilityRow) -> str:

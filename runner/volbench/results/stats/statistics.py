@@ -31,6 +31,7 @@ from typing import Literal
 
 import numpy as np
 
+from volbench.core.base.text import percent
 from volbench.results.stats.ranks.blocks import mean_difference, median_difference, pooled_within, split_by
 from volbench.results.stats.ranks.null import Blocks, Ints, is_exact, split_count, tails
 from volbench.results.stats.student_t import t_quantile, t_tail
@@ -264,11 +265,13 @@ def judge(
     if min(n, m) < cells_min:
         return _open(f"{n} against {m} valid cells; a verdict needs at least {cells_min} against {cells_min}")
     if shift.low and shift.high and -limit <= math.log(shift.low) and math.log(shift.high) <= limit:
-        return Judgement(verdict="equivalent", reason=f"the whole interval lies within the margin of {margin:.1%}")
+        return Judgement(
+            verdict="equivalent", reason=f"the whole interval lies within the margin of {percent(margin)}"
+        )
     if p_adjusted < shift.alpha and abs(change) > limit and better != "none":
         return Judgement(
             verdict="better" if (change > 0) == (better == "higher") else "worse",
-            reason=f"the interval excludes 1 and the estimate is beyond the margin of {margin:.1%}",
+            reason=f"the interval excludes 1 and the estimate is beyond the margin of {percent(margin)}",
         )
     return _open(_what_is_open(shift, p_adjusted=p_adjusted, margin=margin, beyond=abs(change) > limit))
 
@@ -287,7 +290,7 @@ def _what_is_open(shift: Shift, *, p_adjusted: float, margin: float, beyond: boo
     if p_adjusted >= shift.alpha:
         return f"p {shift.p_value:.2g} alone, but {p_adjusted:.2g} after correction for the other metrics"
     if not beyond:
-        return f"a change is there, but whether it is beyond the margin of {margin:.1%} is open"
+        return f"a change is there, but whether it is beyond the margin of {percent(margin)} is open"
     return f"it changes by {shift.ratio - 1:+.1%}, but neither direction is the better one"
 
 

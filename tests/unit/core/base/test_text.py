@@ -100,13 +100,15 @@ def test_an_interval_has_the_form_of_its_change() -> None:
     assert change_with_interval(9.04, (6.39, 12.5)) == "× 9.04 [× 6.39, × 12.5]"
     assert change_with_interval(2.0, (0.8, 9.9)) == "× 2.00 [÷ 1.25, × 9.90]"
     assert change_with_interval(1.4, (0.9, 2.3)) == "+40 % [−10 %, +130 %]"
-    assert change_with_interval(0.07, (0.06, 0.08)) == "÷ 14.3 [÷ 16.7, ÷ 12.5]"
+    assert change_with_interval(0.07, (0.06, 0.08)) == "÷ 14.3 [÷ 12.5, ÷ 16.7]"
 
 
 def test_what_the_cells_do_not_bound_has_no_brackets() -> None:
     """One cell each."""
     assert change_with_interval(0.0012, None) == "÷ 833"
     assert interval(None, 1.3) == "no interval"
+    assert interval((None, 0.2), 0.1) == "[÷ 5.00, no bound]"
+    assert interval((0.05, None), 0.1) == "[÷ 20.0, no bound]"
     assert interval((0.9, None), 1.1) == "[−10 %, no bound]"
 
 

@@ -37,8 +37,8 @@ def test_a_line_for_each_primary_comparison_and_for_no_other(pair_report: Report
 def test_a_line_has_values_unit_change_interval_p_and_verdict(pair_report: Report) -> None:
     line = comparison_line(row_of(pair_report, "tps"))
     assert re.fullmatch(
-        r"  read-write tps: b against a: [\d.]+ -> [\d.]+/s,"
-        r" \+\d+ % \[\+\d+ %, \+\d+ %\], p [\d.e-]+: better",
+        r"  read-write tps: b against a: medians [\d.]+ -> [\d.]+/s,"
+        r" change \+\d+ % \[\+\d+ %, \+\d+ %\], p [\d.e-]+: better",
         line,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from volbench.core.base.text import percent
 from volbench.core.base.units import GIB, MIB
 from volbench.core.profile.schema import PROFILE_SCHEMA
 from volbench.errors import Refused, StepFailed, UsageError
@@ -50,7 +51,8 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
         raise StepFailed(
             "the machine was too busy to fit a profile",
             where="--fit",
-            evidence=f"other work used {probe.foreign_cpu_ratio:.0%} of the CPUs; delayed: {', '.join(probe.held)}",
+            evidence=f"other work used {percent(probe.foreign_cpu_ratio)} of the CPUs;"
+            f" delayed: {', '.join(probe.held)}",
             next_step="probe again when the machine is idle, or with a longer --seconds",
             cause="machine_busy",
         )

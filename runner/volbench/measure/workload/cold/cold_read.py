@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from volbench.core.base.text import percent
 from volbench.core.base.units import MIB
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
@@ -180,7 +181,7 @@ def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], findings
     findings.judge(label, subject="table scan")
     if read_bytes < scan.data_bytes * SERVER_READ_SHARE_MIN:
         findings.invalid_reasons.append(
-            f"the server read only {read_bytes / scan.data_bytes:.0%} of the tables' data: the rest was cached"
+            f"the server read only {percent(read_bytes / scan.data_bytes)} of the tables' data: the rest was cached"
         )
     findings.details["table_scan"] = {
         **cold_details(

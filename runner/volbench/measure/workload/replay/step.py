@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, percent
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.series import SeriesRow
 from volbench.core.records.steps.replay import ReplayStep
@@ -205,7 +205,7 @@ class _Replayed:
         if details["errors"] > self.step.errors_max * details["statements"]:
             yield f"{details['errors']} of {details['statements']} statements failed: {details['error_texts'][0]}"
         if details["late_share"] > self.step.late_max:
-            yield f"{details['late_share']:.1%} of the statements were sent late by the client's own fault"
+            yield f"{percent(details['late_share'])} of the statements were sent late by the client's own fault"
         if details["not_sent"]:
             yield f"{details['not_sent']} statements were not sent: the server fell too far behind the log"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, percent
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
 from volbench.results.explain.case import Case
@@ -158,7 +158,7 @@ def _reason(row: FindingRow, device: Device, t_s: Floats, *, is_member: bool) ->
     inside = (t_s > row.window_s[0]) & (t_s <= row.window_s[1])
     busy = None if device.util is None else median(device.util[inside])
     if is_member and busy is not None and busy < IDLE_BELOW:
-        return f"{device.entity}, a member of an array, was busy {busy:.0%} of the time: it is at no limit"
+        return f"{device.entity}, a member of an array, was busy {percent(busy)} of the time: it is at no limit"
     if is_member:
         return ""
     elsewhere = np.sort(carried[~inside & np.isfinite(carried)])

@@ -14,7 +14,7 @@ from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
-from volbench.results.report.views.causes import cause_view
+from volbench.results.report.views.causes import cause_view, overlaps
 from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data, script_json
 from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.results.report.views.cost_tables import (
@@ -61,7 +61,11 @@ def html(report: Report, page: PageData) -> str:
         charts=chart_assets(),
         findings_open=FINDINGS_OPEN,
         dots_open=DOTS_OPEN,
-        causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
+        causes=[
+            cause_view(finding, [panel.key for panel in panels])
+            for finding in sorted(report.findings, key=lambda finding: not finding.valid)
+        ],
+        overlaps=overlaps(report.findings),
         panel_titles={panel.key: panel.title for panel in panels},
         timeline_json=script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),

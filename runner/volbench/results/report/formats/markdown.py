@@ -32,7 +32,7 @@ from volbench.results.report.rows.prediction import mark_text, subject, value_te
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import cause_groups
+from volbench.results.report.views.causes import cause_groups, overlaps
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.results.report.views.effects_tables import effect_tables
@@ -100,6 +100,7 @@ def _head(report: Report) -> Iterator[str]:
     for group in cause_groups(report.findings, report.cells)[:LISTED_MAX]:
         title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
         yield f"- {title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
+    yield from (f"- {_escaped(text)}" for text in overlaps(report.findings)[:LISTED_MAX])
     for row in report.refuted[:LISTED_MAX]:
         where = f"on {_escaped(row.volume)} {_escaped(row.step)}"
         yield f"- {_code(row.cause)} {where} would have been named, but {_escaped(row.text)}"
@@ -201,7 +202,7 @@ def _table(report: Report) -> Iterator[str]:
         return
     yield ""
     level = confidence_text(rows)
-    yield f"| step | metric | baseline | candidate | change | {level} interval | verdict | cells |"
+    yield f"| step | metric | baseline, median | candidate, median | change | {level} interval | verdict | cells |"
     yield "|---|---|--:|--:|--:|---|---|---|"
     yield from map(_row, rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:

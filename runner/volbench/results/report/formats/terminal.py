@@ -14,12 +14,12 @@ from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import class_lines
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import cause_groups
+from volbench.results.report.views.causes import cause_groups, overlaps
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
 from volbench.results.report.wording import why_invalid
 
-CAUSES_MAX, INVALID_MAX = 4, 3
+CAUSES_MAX, INVALID_MAX, OVERLAPS_MAX = 4, 3, 2
 """Lines of a kind; the reports have all of them."""
 TERMINAL_CAUSES_MAX, LINES_MAX = 2, 12
 """Of `terminal_summary`: what a screen of 24 lines holds beside the verdict and the files."""
@@ -108,6 +108,7 @@ def cause_lines(report: Report) -> Iterator[str]:
     for group in groups[:CAUSES_MAX]:
         title = cause_title(group.strongest.cause)
         yield " ".join((f"{group.location}: {title}.", *group.sentences))
+    yield from overlaps(report.findings)[:OVERLAPS_MAX]
     if len(groups) > CAUSES_MAX:
         yield f"{len(groups) - CAUSES_MAX} more causes are in the report"
 
@@ -151,8 +152,8 @@ def comparison_line(row: ComparisonRow) -> str:
     p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
     p_text = "" if p_value is None else f", p {p_value:.3g}"
     return (
-        f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
-        f" {change_with_interval(row.ratio, row.ci)}{p_text}: {row.verdict}{runs_needed}"
+        f"{head}: medians {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
+        f" change {change_with_interval(row.ratio, row.ci)}{p_text}: {row.verdict}{runs_needed}"
     )
 
 

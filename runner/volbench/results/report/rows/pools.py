@@ -25,5 +25,5 @@ def pool_sentences(explained: RunExplanation, volumes: Sequence[str]) -> tuple[s
         for candidate in candidates:
             text = pool_difference(first, candidate, pools_by_volume)
             if text is not None:
-                texts[f"Step {step}: {text}" if len(by_step) > 1 else text] = None
+                texts[f"Step {step}: {text}"] = None
     return tuple(texts)

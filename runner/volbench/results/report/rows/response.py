@@ -85,7 +85,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
 def response_sentences(tables: ResponseTables) -> tuple[str, ...]:
     """Return a sentence for each load whose response is determined; where none is, one on what would help."""
     steps = dict.fromkeys(row.step for row in tables.rows)
-    sentences = [text for step in steps if (text := _sentence(tables.rows, step, name_step=len(steps) > 1))]
+    sentences = [text for step in steps if (text := _sentence(tables.rows, step))]
     if not sentences and tables.undetermined:
         first = tables.undetermined[0]
         return (
@@ -139,13 +139,13 @@ def agreement_text(row: ResponseRow) -> str:
     )
 
 
-def _sentence(rows: Iterable[ResponseRow], step: str, *, name_step: bool) -> str:
+def _sentence(rows: Iterable[ResponseRow], step: str) -> str:
     """Return the sentence on one load; empty where no slope is sharp."""
     of_step = [row for row in rows if row.step == step and row.statistic == "mean"]
     sharp = [row for row in of_step if not row.query and is_told(row)]
     if not sharp:
         return ""
-    load = f"a transaction of {step}" if name_step else "a transaction"
+    load = f"a transaction of {step}"
     load += "" if sharp[0].valid else " (no valid cell)"
     phrases: list[str] = []
     for row in sorted(sharp, key=lambda row: -abs(row.slope) * row.await_ms):

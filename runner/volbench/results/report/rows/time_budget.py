@@ -130,20 +130,12 @@ def time_difference_rows(
     return tuple(rows)
 
 
-def difference_sentences(rows: Sequence[TimeDifferenceRow], *, loads: int = 1) -> tuple[str, ...]:
-    """One sentence for each step and pair of volumes whose transactions differ in their time.
-
-    Args:
-        rows: the differences of all steps and volumes.
-        loads: steps of the run with transactions; of several, each sentence names its own.
-    """
+def difference_sentences(rows: Sequence[TimeDifferenceRow]) -> tuple[str, ...]:
+    """One sentence for each step and pair of volumes whose transactions differ in their time."""
     pairs: dict[tuple[str, int | None, str], list[TimeDifferenceRow]] = {}
     for row in rows:
         pairs.setdefault((row.step, row.threads, row.candidate), []).append(row)
-    steps = {(row.step, row.threads) for row in rows}
-    return tuple(
-        text for of in pairs.values() if (text := _sentence(of, name_step=max(loads, len(steps)) > 1)) is not None
-    )
+    return tuple(text for of in pairs.values() if (text := _sentence(of)) is not None)
 
 
 def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | None:
@@ -202,7 +194,7 @@ def _interval_ms(
     return difference.low, difference.high
 
 
-def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | None:
+def _sentence(rows: Sequence[TimeDifferenceRow]) -> str | None:
     first = rows[0]
     before = sum(row.baseline_ms for row in rows)
     after = sum(row.candidate_ms for row in rows)
@@ -210,8 +202,8 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
         return None
     slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
     long, short = max(before, after), min(before, after)
-    threads = f", {counted(first.threads, 'thread')}" if first.threads is not None and name_step else ""
-    step = f" ({first.step}{threads})" if name_step else ""
+    threads = f", {counted(first.threads, 'thread')}" if first.threads is not None else ""
+    step = f" ({first.step}{threads})"
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
     return (

@@ -24,6 +24,8 @@ from volbench.results.report.rows.verdict.lead import (
 
 LOCATIONS_MAX = 3
 """Further volumes and steps that one line about a cause names."""
+OVERLAP_FROM = 1.005
+"""Above this sum, shares that are printed as whole per cents exceed 100 %."""
 _NOT_FACTS = (CHECKS, DECIDED_BY, "loss")
 
 
@@ -116,9 +118,9 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
     """Return the findings by cause and how sure they are, in the order of a summary.
 
     First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
-    volume has follow, then those that are hints only, then acquittals. Within each kind a cause that is the first
-    of its step precedes one that is second, and among these the one that explains most of the latency of the
-    step's slowest volume.
+    volume has follow, then those without a valid cell, those that are hints only, and acquittals. Within each kind
+    a cause that is the first of its step precedes one that is second, and among these the one that explains most
+    of the latency of the step's slowest volume.
 
     Args:
         findings: of all volumes and steps, those of one step in their order.
@@ -140,10 +142,26 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
     groups.sort(key=lambda same: same[0][:2])
     if len(volumes) > 1:
         groups.sort(key=lambda same: of_cause[same[0][2].cause] == volumes)
+    groups.sort(key=lambda same: not same[0][2].valid)
     groups.sort(key=lambda same: all(is_hint(finding) for _, _, finding in same))
     groups.sort(key=lambda same: same[0][2].cause == NONE)
     return tuple(
         CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups
+    )
+
+
+def overlaps(findings: Sequence[FindingRow]) -> tuple[str, ...]:
+    """Return a sentence for each volume and step whose causes together explain more than its latency."""
+    shares: dict[tuple[str, str], float] = {}
+    for finding in findings:
+        if finding.cause != NONE and finding.share is not None:
+            key = finding.volume, finding.step
+            shares[key] = shares.get(key, 0.0) + finding.share
+    return tuple(
+        f"Causes on {volume} ({step}) overlap: together they explain {percent(total)} of the latency, since one"
+        " wait may count in several; do not add them."
+        for (volume, step), total in shares.items()
+        if total > OVERLAP_FROM
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import counted, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
 from volbench.core.records.cell import (
     COUNTED_AS_SLOWEST,
@@ -251,9 +251,10 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
     invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
     if invalid:
         reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
-        more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
+        more = f" and {counted(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else ""
+        verb = "is" if len(invalid) == 1 else "are"
         yield (
-            f"{len(invalid)} of {len(cells)} step results are invalid and excluded from every comparison: "
+            f"{len(invalid)} of {len(cells)} step results {verb} invalid and excluded from every comparison: "
             f"{'; '.join(reasons[:2])}{more}."
         )
 

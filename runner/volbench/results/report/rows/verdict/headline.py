@@ -114,7 +114,9 @@ def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[Finding
     if pair.winner is not None:
         verdict_text = "better" if pair.winner == candidate else "worse"
         return f"{candidate} is {verdict_text} than {baseline}: {_figure(row)}{cause}"
-    return f"{candidate} {_leaning(row)} {baseline}: {_figure(row)}{cause}; {_what_decides(pair, row)}"
+    decides = _what_decides(pair, row)
+    undecided = f"{_upper(_cells(row))}, not decided"
+    return f"{undecided}: {candidate} {_leaning(row)} {baseline}, {_figure(row)}{cause}{decides}"
 
 
 def _of_many(
@@ -130,16 +132,19 @@ def _of_many(
         return _without_verdict(counted(len(pairs), "volume"), baseline, rows)
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
-    named = of_subject if len(of_subject) <= LISTED_MAX else [best, worst]
-    figures = joined([f"{row.candidate} {_change_text(row)}" for row in named])
-    lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in of_subject}]
-    without = f", no valid figure of {', '.join(lacking)}" if lacking else ""
-    slowest = worst if _goodness(worst) < 0 else best
-    decision = _decision_of_many(pairs, of_subject)
+    is_baseline_best = _goodness(best) < 0
+    named, reason = of_subject, worst if _goodness(worst) < 0 else best
+    if len(of_subject) > LISTED_MAX:
+        named, reason = ([best, worst], worst) if is_baseline_best else ([best], best)
+    figures = joined([f"{row.candidate if len(named) > 1 else ''} {_change_text(row)}".strip() for row in named])
     text = (
-        f"{_best_text(best, of_subject, baseline, len(volumes))} by {_name(best)}: {figures} than"
-        f" {baseline}{without}{_cause_text(slowest, findings)}; {decision}"
+        f"{_best_text(best, of_subject, baseline, len(volumes))} by {_name(best)}, {figures} than"
+        f" {baseline}{_cause_text(reason, findings)}"
     )
+    if all(pair.verdict == "inconclusive" for pair in pairs):
+        text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"
+    else:
+        text += f"; {_decision_of_many(pairs)}"
     return Headline(text=text, figure=_as_record(subject))
 
 
@@ -153,11 +158,7 @@ def _best_text(best: ComparisonRow, rows: Sequence[ComparisonRow], baseline: str
     return f"{best.candidate} looks best of {volumes} volumes"
 
 
-def _decision_of_many(pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow]) -> str:
-    undecided = [pair.candidate for pair in pairs if pair.verdict == "inconclusive"]
-    if len(undecided) == len(pairs):
-        cells = {_cells(row) for row in rows}
-        return f"{cells.pop() if len(cells) == 1 else 'too few cells'}: {_REPEAT}"
+def _decision_of_many(pairs: Sequence[PairSummary]) -> str:
     verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
@@ -171,10 +172,15 @@ def _decision_of_many(pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow
     }
     everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
     return "; ".join(
-        f"{everyone} {verdict_text}" if len(names) == len(pairs) else f"{joined(names)} {verdict_text}"
+        f"{everyone if len(names) == len(pairs) else _few(names)} {verdict_text}"
         for verdict_text, names in groups.items()
         if names
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the names, of many their number: the sentence below a headline has them."""
+    return joined(names) if len(names) <= LISTED_MAX else f"{len(names)} volumes"
 
 
 def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> Headline:
@@ -199,15 +205,16 @@ def _effect_text(largest: EffectRow, *, decided: bool) -> str:
     if decided:
         return f"{factors} matters most: {figure}, {largest.verdict}"
     if largest.ci is None:
-        cells = "one cell" if max(largest.runs) == 1 else f"{max(largest.runs)} cells"
-        return f"{factors} seems to matter most: {figure}; {cells} of each level, {_REPEAT}"
+        cells = "One cell" if max(largest.runs) == 1 else f"{max(largest.runs)} cells"
+        return f"{cells} of each level, not decided: {factors} seems to matter most, {figure}; {_REPEAT}"
     return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
 
 
 def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence[FindingRow]) -> Headline:
     volume = volumes[0] if volumes else "the volume"
     valid = [cell for cell in cells if cell.valid]
-    named = next((finding for finding in findings if finding.cause != NONE), None)
+    causes = [finding for finding in findings if finding.cause != NONE]
+    named = min(causes, key=lambda finding: not finding.valid, default=None)
     steps = dict.fromkeys((*([named.step] if named else []), *(cell.step for cell in valid or cells)))
     text, subject = next(
         (found_figure for step in steps for found_figure in _figures_of(valid or cells, step)), ("", None)
@@ -284,14 +291,11 @@ def _sureness(finding: FindingRow) -> str:
 
 
 def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
-    cells = _cells(row)
     if pair.alone:
-        return f"{cells}, and one of {pair.families} steps may differ by chance: {_REPEAT}"
+        return f"; one of {pair.families} steps may differ by chance: {_REPEAT}"
     if max(row.runs) == 1:
-        return f"{cells}: {_REPEAT}"
-    if row.runs_needed is not None:
-        return f"{cells}, about {row.runs_needed} each would decide"
-    return f"{cells}, not decided"
+        return f"; {_REPEAT}"
+    return f"; about {row.runs_needed} each would decide" if row.runs_needed is not None else ""
 
 
 def _leaning(row: ComparisonRow) -> str:
@@ -300,6 +304,12 @@ def _leaning(row: ComparisonRow) -> str:
     if crosses or _change_text(row) == "unchanged":
         return "is not told apart from"
     return f"looks {'better' if _goodness(row) > 0 else 'worse'} than"
+
+
+def cells_of(rows: Iterable[ComparisonRow]) -> str:
+    """Return `one cell each`, `5 against 4 cells`; of unlike rows `too few cells`."""
+    cells = {_cells(row) for row in rows}
+    return cells.pop() if len(cells) == 1 else "too few cells"
 
 
 def _cells(row: ComparisonRow) -> str:
@@ -381,3 +391,7 @@ def _change_text(row: ComparisonRow | EffectRow) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

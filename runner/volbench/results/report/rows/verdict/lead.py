@@ -12,7 +12,7 @@ CONFIDENCE_MAX = 0.99
 """Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
 NONE = "none"
-INVALID_ONLY = "seen in invalid cells only"
+INVALID_ONLY = "no cell of this volume and step is valid"
 CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
 """Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
 
@@ -20,9 +20,12 @@ CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
 def lead(findings: Sequence[FindingRow]) -> str:
     """Return what a report of one volume begins with: the first cause in words, with its figures and its advice.
 
-    Of causes that cannot be told apart both are named, and what would decide. Empty without a finding.
+    One of a step with a valid cell comes first. Of causes that cannot be told apart both are named, and what would
+    decide. Empty without a finding.
     """
-    named = [finding for finding in findings if finding.cause != NONE]
+    named = sorted(
+        (finding for finding in findings if finding.cause != NONE), key=lambda finding: not finding.valid
+    )
     if not named:
         return f"{cause_title(NONE)}." if findings else ""
     first = named[0]

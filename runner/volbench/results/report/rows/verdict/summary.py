@@ -15,6 +15,7 @@ from volbench.core.records.report import (
 )
 from volbench.results.compare.comparison_summary import PairSummary, overall
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.headline import cells_of
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.wording import comparison_text, joined, label
 
@@ -50,7 +51,7 @@ def summarise_run(
     compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
-        sentence=compared or next(iter(sweep_sentences), "") or _without_pairs(cells, volumes, lead(findings)),
+        sentence=compared or next(iter(sweep_sentences), "") or without_pairs(cells, volumes, lead(findings)),
         underpowered=low_power,
         caveats=caveats,
         time_difference=time_difference,
@@ -61,6 +62,11 @@ def summarise_run(
 def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
     """Several candidates against the baseline in a few words; the ranking has the figures."""
     baseline = pairs[0].baseline
+    rows = [row for pair in pairs for row in comparison_rows((*pair.inconclusive, *pair.alone)) if row.ratio]
+    if rows and all(pair.verdict == "inconclusive" for pair in pairs):
+        lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in rows}]
+        without = f"; no valid figure of {joined(lacking)}" if lacking else ""
+        return f"No difference from {baseline} is decided: {cells_of(rows)}{without}."
     verdicts = {
         "better": [pair.candidate for pair in pairs if pair.verdict == "candidate_better"],
         "worse": [pair.candidate for pair in pairs if pair.verdict == "candidate_worse"],
@@ -156,7 +162,7 @@ def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
     )
 
 
-def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
+def without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
     """Return the sentence for a run without a comparison: of one volume, its first cause and its medians."""
     if len(volumes) > 1:
         return "No verdict: no cell gave a metric that can be compared."
