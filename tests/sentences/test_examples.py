@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections import Counter
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
-from proofread import page, reports, sentences_of, validations
+from command_line import ROOT
+from proofread import EXAMPLES, page, reports, sentences_of, validations
 
 from sentences import WORDS, plain, states, value_of
 from volbench.core.records.report import Report
@@ -14,6 +17,7 @@ from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import cause_lines
 
 REPORTS = dict(reports())
+PAGES = [path.relative_to(ROOT) for path in sorted(EXAMPLES.rglob("report.html"))]
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -44,7 +48,8 @@ def test_no_sentence_that_is_made_anew_has_what_was_objected_to(name: str) -> No
 @pytest.mark.parametrize("name", REPORTS)
 def test_causes_that_explain_more_than_all_together_are_said_to_overlap(name: str) -> None:
     """94 % and 70 % of one latency stood below each other."""
-    report, sums = REPORTS[name], Counter[tuple[str, str]]()
+    report = REPORTS[name]
+    sums: dict[tuple[str, str], float] = defaultdict(float)
     for finding in report.findings:
         sums[finding.volume, finding.step] += finding.share or 0
     over = {key: total for key, total in sums.items() if total > 1.005}
@@ -75,6 +80,12 @@ def test_intervals_ascend_and_hold_their_estimate(name: str) -> None:
         ends = sorted((value_of(low), value_of(high)))
         assert ends[0] <= value_of(estimate) <= ends[1]
         assert sign == "\N{MINUS SIGN}" or [value_of(low), value_of(high)] == ends
+
+
+@pytest.mark.parametrize("path", PAGES, ids=str)
+def test_no_committed_page_has_an_interval_without_width(path: Path) -> None:
+    text = re.sub(r"<(script|style)\b.*?</\1>|<[^>]+>", "", (ROOT / path).read_text(), flags=re.DOTALL)
+    assert re.findall(r"\[([^\[\],]{1,20}), \1\]", plain(html.unescape(text))) == []
 
 
 def test_a_person_reads_all_of_them_on_one_page() -> None:

@@ -32,6 +32,10 @@ HEADLINE = re.compile(
     rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|,)"
 )
 OF_BEST = re.compile(r"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best .*?, (?P<change>[^,]+) than ")
+AS_MEASURED = re.compile(
+    rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
+)
+OF_MEASURED = re.compile(r"([\d,.]+)(?: (?:ms|s|MiB/s))? on ([\w.-]+?)(?=,| and |$)")
 OF_VOLUME = re.compile(r"(?P<volume>[\w.-]+) (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)")
 COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
@@ -116,7 +120,15 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
         key = ("fsx", "fsx.mode-async", match["step"], LABELS[match["label"]])
         assert is_ratio(steps, key, match["change"]), text
         remainder = remainder.replace(match[0], "")
+    elif as_measured := AS_MEASURED.search(text):
+        figures = OF_MEASURED.findall(as_measured["figures"])
+        assert len(figures) in (2, len(report.volumes)), text
+        for stated_figure, volume in figures:
+            value = figure(steps, volume, as_measured["step"], LABELS[as_measured["label"]])
+            assert value_of(stated_figure) == pytest.approx(value, rel=0.0051), text
+        remainder = remainder.replace(as_measured[0], "")
     else:
+        assert not report.comparisons, f"no figure of what was measured: {text}"
         remainder = _without_ranges(remainder, steps)
     remainder = COUNTS.sub("", remainder)
     assert not NUMBER.search(remainder), f"{remainder!r} of {text!r}"
@@ -273,6 +285,12 @@ def test_bounds_of_disturbed_cells_are_those_of_their_delay(page: str, steps: li
     ):
         tps, share = delayed[cell].metrics["tps"], delayed[cell].delayed_share
         assert (value_of(low), value_of(high)) == pytest.approx((tps, tps / (1 - share)), rel=0.006)
+
+
+def test_no_interval_is_without_width(page: str) -> None:
+    """`982 [982, 982]` of one cell, and `0 % [0 %, 0 %]` of cells whose quantile lies in one bin, say too much."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\[([^\[\],]{1,20}), \1\]", text)
 
 
 def test_a_pages_words_for_its_estimator_are_true(page: str) -> None:

@@ -128,6 +128,8 @@ def interval(ci: tuple[float | None, float | None] | None, ratio: float | None) 
         return NO_INTERVAL
     form = _factor if ratio is not None and _is_factor(ratio) else _percentage
     ends = ["no bound" if end is None else form(end) for end in ci]
+    if ends[0] == ends[1]:  # narrower than its digits: no width would claim too much
+        return f"[about {ends[0]}]"
     if form is _factor and ci[1] is not None and ci[1] < 1:
         ends.reverse()
     return f"[{', '.join(ends)}]"

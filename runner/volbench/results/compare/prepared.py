@@ -18,7 +18,7 @@ from volbench.core.records.report import Standing
 from volbench.results.compare.figures import population, standing_of
 from volbench.results.compare.row import Row
 from volbench.results.stats.covariates import Adjusted, Adjustment, Covaried, adjusted_shift
-from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift
+from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift, resolved_by
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.sequential import Level
 from volbench.results.stats.statistics import Names, Shift, bounded_shift_of, shift_of
@@ -95,7 +95,7 @@ def prepare(
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
     names = (sides[0].nodes, sides[1].nodes) if shared else None
     alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
-    shift = None if why_no_shift else _shift(*sides, alpha, names, sequential=level.sequential)
+    shift = None if why_no_shift else _shift(*sides, alpha, names, level.sequential, resolved_by(first.metric))
     explained = shift is not None and abs(math.log(shift.ratio)) <= adjusted.explains
     return Prepared(
         row=first,
@@ -140,12 +140,14 @@ def _adjustable(rows: Sequence[Row]) -> list[Row]:
     return sorted(usable, key=lambda row: row.cell)
 
 
-def _shift(baseline: Side, candidate: Side, alpha: float, nodes: Names | None, *, sequential: bool) -> Shift:
+def _shift(
+    baseline: Side, candidate: Side, alpha: float, nodes: Names | None, sequential: bool, least: float
+) -> Shift:
     is_known = not (baseline.disturbed or candidate.disturbed)
     if nodes is None and is_known and min(len(side.values) for side in (baseline, candidate)) > 1:
         factor = 1.0 if sequential else TWO_TESTS
         pairs = block_pairs(baseline.blocks, candidate.blocks)
-        return mean_shift(baseline.values, candidate.values, pairs, alpha=alpha, factor=factor)
+        return mean_shift(baseline.values, candidate.values, pairs, alpha=alpha, factor=factor, least=least)
     if is_known:
         return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
     triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))

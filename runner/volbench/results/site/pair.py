@@ -16,7 +16,7 @@ from volbench.results.report import wording
 from volbench.results.site.history import MARGIN
 from volbench.results.site.summary import MetricGroup, RunSummary
 from volbench.results.stats.corrections import holm
-from volbench.results.stats.means import mean_shift
+from volbench.results.stats.means import mean_shift, resolved_by
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.stats.statistics import Better, Shift, judge, shift_of
 
@@ -149,7 +149,7 @@ def _shift(first: MetricGroup, second: MetricGroup) -> Shift | None:
         return None
     if min(len(first.values), len(second.values)) < 2:
         return shift_of(first.values, second.values)
-    return mean_shift(first.values, second.values, [], alpha=0.05)
+    return mean_shift(first.values, second.values, [], alpha=0.05, least=resolved_by(first.metric))
 
 
 def _only(keys: set[tuple[str, str, str, str]]) -> tuple[str, ...]:

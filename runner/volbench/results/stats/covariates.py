@@ -114,7 +114,8 @@ def adjusted_shift(
     room = fewest - 1 - FREEDOM_MIN
     if room < 1:
         spans = (_range([_left(shares[name]) for shares in every]) for name in varying)
-        why_not = f"{fewest} cells are too few to tell what other work did"
+        are = "is" if fewest == 1 else "are"
+        why_not = f"{counted(fewest, 'cell')} a volume {are} too few to tell what other work did"
         return Adjusted(why_not=why_not, too_few=True, explains=SLOPE_MAX * sum(spans))
     varying = varying[: max(room // 2, 1)]
     reference = {name: min(shares[name] for side in sides for shares in side.shares) for name in varying}
@@ -146,7 +147,7 @@ def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
     for name in varying:
         if count := sum(name not in shares for shares in every):
             where = f"{count} of {counted(len(every), 'cell', 'cells')}"
-            return [], f"{LABELS.get(name, name)} does not tell in {where}{WHY_UNKNOWN[name]}"
+            return [], f"{LABELS.get(name, name)} is not known in {where}{WHY_UNKNOWN[name]}"
     return varying, ""
 
 

@@ -17,6 +17,7 @@ Sources: Welch, Biometrika 34 (1947); Student, Biometrika 6 (1908).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,9 @@ from volbench.results.stats.t_tests import Change, TTest, smallest
 PAIRS_MIN = 3
 LEAST_DEVIATION = 1e-6
 """Of a log: cells that agree better than this agree by rounding, which is no measure of their scatter."""
+QUANTILE_DEVIATION = math.log(1.0182) / math.sqrt(12)
+"""Of the log of a quantile: where it lies within its bin (1.82 % wide, sysbench's) is not known."""
+_QUANTILE = re.compile(r"(?:statement_)?latency_ms_p\d+")
 TWO_TESTS = 1.5
 """At one look the smaller p is multiplied by this. Of equal volumes with normal deviations, 3.2 to 4.1 % are then
 told apart at a level of 5 %, with 3 to 20 cells; of those with other deviations at most 4.5 %."""
@@ -38,7 +42,13 @@ Floats = NDArray[np.float64]
 
 
 def mean_shift(
-    baseline: Sequence[float], candidate: Sequence[float], pairs: Pairs, *, alpha: float, factor: float = TWO_TESTS
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    pairs: Pairs,
+    *,
+    alpha: float,
+    factor: float = TWO_TESTS,
+    least: float = LEAST_DEVIATION,
 ) -> Shift:
     """Return the ratio of the geometric means, candidate / baseline, its interval at 1 - alpha, and the p-value.
 
@@ -50,6 +60,7 @@ def mean_shift(
         pairs: of the cells of one block; fewer than PAIRS_MIN: Welch's test alone.
         alpha: level of the comparison, or of the look.
         factor: of p; 1 where `alpha` is already the level of the smaller p.
+        least: standard deviation of a log below which cells agree by the resolution of the values (`resolved_by`).
 
     Raises ValueError for fewer values or such as have no log.
     """
@@ -57,9 +68,14 @@ def mean_shift(
     if min(x.size, y.size) < 2 or not all(np.isfinite(side).all() and (side > 0).all() for side in (x, y)):
         raise ValueError("a comparison of means needs two positive finite values of each side")
     log_x, log_y = np.log(x), np.log(y)
-    spread_ratio = _spread_ratio(log_x, log_y, LEAST_DEVIATION)
-    found = _change(log_x, log_y, pairs, alpha, factor, LEAST_DEVIATION)
+    spread_ratio = _spread_ratio(log_x, log_y, least)
+    found = _change(log_x, log_y, pairs, alpha, factor, least)
     return shift_of_logs(found, alpha=alpha, runs=(x.size, y.size), spread_ratio=spread_ratio)
+
+
+def resolved_by(metric: str) -> float:
+    """Return the least deviation of a metric's log: of a quantile, that within a bin of its histogram."""
+    return QUANTILE_DEVIATION if _QUANTILE.fullmatch(metric) else LEAST_DEVIATION
 
 
 def mean_difference(

@@ -107,6 +107,7 @@ def test_what_the_cells_do_not_bound_has_no_brackets() -> None:
     """One cell each."""
     assert change_with_interval(0.0012, None) == "÷ 833"
     assert interval(None, 1.3) == "no interval"
+    assert interval((0.9999, 1.0001), 1.0) == "[about 0 %]"
     assert interval((None, 0.2), 0.1) == "[÷ 5.00, no bound]"
     assert interval((0.05, None), 0.1) == "[÷ 20.0, no bound]"
     assert interval((0.9, None), 1.1) == "[−10 %, no bound]"

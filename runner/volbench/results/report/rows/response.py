@@ -106,9 +106,10 @@ def is_told(row: ResponseRow) -> bool:
 
 def slope_text(row: ResponseRow) -> str:
     """Return a slope with its interval."""
-    return (
-        number(row.slope) if row.ci is None else f"{number(row.slope)} [{number(row.ci[0])}, {number(row.ci[1])}]"
-    )
+    if row.ci is None:
+        return number(row.slope)
+    low, high = map(number, row.ci)
+    return f"{number(row.slope)} [{f'about {low}' if low == high else f'{low}, {high}'}]"
 
 
 def counted_text(row: ResponseRow) -> str:

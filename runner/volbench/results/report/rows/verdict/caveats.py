@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -42,6 +43,8 @@ _COLDNESS_NOTES = {
 
 FIGURES_MAX = 4
 """More than this many in one sentence are not read."""
+_DIGITS = re.compile(r"[\d.,]+")
+"""Reasons that differ in these only are of one kind."""
 OVER_BUDGET = "The run stopped for its time budget, before it was decided."
 
 
@@ -250,7 +253,12 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
     yield from _of_disturbances(cells)
     invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
     if invalid:
-        reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
+        kinds: dict[str, list[str]] = {}
+        for reason in (reason for cell in invalid for reason in cell.invalid_reasons):
+            kinds.setdefault(_DIGITS.sub("", reason), []).append(reason)
+        reasons = [
+            f"{of_kind[0]}{f' or alike in {len(of_kind)}' if of_kind[1:] else ''}" for of_kind in kinds.values()
+        ]
         more = f" and {counted(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else ""
         verb = "is" if len(invalid) == 1 else "are"
         yield (

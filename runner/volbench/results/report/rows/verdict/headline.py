@@ -11,6 +11,7 @@ from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
+from volbench.results.compare.figures import figure_of
 from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
@@ -82,9 +83,9 @@ def headline_of(
         about: steps that the suite is about, the first that has a figure counts; empty: all.
     """
     if len(pairs) > 1:
-        return _of_many(pairs, volumes, findings, about)
+        return _of_many(pairs, cells, volumes, findings, about)
     if pairs:
-        return _of_two(pairs[0], findings, about)
+        return _of_two(pairs[0], cells, findings, about)
     if effects:
         return _of_sweep(effects, about)
     if len(volumes) > 1:
@@ -92,13 +93,15 @@ def headline_of(
     return _of_one(cells, volumes, findings)
 
 
-def _of_two(pair: PairSummary, findings: Sequence[FindingRow], about: Sequence[str]) -> Headline:
+def _of_two(
+    pair: PairSummary, cells: Sequence[CellRow], findings: Sequence[FindingRow], about: Sequence[str]
+) -> Headline:
     baseline, candidate = pair.baseline, pair.candidate
     decided = comparison_rows((*pair.better, *pair.worse))
     rows = decided or comparison_rows((*pair.alone, *pair.inconclusive, *pair.equivalent))
     subject = subject_of(rows, about)
     if subject is None:
-        return _without_verdict(candidate, baseline, rows)
+        return _without_verdict(candidate, (baseline, candidate), rows, cells)
     return Headline(text=_pair_text(pair, _of_subject(rows, subject)[0], findings), figure=_as_record(subject))
 
 
@@ -121,6 +124,7 @@ def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[Finding
 
 def _of_many(
     pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
     volumes: Sequence[str],
     findings: Sequence[FindingRow],
     about: Sequence[str],
@@ -129,7 +133,7 @@ def _of_many(
     rows = [row for pair in pairs for row in comparison_rows(_all_of(pair))]
     subject = subject_of(rows, about)
     if subject is None:
-        return _without_verdict(counted(len(pairs), "volume"), baseline, rows)
+        return _without_verdict(counted(len(pairs), "volume"), volumes, rows, cells)
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
     is_baseline_best = _goodness(best) < 0
@@ -319,13 +323,28 @@ def _cells(row: ComparisonRow) -> str:
     return f"{baseline} against {candidate} cells"
 
 
-def _without_verdict(candidates: str, baseline: str, rows: Sequence[ComparisonRow]) -> Headline:
-    """Return the headline without two valid figures; the picture shows what was measured all the same."""
+def _without_verdict(
+    candidates: str, volumes: Sequence[str], rows: Sequence[ComparisonRow], cells: Sequence[CellRow]
+) -> Headline:
+    """Return the headline without two valid figures: it has what was measured all the same."""
     first = next(_leading(rows), None)
-    return Headline(
-        text=f"No verdict on {candidates} against {baseline}: {_why_none(rows)}",
-        figure=None if first is None else _as_record(_subject(first)),
-    )
+    text = f"No verdict on {candidates} against {volumes[0]}: {_why_none(rows)}"
+    if first is None:
+        return Headline(text=text)
+    step, load, metric = subject = _subject(first)
+    of_step = [cell for cell in cells if (cell.step, load_text(cell.parameters)) == (step, load)]
+    figures = {name: figure_of([cell for cell in of_step if cell.volume == name], metric) for name in volumes}
+    measured = sorted((value, name) for name, value in figures.items() if value is not None)
+    if len(measured) > LISTED_MAX + 1:
+        measured = [measured[0], measured[-1]]
+    listed = joined([f"{quantity(value, _unit(first))} on {name}" for value, name in measured])
+    text += f"; as measured, {_name(first)} is {listed}" if listed else ""
+    return Headline(text=text, figure=_as_record(subject))
+
+
+def _unit(row: ComparisonRow) -> str:
+    """Return the unit within a sentence, where `transactions/s` says it already."""
+    return "1" if row.unit == "1/s" else row.unit
 
 
 def _why_none(rows: Sequence[ComparisonRow]) -> str:

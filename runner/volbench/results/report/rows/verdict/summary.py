@@ -63,7 +63,9 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
     """Several candidates against the baseline in a few words; the ranking has the figures."""
     baseline = pairs[0].baseline
     rows = [row for pair in pairs for row in comparison_rows((*pair.inconclusive, *pair.alone)) if row.ratio]
-    if rows and all(pair.verdict == "inconclusive" for pair in pairs):
+    if all(pair.verdict == "inconclusive" for pair in pairs):
+        if not rows:
+            return f"No difference from {baseline} is decided."
         lacking = [pair.candidate for pair in pairs if pair.candidate not in {row.candidate for row in rows}]
         without = f"; no valid figure of {joined(lacking)}" if lacking else ""
         return f"No difference from {baseline} is decided: {cells_of(rows)}{without}."
@@ -113,7 +115,8 @@ def pair_sentence(pair: PairSummary) -> str:
         text = f"No verdict on {candidate} against {baseline} yet: {'; '.join(clauses)}"
     if rows["alone"]:
         text += f"; not certain, since one of {pair.families} steps may differ by chance: {_listed(rows['alone'])}"
-    return f"{text}; {_compared_cells([row for group in rows.values() for row in group])}."
+    every = [row for group in rows.values() for row in group]
+    return f"{text}; {_compared_cells(every)}." if any(max(row.runs) for row in every) else f"{text}."
 
 
 def _listed(rows: Sequence[ComparisonRow]) -> str:
