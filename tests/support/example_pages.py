@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from proofread import EXAMPLES, headline_anew, sentence_anew
 from pydantic_core import to_json
 
-from volbench.core.records.report import Report
+from volbench.core.records.report import Report, SweepRow
+from volbench.core.records.sweep import SweepSpec
 from volbench.core.records.validation.result import Validation
 from volbench.results.compare.figures import figure_rows
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
+from volbench.results.report.rows.effects_text import describe_effects
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 
@@ -40,18 +42,35 @@ def rendered_again(report: Report) -> Report:
         update={
             "headline": headline.text,
             "figure": headline.figure,
-            "sentence": sentence_anew(report) or report.summary.sentence,
+            "sentence": sentence_anew(report) or _conclusions(report)[0],
             "time_difference": _time_difference(report),
-            "caveats": (note, *(text for text in report.summary.caveats if text != note)),
+            "caveats": (note, *(_singular(text) for text in report.summary.caveats if text != note)),
         }
     )
     return report.model_copy(
         update={
             "summary": summary,
+            "sweep": _sweep(report),
             "figures": report.figures or figure_rows(report.cells),
             "reproduce": tuple(CEPH.sub(r"\1&write_ios=1", line) for line in report.reproduce),
         }
     )
+
+
+def _conclusions(report: Report) -> tuple[str, ...]:
+    """Return a sweep's sentences, made anew from its effects."""
+    if report.sweep is None:
+        return ()
+    bases = [finding for finding in report.findings if finding.volume in {row.volume for row in report.effects}]
+    return tuple(describe_effects(cast("SweepSpec", report.sweep), report.effects, bases))
+
+
+def _sweep(report: Report) -> SweepRow | None:
+    return report.sweep and report.sweep.model_copy(update={"conclusions": _conclusions(report)})
+
+
+def _singular(text: str) -> str:
+    return re.sub(r"^(1 of \d+ step results) are", r"\1 is", text)
 
 
 def _time_difference(report: Report) -> tuple[str, ...]:
@@ -94,6 +113,8 @@ def _stored(stored: dict[str, Any], report: Report) -> str:
     anew_keys = ("headline", "figure", "sentence", "time_difference", "caveats")
     summary = report.summary.model_dump(mode="json")
     stored["summary"] |= {name: summary[name] for name in anew_keys}
+    if report.sweep is not None:
+        stored["sweep"]["conclusions"] = list(report.sweep.conclusions)
     stored["reproduce"] = list(report.reproduce)
     return to_json(stored, indent=1).decode() + "\n"
 

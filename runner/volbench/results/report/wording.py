@@ -57,9 +57,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     notes = []
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
-            "Figures of volumes are medians of cells. A change is the ratio of the geometric means over cells;"
-            " within nodes, or within bounds of disturbed cells, the median of the ratios of all pairs. So it is"
-            " not the ratio of the two medians."
+            "Figures of volumes are medians of cells. A change is the ratio of their geometric means (within nodes,"
+            " or within bounds of disturbed cells, the median of the ratios of all pairs), so it is not that of the"
+            " two medians."
         )
     if any(row.ratio is not None and row.ci is None for row in rows):
         notes.append("No interval: with these cells, the change may be anything.")

@@ -55,7 +55,9 @@ def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
     """As on a busy machine: 73 and 91 ms with a change of +56 %; on an idle one, 12.2 and 231 ms with x 19.1."""
     assert table_notes([row(0.8, (0.7, 0.9)), row(0.8001, (0.7, 0.9))]) == []
     (note,) = table_notes([row(0.78, (0.7, 0.9))])
-    assert note.startswith("Figures of volumes are medians of cells. A change is the ratio of the geometric means")
+    assert note.startswith(
+        "Figures of volumes are medians of cells. A change is the ratio of their geometric means "
+    )
 
 
 def test_no_bound_is_explained_where_it_stands() -> None:

@@ -76,7 +76,7 @@ class RatioAxis:
         """Return 1, and one or two round ratios on either side, as far apart as fits."""
         fitting = [ratio for ratio in _ROUND_RATIOS if math.log(ratio) <= 0.93 * self.reach]
         far = fitting[-1] if fitting else _ROUND_RATIOS[0]
-        near = [ratio for ratio in fitting if 0.25 * self.reach <= math.log(ratio) <= 0.5 * math.log(far)][-1:]
+        near = [ratio for ratio in fitting if 0.4 * self.reach <= math.log(ratio) <= 0.5 * math.log(far)][-1:]
         up = [*near, far] if near else [far]
         ratios = [*(1 / ratio for ratio in reversed(up)), 1.0, *up]
         return [Tick(at=self.position(r), text="same" if r == 1 else change(r)) for r in ratios]
