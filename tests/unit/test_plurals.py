@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from command_line import ROOT
@@ -72,3 +73,15 @@ def test_the_check_finds_a_plural() -> None:
     assert list(counts_without_singular('f"{len(x)} rows differ"')) == [(1, "len(x) rows differ")]
     assert not list(counts_without_singular('f"{len(x)} ms"'))
     assert [counted(count, "class is", "classes are") for count in (1, 2)] == ["1 class is", "2 classes are"]
+
+
+_IN_TEMPLATE = re.compile(
+    r"\{\{(?P<count>[^{}]*(?:\|length|\.(?:cells|threads|samples|intervals|runs\w*)) *)\}\} (?P<noun>[a-z]+s)\b"
+)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.j2")), ids=lambda path: path.name)
+def test_no_page_counts_in_the_plural_only(path: Path) -> None:
+    """`12 runs of 1 suites` headed the history."""
+    found = [match[0] for match in _IN_TEMPLATE.finditer(path.read_text()) if match["noun"] not in NO_NOUNS]
+    assert found == []

@@ -16,7 +16,7 @@ from volbench import __version__
 from volbench.core.base import text
 from volbench.core.base.text import counted
 from volbench.results.report import wording
-from volbench.results.report.formats.template import visible
+from volbench.results.report.formats.template import keep_units_together, visible
 from volbench.results.site.board import Board
 from volbench.results.site.change_points import ALPHA
 from volbench.results.site.history import MARGIN, History
@@ -287,7 +287,7 @@ def _source(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("volbench.results.site", "page"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -295,3 +295,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"counted": counted, "nowrap": keep_units_together}
+    return environment

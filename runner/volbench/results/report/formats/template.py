@@ -29,6 +29,7 @@ def template_environment() -> Environment:
     )
     environment.filters |= {function.__name__: function for function in _FILTERS}
     environment.filters |= {
+        "counted": text.counted,
         "nowrap": keep_units_together,
         "code_marked": code_marked,
         "prediction_subject": prediction.subject,
