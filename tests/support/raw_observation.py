@@ -12,11 +12,8 @@ Counters = dict[tuple[str, str], float]
 
 def ticks(directory: Path) -> dict[int, Counters]:
     """Number of a tick -> source and name -> counter, summed over entities."""
-    keys: dict[int, list[list[str]]] = {}
     result: dict[int, Counters] = {}
-    for line in _lines(directory):
-        if "keys" in line:
-            keys[line["keys"]] = line["names"]
+    for line, keys in _named_lines(directory):
         for source, (_, number, values) in line.get("read", {}).items():
             counters = result.setdefault(line["tick"], {})
             for (name, _), value in zip(keys[number], values, strict=True):
@@ -24,9 +21,32 @@ def ticks(directory: Path) -> dict[int, Counters]:
     return result
 
 
-def _lines(directory: Path) -> Iterator[dict]:  # type: ignore[type-arg]
+def _named_lines(directory: Path) -> Iterator[tuple[dict, dict[int, list[list[str]]]]]:  # type: ignore[type-arg]
+    """Yield each line with the names that it may refer to: a set of keys is pieces of its source's names."""
     for path in sorted(directory.glob("ring/*.jsonl")):
-        yield from map(json.loads, path.read_text().splitlines())
+        names: dict[str, list[list[str]]] = {}
+        keys: dict[int, list[list[str]]] = {}
+        for line in map(json.loads, path.read_text().splitlines()):
+            if "keys" in line:
+                of_source = names.setdefault(line["source"], [])
+                of_source += line["names"]
+                pieces = (of_source[start : start + count] for start, count in line["of"])
+                keys[line["keys"]] = [name for piece in pieces for name in piece]
+            yield line, keys
+
+
+def digest_readings(directory: Path) -> dict[int, dict[str, dict[str, float]]]:
+    """Tick of each reading of digests -> text of a statement -> by how much its counters grew."""
+    result: dict[int, dict[str, dict[str, float]]] = {}
+    for line, keys in _named_lines(directory):
+        if "digests" in line.get("read", {}):
+            _, number, values = line["read"]["digests"]
+            texts = dict(entity.split(" ", 1) for name, entity in keys[number] if name == "digest_text")
+            of_tick = result.setdefault(line["tick"], {})
+            for (name, entity), value in zip(keys[number], values, strict=True):
+                if name != "digest_text":
+                    of_tick.setdefault(texts[entity], {})[name] = value
+    return result
 
 
 def statement_ms(counters: dict[int, Counters], first: int, last: int) -> float:

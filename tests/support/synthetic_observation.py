@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.measure.sample.interface import Presence, Reading, Values
+from volbench.measure.sample.server.digests import TEXT
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
 from volbench.observe.ring import RING, RingLimits, RingWriter
 
 DISK = "vda"
 ZERO_EPOCH_S = 1_760_000_000.0
+Digests = Mapping[str, tuple[str, Mapping[str, int]]]
+"""Digest -> its text, and by how much its counters grew since the reading before."""
 Load = Callable[[int], tuple[float, float, float]]
 """Of a second: writes of the volume, milliseconds that each took, requests in flight at its end."""
 
@@ -42,14 +45,19 @@ def build(
     statements_per_write: float = 10.0,
     histogram: bool = True,
     programs: Callable[[int], dict[str, int]] = lambda _: {},
+    digests: Callable[[int], Digests] = lambda _: {},
 ) -> Path:
-    """An observation of a load that writes: each statement takes 0.1 ms and waits for its share of the writes."""
+    """An observation of a load that writes: each statement takes 0.1 ms and waits for its share of the writes.
+
+    Args:
+        digests: of a tick, as the source gives them; those of ticks without any are not read.
+    """
     directory.mkdir()
     (directory / OBSERVATION_FILE).write_text(observation().model_dump_json(by_alias=True))
     now = [0.0]
     ring = RingWriter(directory / RING, RingLimits(bytes_max=1 << 28, keep_s=1e9), lambda: now[0])
     ring.header(interval_s=1.0, zero_monotonic_ns=0)
-    for source in ("diskstats", "performance_schema", "innodb"):
+    for source in ("diskstats", "performance_schema", "innodb", "digests"):
         ring.presence(source, Presence(present=True), remote=source != "diskstats", next_tick=1)
     totals = dict.fromkeys(("writes", "ms", "statements", "ps"), 0.0)
     for tick in range(1, seconds + 1):
@@ -59,15 +67,15 @@ def build(
         totals["ms"] += writes * each_ms
         totals["statements"] += writes * statements_per_write
         totals["ps"] += (writes * each_ms + writes * statements_per_write * 0.1) * 1e9
+        read = _values(totals, waiting, programs(tick), histogram=histogram)
+        if grown := digests(tick):
+            read["digests"] = _digests(grown)
         ring.tick(
             tick,
             late_s=0,
             took_s=0,
             failed={},
-            read={
-                source: Reading(t_s=float(tick), values=values)
-                for source, values in _values(totals, waiting, programs(tick), histogram=histogram).items()
-            },
+            read={source: Reading(t_s=float(tick), values=values) for source, values in read.items()},
         )
     ring.end(float(seconds))
     ring.close()
@@ -108,6 +116,11 @@ def _values(
         "performance_schema": schema,
         "innodb": innodb,
     }
+
+
+def _digests(grown: Digests) -> Values:
+    texts: Values = {(TEXT, f"{digest} {text}"): 1 for digest, (text, _) in grown.items()}
+    return texts | {(name, digest): value for digest, (_, sums) in grown.items() for name, value in sums.items()}
 
 
 def add_incident(directory: Path, onset_s: float, end_s: float | None, **changes: object) -> Incident:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from volbench.core.base.text import counted
 from volbench.results.report.formats.template import code_marked, visible
 
 
@@ -25,5 +26,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["counted"] = counted
     environment.filters["code_marked"] = code_marked
     return environment
