@@ -63,7 +63,8 @@ def _is_bounded(step: dict[str, Any]) -> bool:
 
 def _results(run: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(run.glob("cells/*/result.json")):
-        yield path.parent, json.loads(path.read_text())
+        if ".attempt-" not in path.parent.name:
+            yield path.parent, json.loads(path.read_text())
 
 
 def figure(steps: Sequence[RawStep], volume: str, step: str, metric: str) -> float:
