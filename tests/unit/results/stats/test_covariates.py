@@ -103,8 +103,8 @@ SLOW = covaried(DISK, USED, [None, None, None, None, (421.0, 430.0)])
     [
         (covaried(STEADY, [0.01] * 5), covaried(STEADY, [0.02] * 5), "", False),
         (covaried(STEADY, [None] * 5), covaried(STEADY, [None] * 5), "", False),
-        (covaried(STEADY, USED), UNKNOWN, "the CPU use of other work does not tell in 2 of 10 cells", False),
-        (FEW, FEW, "3 cells are too few to tell what other work did", True),
+        (covaried(STEADY, USED), UNKNOWN, "the CPU use of other work is not known in 2 of 10 cells", False),
+        (FEW, FEW, "3 cells a volume are too few to tell what other work did", True),
         (covaried(STEADY, [0.0] * 5), covaried(STEADY, [0.3] * 5), "other work differs between the volumes", False),
         (SLOW, covaried(STEADY, [0.01] * 5), "the estimated effect of other work is larger than its bounds", False),
     ],
