@@ -257,7 +257,8 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
         for reason in (reason for cell in invalid for reason in cell.invalid_reasons):
             kinds.setdefault(_DIGITS.sub("", reason), []).append(reason)
         reasons = [
-            f"{of_kind[0]}{f' or alike in {len(of_kind)}' if of_kind[1:] else ''}" for of_kind in kinds.values()
+            f"{of_kind[0]}{f' or alike in {len(of_kind)}' if len(set(of_kind)) > 1 else ''}"
+            for of_kind in kinds.values()
         ]
         more = f" and {counted(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else ""
         verb = "is" if len(invalid) == 1 else "are"
