@@ -162,15 +162,17 @@ def test_every_number_about_a_history_is_counted_anew(name: str, tmp_path: Path)
         *("--size", "100GiB", "--from", str(path), "--io-size", "16KiB", "--start-credits", f"{start:.0%}")
     )
     outcome = over_history(volume, seconds, start)
-    about, rest = text.split("\n", 1)
+    about, remainder = text.split("\n", 1)
     known = _of_the_volume(about, volume)
-    known += _of_the_history(rest, outcome, len(seconds) // step, len(seconds), start)
-    known += _of_its_throttling(rest, outcome)
-    known += re.findall(r"If this load continues, .*", rest)  # an estimate of variation: its own tests check it
+    known += _of_the_history(remainder, outcome, len(seconds) // step, len(seconds), start)
+    known += _of_its_throttling(remainder, outcome)
+    known += re.findall(
+        r"If this load continues, .*", remainder
+    )  # an estimate of variation: its own tests check it
     for stated in known:
-        rest = rest.replace(stated, "")
-    rest = re.sub(r"(?:Prices are|The smallest|Other volumes|This volume costs).*", "", rest)
-    assert not NUMBER.search(rest), rest
+        remainder = remainder.replace(stated, "")
+    remainder = re.sub(r"(?:Prices are|The smallest|Other volumes|This volume costs).*", "", remainder)
+    assert not NUMBER.search(remainder), remainder
 
 
 def _of_the_history(text: str, outcome: Outcome, points: int, length_s: int, start: float) -> list[str]:

@@ -75,13 +75,13 @@ def counters(directory: Path) -> dict[int, Counters]:
 def sums(directory: Path) -> dict[str, dict[str, float]]:
     """Text -> its counters over all readings but the first, which nothing was read before."""
     readings = digest_readings(directory)
-    found: dict[str, dict[str, float]] = {}
+    totals: dict[str, dict[str, float]] = {}
     for tick in sorted(readings)[1:]:
         for statement, grown in readings[tick].items():
-            of_text = found.setdefault(statement, dict.fromkeys(FIELDS, 0.0))
+            of_text = totals.setdefault(statement, dict.fromkeys(FIELDS, 0.0))
             for name, value in grown.items():
                 of_text[name] += value
-    return found
+    return totals
 
 
 def test_every_figure_of_a_statement_is_that_of_its_readings(

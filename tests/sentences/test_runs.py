@@ -109,7 +109,7 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
                 best = OF_BEST.search(text)
                 assert best is not None, text
                 assert is_ratio(steps, (baseline, best["volume"], subject["step"], metric), best["change"]), text
-                rest = rest.replace(best["change"], "")
+                remainder = remainder.replace(best["change"], "")
             for of_volume in stated:
                 key = (baseline, of_volume["volume"], subject["step"], metric)
                 assert is_ratio(steps, key, of_volume["change"]), text

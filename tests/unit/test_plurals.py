@@ -83,5 +83,5 @@ _IN_TEMPLATE = re.compile(
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.j2")), ids=lambda path: path.name)
 def test_no_page_counts_in_the_plural_only(path: Path) -> None:
     """`12 runs of 1 suites` headed the history."""
-    found = [match[0] for match in _IN_TEMPLATE.finditer(path.read_text()) if match["noun"] not in NO_NOUNS]
-    assert found == []
+    plurals = [match[0] for match in _IN_TEMPLATE.finditer(path.read_text()) if match["noun"] not in NO_NOUNS]
+    assert plurals == []
