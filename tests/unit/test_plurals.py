@@ -14,7 +14,7 @@ from volbench.core.base.text import counted
 
 PACKAGE = ROOT / "runner/volbench"
 COUNTS = frozenset(
-    {"count", "cells", "fewest", "unneeded", "points", "samples", "tables", "missing", "matching", "rows_read"}
+    {"count", "cells", "unneeded", "points", "samples", "tables", "missing", "matching", "rows_read"}
 )
 """Names of numbers of things, besides len()."""
 NEVER_ONE = frozenset(

@@ -184,7 +184,7 @@ def _decision_of_many(pairs: Sequence[PairSummary]) -> str:
 
 def _few(names: Sequence[str]) -> str:
     """Return the names, of many their number: the sentence below a headline has them."""
-    return joined(names) if len(names) <= LISTED_MAX else f"{len(names)} volumes"
+    return joined(names) if len(names) <= LISTED_MAX else counted(len(names), "volume")
 
 
 def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> Headline:
