@@ -152,9 +152,9 @@ HISTORIES = {
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_number_about_a_history_is_counted_anew(name: str, tmp_path: Path) -> None:
     """`throttles the load for 67 min 04 s: 62 min to 2 h 10 min`: the span began with its interval."""
-    parts, step, start = HISTORIES[name]
+    stretches, step, start = HISTORIES[name]
     volume = Gp2(gib=100, io_bytes=16 << 10)
-    seconds = [rate for length, rate in parts for _ in range(length)]
+    seconds = [rate for length, rate in stretches for _ in range(length)]
     path = tmp_path / "load.csv"
     points = (f"{end},{seconds[end - 1]}" for end in range(step, len(seconds) + 1, step))
     path.write_text("\n".join(["t,iops", *points]) + "\n")
@@ -163,13 +163,13 @@ def test_every_number_about_a_history_is_counted_anew(name: str, tmp_path: Path)
     )
     outcome = over_history(volume, seconds, start)
     about, remainder = text.split("\n", 1)
-    known = _of_the_volume(about, volume)
-    known += _of_the_history(remainder, outcome, len(seconds) // step, len(seconds), start)
-    known += _of_its_throttling(remainder, outcome)
-    known += re.findall(
+    checked = _of_the_volume(about, volume)
+    checked += _of_the_history(remainder, outcome, len(seconds) // step, len(seconds), start)
+    checked += _of_its_throttling(remainder, outcome)
+    checked += re.findall(
         r"If this load continues, .*", remainder
     )  # an estimate of variation: its own tests check it
-    for stated in known:
+    for stated in checked:
         remainder = remainder.replace(stated, "")
     remainder = re.sub(r"(?:Prices are|The smallest|Other volumes|This volume costs).*", "", remainder)
     assert not NUMBER.search(remainder), remainder
@@ -199,22 +199,22 @@ def _of_its_throttling(text: str, outcome: Outcome) -> list[str]:
     served = re.search(
         r"While throttled, the volume serves ([\d,.]+) IOPS and ([\d,.]+) MiB/s, (\d+) % of the load\.", text
     )
-    held = re.search(rf"The empty bucket throttles the load for ({TIME}): (.*)\.", text)
+    throttling = re.search(rf"The empty bucket throttles the load for ({TIME}): (.*)\.", text)
     capped = re.search(rf"The load exceeds the volume's limits for ({TIME})\.", text)
-    assert (held is None) == (served is None) == (not outcome.throttled)
+    assert (throttling is None) == (served is None) == (not outcome.throttled)
     assert (capped is None) == (outcome.capped_s == 0)
     if capped is not None:
         assert seconds_of(capped[1]) == outcome.capped_s
-    if held is not None and served is not None:
+    if throttling is not None and served is not None:
         length_s = len(outcome.throttled)
-        assert seconds_of(held[1]) == pytest.approx(length_s, abs=31 if length_s > 5400 else 2)
+        assert seconds_of(throttling[1]) == pytest.approx(length_s, abs=31 if length_s > 5400 else 2)
         begins = [at for at in outcome.throttled if at - 1 not in outcome.throttled]
         ends = [at + 1 for at in outcome.throttled if at + 1 not in outcome.throttled]
-        spans = [[seconds_of(end) for end in span.split(" to ")] for span in held[2].split(", ")]
+        spans = [[seconds_of(end) for end in span.split(" to ")] for span in throttling[2].split(", ")]
         assert spans == [pytest.approx(pair, abs=31) for pair in zip(begins, ends, strict=True)]
         lengths = sum(end - begin for begin, end in spans)
-        assert lengths == pytest.approx(seconds_of(held[1]), abs=31 * len(spans))
+        assert lengths == pytest.approx(seconds_of(throttling[1]), abs=31 * len(spans))
         assert value_of(served[1]) == pytest.approx(outcome.served[0], rel=0.0051)
         assert value_of(served[2]) == pytest.approx(outcome.served[0] * (16 << 10) / MIB, rel=0.0051)
         assert value_of(served[3]) == pytest.approx(100 * outcome.served[1], abs=0.51)
-    return [match[0] for match in (served, held, capped) if match is not None]
+    return [match[0] for match in (served, throttling, capped) if match is not None]

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from simulated_response import Load, cell, square_wave
+from simulated_response import Load, square_wave
+from simulated_response import cell as simulated_cell
 from synthetic_observation import observation
 
 from sentences import NUMBER, value_of
@@ -33,8 +34,8 @@ def explanation(counted: float, *, valid: bool) -> tuple[RunExplanation, list[An
         rng = np.random.default_rng(seed)
         awaits = {"read": square_wave(SECONDS, low_ms=0.5, high_ms=2, slot_s=5, rng=rng)}
         load = Load(waits={"read": WAITS}, counted={"read": counted})
-        samples.append(cell(load, awaits, rng=rng, name=f"0{seed}-v"))
-    views = {one.cell: SimpleNamespace(waits=one, waits_by_query={}, valid=valid) for one in samples}
+        samples.append(simulated_cell(load, awaits, rng=rng, name=f"0{seed}-v"))
+    views = {cell.cell: SimpleNamespace(waits=cell, waits_by_query={}, valid=valid) for cell in samples}
     made = SimpleNamespace(views={("v", "read-only"): views}, responses={})
     return cast("RunExplanation", made), samples
 

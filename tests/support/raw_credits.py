@@ -78,13 +78,13 @@ def over_history(volume: Gp2, seconds: Sequence[float], start: float = 1.0) -> O
     """Count what a load of so many operations in each second does."""
     balance = low = BUCKET * start
     empty_after_s: int | None = None
-    throttled, served, asked = [], 0.0, 0.0
-    for second, wanted in enumerate(seconds):
-        spent = min(wanted, volume.cap)
+    throttled, served, offered = [], 0.0, 0.0
+    for second, demand in enumerate(seconds):
+        spent = min(demand, volume.cap)
         if balance + volume.earns < spent and spent > volume.earns:
             spent = volume.earns + balance
             throttled.append(second)
-            served, asked = served + spent, asked + wanted
+            served, offered = served + spent, offered + demand
         balance = min(float(BUCKET), balance + volume.earns - spent)
         low = min(low, balance)
         if balance <= 0 and empty_after_s is None:
@@ -93,8 +93,8 @@ def over_history(volume: Gp2, seconds: Sequence[float], start: float = 1.0) -> O
     return Outcome(
         empty_after_s=empty_after_s,
         throttled=tuple(throttled),
-        served=(served / count, served / asked if asked else 1.0),
+        served=(served / count, served / offered if offered else 1.0),
         low_share=low / BUCKET,
-        capped_s=sum(wanted > volume.cap for wanted in seconds),
+        capped_s=sum(demand > volume.cap for demand in seconds),
         mean_iops=sum(seconds) / len(seconds),
     )
