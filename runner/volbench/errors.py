@@ -87,7 +87,7 @@ class RunUnreadable(VolbenchError):
     exit_code = EXIT_USAGE
 
 
-class MustNotCompare(VolbenchError):
+class IncomparableRuns(VolbenchError):
     """Two runs differ in facts that make a comparison meaningless."""
 
     exit_code = EXIT_REFUSED

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from volbench.results.credits.answer import Question, answer
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.prices import load_prices
 from volbench.results.credits.sources import read_history
 
@@ -43,7 +43,7 @@ def main() -> int:
             lines = (f"{1767225600 + 60 * (n + 1)},{rate:.2f}\n" for n, rate in enumerate(rates))
             path.write_text("t,iops\n" + "".join(lines))
             started_s = time.process_time()
-            history = read_history(path, Assumed(read_share=0.7))
+            history = read_history(path, Defaults(read_share=0.7))
             read_s = time.process_time() - started_s
             result = answer(Question(profile=profile, options=options, work=history.work), prices)
             took_s = time.process_time() - started_s
@@ -69,7 +69,7 @@ def _cloudwatch(path: Path, random: np.random.Generator) -> float:
     ]
     path.write_text(json.dumps({"MetricDataResults": results}))
     started_s = time.process_time()
-    history = read_history(path, Assumed())
+    history = read_history(path, Defaults())
     read_s = time.process_time() - started_s
     answer(Question(profile="ebs-gp2", options={"size": "50GiB"}, work=history.work), load_prices())
     took_s = time.process_time() - started_s

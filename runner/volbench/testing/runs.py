@@ -26,7 +26,7 @@ from volbench.errors import (
 )
 from volbench.results.gate.gate import gate_report
 from volbench.results.report.formats.gate import render_gate
-from volbench.results.stats.sign_test import tail
+from volbench.results.stats.sign_test import binomial_tail
 from volbench.results.store.run_directory import RunDirectory
 from volbench.testing.leftovers import private_directory
 from volbench.testing.volumes import MountedVolume
@@ -68,7 +68,7 @@ class MetricSummary:
         section 3.2.
         """
         cells = len(self.values)
-        ranks = [rank for rank in range(cells // 2) if 2 * tail(cells, cells - rank) <= 1 - CI_LEVEL]
+        ranks = [rank for rank in range(cells // 2) if 2 * binomial_tail(cells, cells - rank) <= 1 - CI_LEVEL]
         if not ranks:
             return None
         ordered = sorted(self.values)

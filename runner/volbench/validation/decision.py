@@ -9,7 +9,7 @@ from volbench.core.records.goals.gate import ConditionRow, Decision
 from volbench.core.records.goals.policy import PolicyFile
 from volbench.core.records.report import Report
 from volbench.core.records.validation.plan import ValidationPlan
-from volbench.core.records.validation.result import CheckRow, RunUsed
+from volbench.core.records.validation.result import CheckRow, RunReference
 from volbench.results.gate.decide import Scope, decide, scope_of, worst
 from volbench.results.gate.gate import report_sha256
 from volbench.results.gate.language import parse_conditions
@@ -32,7 +32,7 @@ def decide_policy(
     return decide(scopes, plan.policy, origins, checked)
 
 
-def run_references(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
+def run_references(scopes: Sequence[Scope]) -> tuple[RunReference, ...]:
     """Return what identifies the runs, and whether they are complete and emulated."""
     return tuple(_run_reference(scope) for scope in scopes)
 
@@ -40,7 +40,7 @@ def run_references(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
 def decide_all(
     checks: Sequence[CheckRow],
     conditions: Sequence[ConditionRow],
-    runs: Sequence[RunUsed],
+    runs: Sequence[RunReference],
     *,
     source_changed: bool | None,
 ) -> tuple[Decision, str]:
@@ -95,10 +95,10 @@ def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -
     return "go", all_of(len(checks), "check holds", "checks hold")
 
 
-def _run_reference(scope: Scope) -> RunUsed:
+def _run_reference(scope: Scope) -> RunReference:
     report = scope.report
     used = {scope.current, *scope.candidates}
-    return RunUsed(
+    return RunReference(
         run_id=report.run_id,
         suite=report.suite,
         report_sha256=report_sha256(report),

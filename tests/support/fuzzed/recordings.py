@@ -12,7 +12,7 @@ from fuzzed.reader import FIXTURES, JsonReader, Reader, files, texts
 from volbench.core.profile.limits import limits_of
 from volbench.core.profile.resolve import resolve
 from volbench.results.credits.forecast import forecast
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import explain_recorded
 
@@ -125,7 +125,7 @@ def _explain_pt_stalk(kind: str) -> Callable[[Path], object]:
 
 
 def _history(path: Path) -> None:
-    read = read_history(path, Assumed(read_share=0.5))
+    read = read_history(path, Defaults(read_share=0.5))
     volume = resolve("ebs-gp2", {"size": "50GiB"})
     forecast(limits_of(volume), read.work)
 

@@ -23,7 +23,7 @@ from volbench.cli.main import app, main
 from volbench.cli.runs import query
 from volbench.errors import (
     EnvironmentLacks,
-    MustNotCompare,
+    IncomparableRuns,
     Refused,
     RunUnreadable,
     StepFailed,
@@ -257,7 +257,7 @@ def test_a_directory_without_our_marker_is_not_erased(tmp_path: Path) -> None:
         (RunUnreadable("x"), 2),
         (EnvironmentLacks("x"), 3),
         (Refused("x"), 4),
-        (MustNotCompare("x"), 4),
+        (IncomparableRuns("x"), 4),
         (StepFailed("x"), 5),
         (KeyboardInterrupt(), 130),
     ],

@@ -19,7 +19,7 @@ from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
 from volbench.machine.placement import capabilities
 from volbench.machine.volume.emulated import requirements as emulated_needs
 from volbench.machine.volume.probe.figures import expected_figures
-from volbench.machine.volume.probe.judgement import Fall
+from volbench.machine.volume.probe.judgement import RateDrop
 from volbench.machine.volume.probe.measurement import Probe
 from volbench.machine.volume.probe.nearest import nearest_profiles
 
@@ -207,7 +207,7 @@ def test_a_probe_labels_what_is_no_ordinary_volume() -> None:
 
 @pytest.mark.parametrize(("after_s", "arguments"), [(4.0, "after 4 s"), (None, "ended early")])
 def test_a_probe_tells_of_a_burst_that_ended(after_s: float | None, arguments: str) -> None:
-    output = notes(fall=Fall(figure="read_iops", first=3000.0, last=150.0, after_s=after_s))
+    output = notes(fall=RateDrop(figure="read_iops", first=3000.0, last=150.0, after_s=after_s))
     assert arguments in output
     assert "150" in output
 

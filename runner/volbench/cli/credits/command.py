@@ -15,7 +15,7 @@ from volbench.core.records.base import parse_duration_s, parse_fraction, parse_s
 from volbench.errors import UsageError
 from volbench.results.credits.answer import INSTANCE, Answer, Question, answer, has_parameter
 from volbench.results.credits.dump import Dump
-from volbench.results.credits.history import Assumed, History
+from volbench.results.credits.history import Defaults, History
 from volbench.results.credits.prices import load_prices
 from volbench.results.credits.sizing import size_parameter
 from volbench.results.credits.sources import read_history
@@ -81,7 +81,7 @@ def credits(  # noqa: A001 - it is the command's name
     profile_options = _options(profile, size, instance, settings)
     resolve(profile, profile_options)  # so that a wrong volume is reported first
     io_bytes = _size("--io-size", io_size) if io_size else float(DEFAULT_IO_BYTES)
-    defaults = Assumed(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
+    defaults = Defaults(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
     day_window, dump_window = _windows(window)
     loaded_history = _history(
         history,
@@ -113,7 +113,7 @@ def credits(  # noqa: A001 - it is the command's name
 
 def _history(
     source: Path | None,
-    defaults: Assumed,
+    defaults: Defaults,
     *,
     profile: str,
     profile_options: dict[str, str],
@@ -184,7 +184,7 @@ def _options(profile: str, size: str, instance: str, settings: list[str]) -> dic
     return profile_options
 
 
-def _constant(iops: float | None, throughput: str, io_size: str, defaults: Assumed) -> Work | None:
+def _constant(iops: float | None, throughput: str, io_size: str, defaults: Defaults) -> Work | None:
     """Return a constant load: two of IOPS, throughput and request size determine the third."""
     if iops is None and not throughput:
         return None

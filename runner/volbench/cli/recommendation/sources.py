@@ -8,7 +8,7 @@ from pathlib import Path
 
 from volbench.errors import UsageError
 from volbench.observe.model import OBSERVATION_FILE
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.recommend.evidence import Evidence
 from volbench.results.recommend.recorded_load import RecordedLoad
@@ -93,5 +93,5 @@ def evidence_of(server: Server, reading: Reading) -> Evidence:
             where=str(server.source),
             next_step="give a run, an observation, a recording, or cloudwatch:vol-0123?hours=168",
         )
-    history = read_history(path, Assumed(read_share=0.5), choice=reading.choice, interval_s=reading.interval_s)
+    history = read_history(path, Defaults(read_share=0.5), choice=reading.choice, interval_s=reading.interval_s)
     return RecordedLoad(name=server.name, history=history, source=str(server.source))

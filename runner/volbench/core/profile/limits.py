@@ -103,7 +103,7 @@ class Limits:
         buckets = tuple(replace(bucket, start=(bucket.capacity or 0.0) * share) for bucket in self.buckets)
         return Limits(caps=self.caps, buckets=buckets)
 
-    def holding(self, balances: Sequence[float]) -> Limits:
+    def with_balances(self, balances: Sequence[float]) -> Limits:
         """The same with these balances, of every bucket in its units."""
         pairs = zip(self.buckets, balances, strict=True)
         return Limits(caps=self.caps, buckets=tuple(replace(bucket, start=balance) for bucket, balance in pairs))

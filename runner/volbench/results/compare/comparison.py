@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from volbench.core.records.report import Standing
-from volbench.errors import MustNotCompare, RunUnreadable
+from volbench.errors import IncomparableRuns, RunUnreadable
 from volbench.results.compare.prepared import Prepared, figure_of_rows, prepare
 from volbench.results.compare.row import Row, Scalar
 from volbench.results.stats.corrections import fallback, holm
@@ -111,7 +111,7 @@ def compare(
         alpha: the family-wise error; the confidence is 1 - alpha.
         sequential: the rows are those of a look at a run that goes on until it is decided; `alpha` is not used.
 
-    Raises RunUnreadable when a cell gives a value twice, MustNotCompare when a metric's unit or direction varies.
+    Raises RunUnreadable when a cell gives a value twice, IncomparableRuns when a metric's unit or direction varies.
     """
     table, level = _table(rows, volumes), Level(alpha=alpha, sequential=sequential)
     comparisons: list[Comparison] = []
@@ -227,7 +227,7 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
         key = group_key(row)
         first = first_rows.setdefault((key, row.metric), row)
         if (first.unit, first.better) != (row.unit, row.better):
-            raise MustNotCompare(
+            raise IncomparableRuns(
                 f"{row.metric} is in {first.unit} ({first.better} is better) and in {row.unit} ({row.better})",
                 where=f"step {row.step}, cell {row.cell}",
                 next_step="compare runs that the same version of volbench made",

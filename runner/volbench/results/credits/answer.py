@@ -13,7 +13,7 @@ from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
 from volbench.errors import UsageError
 from volbench.results.credits.dump import Dump, DumpForecast, forecast_dump
-from volbench.results.credits.extrapolation import Ahead, ahead
+from volbench.results.credits.extrapolation import Extrapolation, ahead
 from volbench.results.credits.forecast import Forecast, forecast
 from volbench.results.credits.prices import Cost, Prices
 from volbench.results.credits.sizing import (
@@ -70,7 +70,7 @@ class Answer:
     limits: Limits
     work: Work | None
     forecast: Forecast | None
-    ahead: Ahead | None
+    ahead: Extrapolation | None
     with_idle_gaps: Forecast | None
     dump: DumpForecast | None
     prices: Prices
@@ -122,16 +122,20 @@ def has_parameter(profile: str, name: str) -> bool:
     return name in whole_profile(profile).parameters
 
 
-def _ahead(limits: Limits, work: Work | None, predicted: Forecast | None) -> Ahead | None:
+def _ahead(limits: Limits, work: Work | None, predicted: Forecast | None) -> Extrapolation | None:
     if work is None or predicted is None or predicted.exhausted_after_s is not None or not predicted.final_balances:
         return None
-    return ahead(limits.holding(predicted.final_balances), work)
+    return ahead(limits.with_balances(predicted.final_balances), work)
 
 
 def _dump(question: Question, limits: Limits, predicted: Forecast | None) -> DumpForecast | None:
     if question.dump is None:
         return None
-    at = limits if predicted is None or not predicted.final_balances else limits.holding(predicted.final_balances)
+    at = (
+        limits
+        if predicted is None or not predicted.final_balances
+        else limits.with_balances(predicted.final_balances)
+    )
     load = question.work.mean() if question.work is not None else None
     return forecast_dump(at, question.dump, load, window_s=question.window_s)
 

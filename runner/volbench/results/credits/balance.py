@@ -123,7 +123,7 @@ def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Replay:
     )
 
 
-def endures(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
+def is_sustainable(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
     """Whether no bucket ever runs dry, however often the work is repeated.
 
     It is repeated once: a bucket that ends the second time where it ended the first has found its cycle.

@@ -23,7 +23,7 @@ _ALIKE_MAX = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ahead:
+class Extrapolation:
     """Seconds from the end of what was measured until the bucket is empty.
 
     Args:
@@ -38,7 +38,7 @@ class Ahead:
     latest_s: float | None
 
 
-def ahead(limits: Limits, work: Work) -> Ahead | None:
+def ahead(limits: Limits, work: Work) -> Extrapolation | None:
     """Of a history and the balances at its end; None where no bucket runs dry, or nothing tells how it varies.
 
     Args:
@@ -55,7 +55,7 @@ def ahead(limits: Limits, work: Work) -> Ahead | None:
     latest_s = forecast(limits, _times(work.mean(), max(0.0, 1 - ERRORS * spread))).exhausted_after_s
     sample_s = float(np.median(work.interval_s))
     earliest_s = usual.exhausted_after_s if earliest_s is None else earliest_s
-    return Ahead(
+    return Extrapolation(
         bucket=usual.bucket.name,
         after_s=None if usual.exhausted_after_s < sample_s else usual.exhausted_after_s,
         earliest_s=max(0.0, earliest_s - sample_s / 2),

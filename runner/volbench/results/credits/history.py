@@ -37,7 +37,7 @@ _LAYOUT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assumed:
+class Defaults:
     """What is taken for what a history does not tell.
 
     Args:
@@ -70,7 +70,7 @@ class History:
     slow: tuple[tuple[float, float], ...] = ()
 
 
-def read_plain_series(path: Path, assumed: Assumed) -> History:
+def read_plain_series(path: Path, assumed: Defaults) -> History:
     """A plain series. Raises UsageError for what is no such file, with what is wrong."""
     columns = _with_time(_json_columns(path) if path.suffix == ".json" else _csv_columns(path))
     unknown = set(columns) - {"t", *_SPLIT, *_WHOLE}
@@ -105,7 +105,7 @@ def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:
     return {"t": t_s / 1000.0 if in_ms else t_s, **{name: one for name, one in columns.items() if name != named}}
 
 
-def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats], list[Floats | None]]:
+def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Floats], list[Floats | None]]:
     """Reads and writes per second, and their bytes per second where told."""
     if "iops" not in columns:
         traffic = [columns[name] * 2**20 if name in columns else None for name in _SPLIT[2:]]

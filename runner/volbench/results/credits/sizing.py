@@ -13,7 +13,7 @@ from volbench.core.profile.files import INSTANCES, load_profile, profile_names, 
 from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
 from volbench.errors import UsageError
-from volbench.results.credits.balance import endures, served_by_caps
+from volbench.results.credits.balance import is_sustainable, served_by_caps
 from volbench.results.credits.prices import HOURS_IN_MONTH, Cost, Prices, monthly_cost
 from volbench.results.credits.work import Work
 
@@ -185,7 +185,7 @@ def _peaks(profile: str, work: Work) -> dict[str, float]:
 def _suits(limits: Limits, work: Work) -> bool:
     served = float(np.min(served_by_caps(limits, work), initial=1.0))
     slack = _ROUNDING if np.isinf(work.interval_s).any() else _CAP_SLACK
-    return served >= 1.0 - slack and endures(limits.starting_at(1.0), work)
+    return served >= 1.0 - slack and is_sustainable(limits.starting_at(1.0), work)
 
 
 def _limits(profile: str, options: Mapping[str, str]) -> Limits | None:

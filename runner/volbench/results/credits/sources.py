@@ -13,7 +13,7 @@ from volbench.core.base.text import counted, part_of, percent
 from volbench.core.profile.arrays import Floats
 from volbench.core.records.sources import device_sources
 from volbench.errors import UsageError
-from volbench.results.credits.history import SLOW_MS, Assumed, History, read_plain_series
+from volbench.results.credits.history import SLOW_MS, Defaults, History, read_plain_series
 from volbench.results.credits.work import Clock, Work, from_points, stretches
 from volbench.results.recorded.cloudwatch import SOURCE as CLOUDWATCH
 from volbench.results.recorded.cloudwatch import parse_cloudwatch
@@ -44,7 +44,7 @@ Found = Mapping[SeriesKey, Series]
 
 def read_history(
     path: Path,
-    assumed: Assumed,
+    assumed: Defaults,
     *,
     device: str = "",
     window: DayWindow | None = None,
@@ -103,7 +103,7 @@ def _refuse_window(window: DayWindow | None) -> None:
 
 
 def _of_files(
-    files: Sequence[FileRead], assumed: Assumed, choice: Choice, *, where: Path, window: DayWindow | None
+    files: Sequence[FileRead], assumed: Defaults, choice: Choice, *, where: Path, window: DayWindow | None
 ) -> History:
     """The history of the only timeline of the files that has operations of the device."""
     sorted_files = sort_files(files, choice)
@@ -220,7 +220,7 @@ def _cell(path: Path) -> Path:
     return cells[0]
 
 
-def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind: str, clock: Clock) -> History:
+def _history(series: Found, assumed: Defaults, device: str, *, where: Path, kind: str, clock: Clock) -> History:
     series, guessed = _with_operations(series, assumed)
     source, entity = _device(series, device, where)
 
@@ -268,7 +268,7 @@ def _of_vendor(series: Found, metric: str) -> Series | None:
     return found[0] if len(found) == 1 else None
 
 
-def _with_operations(series: Found, assumed: Assumed) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+def _with_operations(series: Found, assumed: Defaults) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
     made = dict(series)
 
@@ -339,7 +339,7 @@ def _at(series: Series, t_s: Floats) -> Floats:
     return values
 
 
-def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats], tuple[str, ...]]:
+def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Floats], tuple[str, ...]]:
     """Reads and writes per second; where only their sum is known, split as their bytes are."""
     if all(name in columns for name in _RATES):
         return [columns[name] for name in _RATES], ()

@@ -14,7 +14,7 @@ from volbench.core.records.report import CellRow, ComparisonRow
 from volbench.results.compare.comparison import CHANGED_TOGETHER, Comparison
 from volbench.results.gate.language import MetricLimit, NotWorse
 from volbench.results.stats.sequential import CELLS_MIN
-from volbench.results.stats.sign_test import CELLS_NEEDED_MAX, more_cells, side_of
+from volbench.results.stats.sign_test import CELLS_NEEDED_MAX, more_cells, sign_test
 
 _WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
 
@@ -25,7 +25,7 @@ def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float
     known = _values(cells, condition.metric)
     values = [*known, *[0.0 if higher else math.inf] * beyond]
     keeping = sum(condition.holds(value) for value in values)
-    side = side_of(len(values), keeping, alpha=alpha)
+    side = sign_test(len(values), keeping, alpha=alpha)
     spread = f", {_spread(known, condition.metric)}" if known else ""
     spread += f", {beyond} have none: worse than was measured" if beyond else ""
     return GroupRow(

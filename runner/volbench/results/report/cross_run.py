@@ -11,7 +11,7 @@ from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.report import CellRow, ServerRow
 from volbench.core.records.run import RunRecord
-from volbench.errors import MustNotCompare, UsageError
+from volbench.errors import IncomparableRuns, UsageError
 from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.report.rows.cells import cell_rows, server_row
@@ -103,7 +103,7 @@ def compare_runs(
         against: the group that all others are compared with. Empty: by run, each volume with itself in the first
             run that has it, where a later one has it too; else the first group of the first run.
 
-    Raises MustNotCompare naming the facts that differ, UsageError for an unknown `by`, metric or group.
+    Raises IncomparableRuns naming the facts that differ, UsageError for an unknown `by`, metric or group.
     """
     if by not in {"volume", "run", *_COMPARABILITY_FACTS}:
         raise UsageError(
@@ -203,14 +203,14 @@ def refuse_unknown_metrics(cells: Sequence[CellRow], metrics: Sequence[str]) -> 
 
 
 def refuse_differing(runs: Sequence[ComparedRun], by: str, *, but: Collection[str] = ()) -> None:
-    """Raise MustNotCompare for runs that differ in more than their volumes and `by`; facts in `but` may differ."""
+    """Raise IncomparableRuns for runs that differ in more than volumes and `by`; facts in `but` may differ."""
     differing = {
         name: values
         for name, values in _differing(runs, _COMPARABILITY_FACTS).items()
         if name not in {by, *but} and not name.startswith(f"{by}.") and not _may_differ(name, values.values())
     }
     if differing:
-        raise MustNotCompare(
+        raise IncomparableRuns(
             "these runs are not comparable: they differ in more than their volumes",
             where=", ".join(run.record.run_id for run in runs),
             evidence="; ".join(

@@ -20,7 +20,7 @@ from volbench.core.base.nearest import suggestion
 from volbench.core.base.text import counted
 from volbench.core.records.cell import CellResult
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import MustNotCompare, UsageError
+from volbench.errors import IncomparableRuns, UsageError
 from volbench.results.compare.compared_cells import rows_of
 from volbench.results.compare.comparison import Comparison, GroupKey, compare, group_key
 from volbench.results.compare.row import Row
@@ -85,7 +85,7 @@ def compare_run_blocks(
         metrics: names of metrics to compare; empty: all.
         against: the volume that all others are compared with; empty: the first one of the first run.
 
-    Raises UsageError for too few runs, one that is named twice, or unknown names; MustNotCompare for runs that
+    Raises UsageError for too few runs, one that is named twice, or unknown names; IncomparableRuns for runs that
     differ in more than host and day.
     """
     runs = [compared_run(load_run(directory)) for directory in directories]
@@ -129,7 +129,7 @@ def _check(runs: Sequence[ComparedRun]) -> None:
     for name, fact in facts.items():
         values = {run.record.run_id: fact(run) for run in runs if fact(run) is not None}
         if len(set(values.values())) > 1:
-            raise MustNotCompare(
+            raise IncomparableRuns(
                 f"these runs are no blocks of one verdict: they differ in {name}",
                 where=", ".join(values),
                 evidence=" | ".join(f"{run_id}: {value}" for run_id, value in values.items()),

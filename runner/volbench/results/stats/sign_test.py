@@ -8,7 +8,7 @@ CELLS_NEEDED_MAX = 100
 """More cells than this are not proposed: nobody would run them."""
 
 
-def tail(cells: int, keeping: int) -> float:
+def binomial_tail(cells: int, keeping: int) -> float:
     """P(at least `kept` of `cells` keep a limit) if the median lay on it: the p-value of a one-sided sign test.
 
     Source: Conover, Practical Nonparametric Statistics, section 3.4.
@@ -16,11 +16,11 @@ def tail(cells: int, keeping: int) -> float:
     return float(sum(math.comb(cells, k) for k in range(keeping, cells + 1)) / 2**cells)
 
 
-def side_of(cells: int, keeping: int, *, alpha: float) -> bool | None:
+def sign_test(cells: int, keeping: int, *, alpha: float) -> bool | None:
     """True: the median keeps the limit at level `alpha`; False: it breaks it; None: these cells cannot tell."""
-    if tail(cells, keeping) <= alpha:
+    if binomial_tail(cells, keeping) <= alpha:
         return True
-    if tail(cells, cells - keeping) <= alpha:
+    if binomial_tail(cells, cells - keeping) <= alpha:
         return False
     return None
 
@@ -29,6 +29,6 @@ def more_cells(cells: int, keeping: int, *, alpha: float) -> int | None:
     """How many further cells would decide if they kept the limit as often as these; None when none would."""
     share = keeping / cells if cells else 1.0
     for total in range(cells + 1, CELLS_NEEDED_MAX + 1):
-        if side_of(total, round(share * total), alpha=alpha) is not None:
+        if sign_test(total, round(share * total), alpha=alpha) is not None:
             return total - cells
     return None

@@ -15,7 +15,7 @@ from volbench.core.records.validation.plan import BurstPlan
 from volbench.core.records.validation.result import BurstOutlook, CheckRow
 from volbench.results.credits.balance import Replay, replay
 from volbench.results.credits.forecast import main_bucket
-from volbench.results.credits.history import Assumed, History
+from volbench.results.credits.history import Defaults, History
 from volbench.results.credits.sources import read_history
 from volbench.results.credits.work import Work
 from volbench.validation.forecast.burst import IoDemand, candidate_limits
@@ -66,7 +66,7 @@ def simulate_series(plan: BurstPlan) -> CreditSimulation:
 
     Raises UsageError for a series that cannot be read.
     """
-    history = read_history(Path(plan.series), Assumed(), device=plan.device)
+    history = read_history(Path(plan.series), Defaults(), device=plan.device)
     work, limits = _repeated(history.work, plan), candidate_limits(plan)
     return CreditSimulation(
         history=history,

@@ -26,7 +26,7 @@ from volbench.machine.volume.probe.figures import FIGURES, expected_figures, rat
 from volbench.machine.volume.probe.files import measure_files
 from volbench.machine.volume.probe.fio import JobResult, parse_iops_log, parse_result
 from volbench.machine.volume.probe.fit import check_destination, fitted_profile
-from volbench.machine.volume.probe.judgement import Fall, find_fall, is_throttled_alone
+from volbench.machine.volume.probe.judgement import RateDrop, find_fall, is_throttled_alone
 from volbench.machine.volume.probe.measurement import DIRECTORY, Probe, check_seconds, measure
 from volbench.machine.volume.probe.nearest import distance, nearest_profiles, unseen
 
@@ -53,7 +53,7 @@ GP3 = {
 def probe_of(
     figures: Mapping[str, float],
     *,
-    fall: Fall | None = None,
+    fall: RateDrop | None = None,
     filesystem: str = "xfs",
     late_share: float | None = None,
 ) -> Probe:
@@ -254,7 +254,7 @@ def test_an_asymmetric_volume_that_flushes_is_fitted_with_weights_flush_and_stre
 
 def test_a_burst_is_fitted_as_credits(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    fall = Fall(figure="read_iops", first=3010.0, last=150.0, after_s=4.0)
+    fall = RateDrop(figure="read_iops", first=3010.0, last=150.0, after_s=4.0)
     file.write_text(fitted_profile(probe_of(GP3, fall=fall), "mine", on=DAY))
     resolved = resolve(str(file), {"credits": "50%"})
     (limit,) = (limit for limit in resolved.model["limits"] if limit["credits"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.core.records.report import ComparisonRow
-from volbench.errors import MustNotCompare, RunUnreadable
+from volbench.errors import IncomparableRuns, RunUnreadable
 from volbench.results.compare.comparison import compare
 from volbench.results.compare.comparison_summary import overall, summarise
 from volbench.results.compare.row import Row
@@ -260,7 +260,7 @@ def test_a_metric_without_direction_is_neither_better_nor_worse():
 
 def test_units_that_differ_are_refused():
     """Milliseconds are not compared with seconds."""
-    with pytest.raises(MustNotCompare, match="ms"):
+    with pytest.raises(IncomparableRuns, match="ms"):
         compare(rows("a", STEADY, unit="ms") + rows("b", STEADY, unit="s"), ["a", "b"])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from volbench.core.profile.limits import Charge, Limit, Limits, limits_of, read_latency_s
 from volbench.core.profile.resolve import resolve
 from volbench.errors import UsageError
-from volbench.results.credits.balance import endures, replay
+from volbench.results.credits.balance import is_sustainable, replay
 from volbench.results.credits.dump import Dump, duration_s, forecast_dump
 from volbench.results.credits.extrapolation import ahead
 from volbench.results.credits.forecast import POINTS_MAX, forecast
@@ -324,10 +324,10 @@ def test_a_load_endures_only_if_it_may_be_repeated() -> None:
     """Ten minutes at 3,000 IOPS do not empty 50 GiB's bucket, but repeating them does."""
     limits = profile_limits("ebs-gp2", size="50GiB")
     assert forecast(limits, points([3000.0] * 10)).exhausted_after_s is None
-    assert not endures(limits, points([3000.0] * 10))
-    assert endures(limits, points([3000.0] * 10 + [0.0] * 200))
-    assert endures(limits, load(150))
-    assert not endures(limits, load(151))
+    assert not is_sustainable(limits, points([3000.0] * 10))
+    assert is_sustainable(limits, points([3000.0] * 10 + [0.0] * 200))
+    assert is_sustainable(limits, load(150))
+    assert not is_sustainable(limits, load(151))
 
 
 def test_a_bucket_with_no_load_stays_full() -> None:

@@ -13,7 +13,7 @@ from volbench.core.records.series import SeriesRow
 from volbench.errors import UsageError
 from volbench.results.credits.answer import difference_from_observed
 from volbench.results.credits.forecast import forecast
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.store.series import write_series
 
@@ -32,7 +32,7 @@ def written(path: Path, text: str) -> Path:
 
 def test_a_plain_series_keeps_its_gaps(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "t,iops,mib_per_s\n60,100,1\n120,,\n180,50,2\n600,5,1\n")
-    work = read_history(path, Assumed(read_share=0.5)).work
+    work = read_history(path, Defaults(read_share=0.5)).work
     assert work.known.tolist() == [True, False, True, False, True]
     assert work.interval_s.tolist() == [60, 60, 60, 360, 60]
     assert work.reads_per_s[0] == work.writes_per_s[0] == 50
@@ -46,7 +46,7 @@ def test_a_plain_series_may_have_dates_and_reads_apart_from_writes(tmp_path: Pat
         {"t": "2026-01-31T12:02:00Z", "reads_per_s": 5, "writes_per_s": 6},
     ]
     for path in (written(tmp_path / "a.csv", csv), written(tmp_path / "a.json", json.dumps(rows))):
-        work = read_history(path, Assumed()).work
+        work = read_history(path, Defaults()).work
         assert (work.clock, work.start_s) == ("date", 1769860800.0)
         assert work.iops.tolist() == [7, 11]
 
@@ -69,13 +69,13 @@ def test_a_plain_series_may_have_dates_and_reads_apart_from_writes(tmp_path: Pat
 )
 def test_bad_input_is_told_with_what_is_wrong(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        read_history(written(tmp_path / name, text), Assumed())
+        read_history(written(tmp_path / name, text), Defaults())
 
 
 @pytest.mark.parametrize("name", ["sar-d-japanese.txt", "sar-b-japanese.txt"])
 def test_the_credit_exhaustion_that_sar_recorded_is_not_explained_by_its_load(name: str) -> None:
     """Requests waited up to a second, at 3 to 10 IOPS of the 150 that never run out: sar did not see the cause."""
-    history = read_history(SAR / name, Assumed())
+    history = read_history(SAR / name, Defaults())
     assert history.work.interval_s.tolist() == [600.0] * 19
     assert history.work.iops.max() == pytest.approx(10.24)
     assert forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work).exhausted_after_s is None
@@ -88,12 +88,12 @@ def test_iostat_of_several_devices_asks_for_one(tmp_path: Path) -> None:
     report = f"{HEADING}\nsda 10 160 0 0 0.8 16 5 80 1.0 0.1 2\nsdb 1 16 0 0 0.8 16 0 0 0.0 0.1 2\n\n"
     path = written(tmp_path / "iostat.txt", IOSTAT.format(reports=report * 3))
     with pytest.raises(UsageError, match="devices: sda, sdb"):
-        read_history(path, Assumed(), interval_s=1.0)
+        read_history(path, Defaults(), interval_s=1.0)
     with pytest.raises(UsageError, match="no device 'sdc'"):
-        read_history(path, Assumed(), device="sdc", interval_s=1.0)
+        read_history(path, Defaults(), device="sdc", interval_s=1.0)
     with pytest.raises(UsageError, match="--interval"):
-        read_history(path, Assumed(), device="sda")
-    history = read_history(path, Assumed(), device="sda", interval_s=1.0)
+        read_history(path, Defaults(), device="sda")
+    history = read_history(path, Defaults(), device="sda", interval_s=1.0)
     assert history.work.reads_per_s.tolist() == [10, 10]
     assert history.work.read_bytes.tolist() == [16 * 1024] * 2
 
@@ -120,7 +120,7 @@ def test_cloudwatch_with_gaps_is_read_and_its_burst_balance_compared(tmp_path: P
     minutes = [0, 1, 2, 3, 4, 10, 11]
     spent = [100.0 - 100 * 171_000 / 5.4e6 * (n + 1) for n in range(len(minutes))]
     path = written(tmp_path / "cloudwatch.json", cloudwatch(minutes, 3000.0, spent))
-    history = read_history(path, Assumed())
+    history = read_history(path, Defaults())
     assert history.work.gaps == [(300.0, 600.0)]
     result = forecast(limits_of(resolve("ebs-gp2", {"size": "50GiB"})), history.work)
     apart = difference_from_observed(result, history.observed)
@@ -139,17 +139,17 @@ def test_a_cell_of_a_run_is_a_history_and_a_run_of_several_asks_for_one(tmp_path
         ]
         write_series(directory / "series.parquet", rows)
     (tmp_path / "run.json").write_text("{}")
-    work = read_history(tmp_path / "cells" / "a", Assumed()).work
+    work = read_history(tmp_path / "cells" / "a", Defaults()).work
     assert work.iops.tolist() == [300.0] * 10
     with pytest.raises(UsageError, match="2 cells"):
-        read_history(tmp_path, Assumed())
+        read_history(tmp_path, Defaults())
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        read_history(tmp_path / "none", Assumed())
+        read_history(tmp_path / "none", Defaults())
     with pytest.raises(UsageError, match="nothing here"):
-        read_history(tmp_path, Assumed())
+        read_history(tmp_path, Defaults())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
 )
 def test_a_series_has_its_time_under_any_name_in_any_form(tmp_path: Path, heading: str, stamps: list[str]) -> None:
     text = "".join([heading + "\n", *(f"{300 + at},{stamp}\n" for at, stamp in enumerate(stamps))])
-    work = read_history(written(tmp_path / "a.csv", text), Assumed()).work
+    work = read_history(written(tmp_path / "a.csv", text), Defaults()).work
     assert work.clock == "date"
     assert work.interval_s.tolist() == [3600, 3600]
     assert work.reads_per_s.tolist() == [300, 301]
@@ -172,7 +172,7 @@ def test_a_series_has_its_time_under_any_name_in_any_form(tmp_path: Path, headin
 def test_what_a_throttled_volume_serves_is_of_its_throttled_seconds(tmp_path: Path) -> None:
     """Hourly points of a gp2 of 100 GiB: 300 operations a second, whatever share of an hour had credits left."""
     text = "t,iops\n" + "".join(f"{3600 * hour},2500\n" for hour in range(1, 13))
-    work = read_history(written(tmp_path / "a.csv", text), Assumed()).work
+    work = read_history(written(tmp_path / "a.csv", text), Defaults()).work
     limits = limits_of(resolve("ebs-gp2", {"size": "100GiB"}))
     after = forecast(limits, work).after
     assert after is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.results.credits.history import Assumed, History
+from volbench.results.credits.history import Defaults, History
 from volbench.results.credits.observed import observed_dump
 from volbench.results.credits.sources import read_history
 
@@ -32,7 +32,7 @@ HELD_BACK = """Linux 3.2.0 (web)  01/15/17  _x86_64_  (1 CPU)
 def history_of(tmp_path: Path, text: str) -> History:
     file = tmp_path / "sar.txt"
     file.write_text(text)
-    return read_history(file, Assumed())
+    return read_history(file, Defaults())
 
 
 def test_the_dump_takes_a_day_at_the_speed_that_the_report_shows(tmp_path: Path) -> None:

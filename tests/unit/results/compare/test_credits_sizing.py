@@ -13,7 +13,7 @@ from volbench.core.profile.files import profile_names, whole_profile
 from volbench.core.profile.limits import limits_of
 from volbench.core.profile.resolve import resolve
 from volbench.errors import UsageError
-from volbench.results.credits.balance import endures, served_by_caps
+from volbench.results.credits.balance import is_sustainable, served_by_caps
 from volbench.results.credits.prices import load_prices, monthly_cost
 from volbench.results.credits.sizing import alternatives, instances, size_parameter, smallest
 from volbench.results.credits.work import from_points
@@ -102,8 +102,8 @@ def test_what_is_found_is_the_smallest_that_endures() -> None:
         result = smallest("ebs-gp2", 50 * GIB, load(iops), PRICES)
         assert result is not None
         gib = result.size_bytes // GIB
-        assert endures(limits_of(resolve("ebs-gp2", {"size": f"{gib}GiB"})), load(iops))
-        assert not endures(limits_of(resolve("ebs-gp2", {"size": f"{gib - 1}GiB"})), load(iops))
+        assert is_sustainable(limits_of(resolve("ebs-gp2", {"size": f"{gib}GiB"})), load(iops))
+        assert not is_sustainable(limits_of(resolve("ebs-gp2", {"size": f"{gib - 1}GiB"})), load(iops))
 
 
 def test_a_type_grows_to_its_largest_size_and_no_further() -> None:

@@ -18,7 +18,7 @@ from volbench.core.records.report import CellRow, FindingRow, Report, Summary, T
 from volbench.core.suite.policy import check_policy
 from volbench.errors import UsageError
 from volbench.results.gate.gate import EXIT_CODES, gate_report
-from volbench.results.stats.sign_test import more_cells, side_of, tail
+from volbench.results.stats.sign_test import binomial_tail, more_cells, sign_test
 
 NOON = "2026-03-02T12:00:00Z"
 Values = Mapping[str, Sequence[float | None]]
@@ -71,12 +71,12 @@ def result(cause: str, volume: str = "b", *, confidence: float = 0.9) -> Finding
 
 
 def test_the_sign_test_agrees_with_the_binomial_table() -> None:
-    assert tail(5, 5) == 1 / 32
-    assert tail(8, 7) == 9 / 256
-    assert side_of(5, 5, alpha=0.05) is True
-    assert side_of(4, 4, alpha=0.05) is None
-    assert side_of(5, 0, alpha=0.05) is False
-    assert side_of(0, 0, alpha=0.05) is None
+    assert binomial_tail(5, 5) == 1 / 32
+    assert binomial_tail(8, 7) == 9 / 256
+    assert sign_test(5, 5, alpha=0.05) is True
+    assert sign_test(4, 4, alpha=0.05) is None
+    assert sign_test(5, 0, alpha=0.05) is False
+    assert sign_test(0, 0, alpha=0.05) is None
     assert (more_cells(3, 3, alpha=0.05), more_cells(0, 0, alpha=0.05)) == (2, 5)
     assert more_cells(10, 5, alpha=0.05) is None
 
@@ -171,14 +171,14 @@ def test_how_many_more_cells_is_said_for_an_open_comparison() -> None:
 def test_the_cells_that_are_proposed_decide_more_often_than_not() -> None:
     """By the binomial distribution, when further cells keep the limit as often as those before."""
     for cells, remaining in ((n, k) for n in range(1, 16) for k in range(n + 1)):
-        more = more_cells(cells, remaining, alpha=0.05) if side_of(cells, remaining, alpha=0.05) is None else None
+        more = more_cells(cells, remaining, alpha=0.05) if sign_test(cells, remaining, alpha=0.05) is None else None
         if more is None:
             continue
         share = remaining / cells
         decided = sum(
             math.comb(more, k) * share**k * (1 - share) ** (more - k)
             for k in range(more + 1)
-            if side_of(cells + more, remaining + k, alpha=0.05) is not None
+            if sign_test(cells + more, remaining + k, alpha=0.05) is not None
         )
         assert decided >= 0.5, (cells, remaining, more, decided)
 
@@ -261,7 +261,7 @@ def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
     for _ in range(2000):
         cells = [20.0001 * random.lognormvariate(0, 0.5) for _ in range(7)]
         remaining = sum(value <= 20 for value in cells)
-        wrong += side_of(7, remaining, alpha=0.05) is True
+        wrong += sign_test(7, remaining, alpha=0.05) is True
     assert wrong / 2000 <= 0.05
 
 

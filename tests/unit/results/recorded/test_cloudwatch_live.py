@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.recorded.cloudwatch import SOURCE, VOLUME, parse_answers
 from volbench.results.recorded.cloudwatch_live import fetch
@@ -79,13 +79,13 @@ def test_a_clusters_counts_of_five_minutes_become_rates(service: datetime) -> No
 
 
 def test_it_is_a_history_of_credits(service: datetime) -> None:
-    history = read_history(Path("cloudwatch:vol-1?hours=1"), Assumed())
+    history = read_history(Path("cloudwatch:vol-1?hours=1"), Defaults())
     assert float(history.work.mean().iops[0]) == pytest.approx(600)
     assert history.observed[0][1] == pytest.approx(0.9)
 
 
 def test_of_efs_bytes_alone_make_a_history_that_says_what_was_taken(service: datetime) -> None:
-    history = read_history(Path("cloudwatch:fs-1?hours=1"), Assumed(io_bytes=65_536, read_share=0.5))
+    history = read_history(Path("cloudwatch:fs-1?hours=1"), Defaults(io_bytes=65_536, read_share=0.5))
     assert float(history.work.mean().iops[0]) == pytest.approx(16)
     assert any("no operations" in warning for warning in history.warnings)
 

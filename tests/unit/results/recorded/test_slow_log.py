@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import explain_recorded
 from volbench.results.recorded import contents
@@ -40,7 +40,7 @@ def test_a_slow_log_alone_is_refused_with_what_takes_it(slow_log: Path) -> None:
         explain_recorded(slow_log)
     assert "volbench capture" in raised.value.next_step
     with pytest.raises(UsageError, match="a slow query log has no operations"):
-        read_history(slow_log, Assumed())
+        read_history(slow_log, Defaults())
 
 
 def test_next_to_recordings_a_note_says_that_it_was_not_read(

@@ -11,7 +11,7 @@ from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run, two_volum
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import HostFacts
-from volbench.errors import MustNotCompare, UsageError
+from volbench.errors import IncomparableRuns, UsageError
 from volbench.results.report.cross_run import CrossRunComparison, compare_runs
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory
@@ -114,7 +114,7 @@ def test_what_changes_the_numbers_by_itself_is_refused_by_name_with_both_values(
     make: Making, difference: dict[str, Any], fact: str, values: tuple[str, str]
 ) -> None:
     runs = [make("a", FIRST), make("b", SECOND, **difference)]
-    with pytest.raises(MustNotCompare) as caught:
+    with pytest.raises(IncomparableRuns) as caught:
         compare_runs(runs)
     assert caught.value.exit_code == 4
     assert f"{fact}: {FIRST}: {values[0]} | {SECOND}: {values[1]}" in caught.value.evidence
@@ -139,7 +139,7 @@ def test_different_nodes_are_refused_although_one_laptop_started_both_runs(make:
     larger = {"cloud_instance_type": "c7i.4xlarge", "cpus": 16}
     laptop = LAPTOPS[0]
     runs = [make("a", FIRST, host=large, orchestrator=laptop), make("b", SECOND, host=larger, orchestrator=laptop)]
-    with pytest.raises(MustNotCompare) as caught:
+    with pytest.raises(IncomparableRuns) as caught:
         compare_runs(runs)
     assert f"host.cpus: {FIRST}: 2 | {SECOND}: 16" in caught.value.evidence
     assert f"host.cloud_instance_type: {FIRST}: m5.large | {SECOND}: c7i.4xlarge" in caught.value.evidence
@@ -154,14 +154,14 @@ def test_an_instance_type_that_one_run_does_not_know_refuses_nothing(make: Makin
 
 def test_every_fact_that_differs_is_named(make: Making) -> None:
     runs = [make("a", FIRST), make("b", SECOND, version="8.0.44", host={"cpus": 2})]
-    with pytest.raises(MustNotCompare) as caught:
+    with pytest.raises(IncomparableRuns) as caught:
         compare_runs(runs)
     assert caught.value.evidence.count("; ") == 1
 
 
 def test_a_refusal_ends_where_its_next_step_is_taken(make: Making) -> None:
     runs = [make("a", FIRST), make("a", SECOND, version="8.0.44", speed=0.7)]
-    with pytest.raises(MustNotCompare, match=r"--by engine\.version"):
+    with pytest.raises(IncomparableRuns, match=r"--by engine\.version"):
         compare_runs(runs)
     result = compare_runs(runs, by="engine.version")
     assert result.groups == ("8.4.7", "8.0.44")
@@ -170,7 +170,7 @@ def test_a_refusal_ends_where_its_next_step_is_taken(make: Making) -> None:
 
 def test_by_a_fact_the_others_must_still_agree(make: Making) -> None:
     runs = [make("a", FIRST), make("a", SECOND, version="8.0.44", host={"cpus": 2})]
-    with pytest.raises(MustNotCompare, match=r"host\.cpus") as caught:
+    with pytest.raises(IncomparableRuns, match=r"host\.cpus") as caught:
         compare_runs(runs, by="engine.version")
     assert "engine.version" not in caught.value.evidence
 

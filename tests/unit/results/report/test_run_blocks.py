@@ -11,7 +11,7 @@ from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.errors import MustNotCompare, UsageError
+from volbench.errors import IncomparableRuns, UsageError
 from volbench.results.report.cross_run import compare_runs
 from volbench.results.report.run_blocks import RunBlocks, compare_run_blocks
 from volbench.results.store.files import write_record
@@ -146,7 +146,7 @@ def test_what_is_no_set_of_blocks_is_refused(tmp_path: Path) -> None:
     second = first.volumes[1].model_copy(update={"kind": "emulated", "location": "ebs-gp3"})
     changed = first.model_copy(update={"volumes": (first.volumes[0], second)})
     write_record(directories[0].path / RUN_FILE, changed)
-    with pytest.raises(MustNotCompare, match="they differ in volume b"):
+    with pytest.raises(IncomparableRuns, match="they differ in volume b"):
         compare_run_blocks(directories)
 
 
@@ -157,7 +157,7 @@ def test_hosts_may_differ_and_servers_may_not(tmp_path: Path) -> None:
         write_record(
             directories[1].cell_dir(result.cell_id) / RESULT_FILE, result.model_copy(update={"host": host})
         )
-    with pytest.raises(MustNotCompare):
+    with pytest.raises(IncomparableRuns):
         compare_runs(directories)
     assert set(compare_run_blocks(directories).context) >= {"host.cpus", "host.hostname"}
     for result in directories[1].results():
@@ -166,7 +166,7 @@ def test_hosts_may_differ_and_servers_may_not(tmp_path: Path) -> None:
         write_record(
             directories[1].cell_dir(result.cell_id) / RESULT_FILE, result.model_copy(update={"server": server})
         )
-    with pytest.raises(MustNotCompare):
+    with pytest.raises(IncomparableRuns):
         compare_run_blocks(directories)
 
 

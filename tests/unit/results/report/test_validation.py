@@ -9,7 +9,14 @@ from synthetic_run import HOSTILE
 
 from volbench.core.records.goals.capacity import CapacityRow
 from volbench.core.records.goals.gate import ConditionRow, GroupRow
-from volbench.core.records.validation.result import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
+from volbench.core.records.validation.result import (
+    CheckRow,
+    ReplayClass,
+    Replayed,
+    RunReference,
+    ServerSide,
+    Validation,
+)
 from volbench.results.report.formats.validation import (
     validation_html,
     validation_junit,
@@ -65,7 +72,7 @@ def outcome(message: str = "orders") -> Validation:
                 ),
             ),
         ),
-        runs=(RunUsed(run_id="r1", suite="s", report_sha256="1" * 64, complete=True, emulated=("gp3",)),),
+        runs=(RunReference(run_id="r1", suite="s", report_sha256="1" * 64, complete=True, emulated=("gp3",)),),
         replay=Replayed(
             statements=300,
             sent=300,

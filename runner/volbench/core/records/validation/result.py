@@ -182,7 +182,7 @@ class Replayed(Record):
     classes: tuple[ReplayClass, ...]
 
 
-class RunUsed(Record):
+class RunReference(Record):
     """A run that the policy was decided by."""
 
     run_id: str
@@ -217,7 +217,7 @@ class Validation(Record):
     growth: GrowthOutlook | None = None
     capacities: tuple[CapacityRow, ...] = ()
     moves: tuple[MoveEstimate, ...] = ()
-    runs: tuple[RunUsed, ...] = ()
+    runs: tuple[RunReference, ...] = ()
     conditions: tuple[ConditionRow, ...] = ()
     statements_sent_to_source: dict[str, int] = Field(
         description="Each statement without its literals, and how often it was sent."

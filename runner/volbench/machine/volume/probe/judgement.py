@@ -20,7 +20,7 @@ DELAYED_SHARE_MAX = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fall:
+class RateDrop:
     """A rate that fell during its measurement: a burst that ended.
 
     Args:
@@ -62,7 +62,7 @@ def is_throttled_alone(alone: JobResult, many: JobResult) -> bool:
     return alone.iops_typical >= _DROP_RATIO * many.iops_typical and mean_ms >= _SATURATED * alone.latency_ms
 
 
-def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | None:
+def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> RateDrop | None:
     """Return where a rate fell for good: its last quarter is far below its first one.
 
     Args:
@@ -79,4 +79,4 @@ def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | No
     after_s = next(
         t_s for number, (t_s, _) in enumerate(series) if max(rates[number:]) < middle or number + 1 == len(series)
     )
-    return Fall(figure=figure, first=first, last=last, after_s=after_s)
+    return RateDrop(figure=figure, first=first, last=last, after_s=after_s)

@@ -27,7 +27,7 @@ from volbench.machine.volume.probe.judgement import (
     _SATURATED,
     DELAYED_SHARE_MAX,
     STEADY_RATIO,
-    Fall,
+    RateDrop,
     delayed_share,
     find_fall,
     is_throttled_alone,
@@ -82,7 +82,7 @@ class Probe:
     spec: str
     facts: VolumeFacts
     figures: Mapping[str, float]
-    fall: Fall | None
+    fall: RateDrop | None
     direct: bool
     file_bytes: int
     seconds: float
@@ -141,7 +141,7 @@ class _Measurement:
         self._results: list[JobResult] = []
         self._alone: dict[str, JobResult] = {}
         self._throttled_alone: list[str] = []
-        self._falls: list[Fall] = []
+        self._falls: list[RateDrop] = []
         self._unsaturated: list[str] = []
         self._uneven: dict[str, float] = {}
         self._delayed: dict[str, float] = {}
@@ -233,7 +233,7 @@ class _Measurement:
             self._falls.append(fall)
             self._figures[figure] = fall.first
         elif result.iops_typical < _DROP_RATIO * alone.iops_typical:
-            early = Fall(figure=figure, first=alone.iops_typical, last=result.iops_typical, after_s=None)
+            early = RateDrop(figure=figure, first=alone.iops_typical, last=result.iops_typical, after_s=None)
             self._falls.append(early)
         elif is_throttled_alone(alone, result):
             self._throttled_alone.append(operation)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
 from volbench.results.explain.wording import clock
@@ -126,8 +126,8 @@ def test_two_hosts_with_one_device_name_are_explained_each_for_itself() -> None:
     with pytest.raises(UsageError, match="db-primary, db-replica"):
         explain_recorded(evidence("06"), choice=Choice(host="db3"))
     with pytest.raises(UsageError, match="several hosts"):
-        read_history(evidence("06"), Assumed())
-    history = read_history(evidence("06"), Assumed(), choice=Choice(host="db-replica"))
+        read_history(evidence("06"), Defaults())
+    history = read_history(evidence("06"), Defaults(), choice=Choice(host="db-replica"))
     assert history.work.reads_per_s.mean() > 2900
 
 
@@ -142,7 +142,7 @@ def test_two_days_of_sar_are_two_days_whatever_the_files_names_are(tmp_path: Pat
     assert any(cause.startswith("storage.") for cause in named)
     assert result.findings[0].window_s is not None
     assert result.findings[0].window_s[0] >= 86_400
-    assert len(read_history(tmp_path, Assumed()).work.reads_per_s) >= 286
+    assert len(read_history(tmp_path, Defaults()).work.reads_per_s) >= 286
     first = explain_recorded(tmp_path, choice=Choice(day=result.timelines[0].timeline.first_day))
     assert causes(first) == {"db1 nvme1n1": []}
 
@@ -215,7 +215,7 @@ def test_the_cpu_of_cloudwatch_is_used() -> None:
     throttled = grid.t_s > 11 * 3600
     assert busy[throttled].mean() < 0.1
     assert busy[~throttled].mean() > 0.3
-    assert not any("no data points" in warning for warning in read_history(evidence("19"), Assumed()).warnings)
+    assert not any("no data points" in warning for warning in read_history(evidence("19"), Defaults()).warnings)
 
 
 def test_a_queue_from_begin_to_end_is_not_silent() -> None:
@@ -237,7 +237,7 @@ def test_prometheus_tells_what_node_exporter_counted() -> None:
     result = explain_recorded(evidence("25"))
     assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
     assert result.table[0].host == "db1"
-    history = read_history(evidence("25") / "query_range.json", Assumed())
+    history = read_history(evidence("25") / "query_range.json", Defaults())
     assert history.work.reads_per_s.max() > 1400
 
 
@@ -251,7 +251,7 @@ def test_reads_thirty_times_slower_than_writes_are_said() -> None:
 
 def test_the_average_of_a_counter_is_refused() -> None:
     """28: VolumeReadOps with Average."""
-    for read in (explain_recorded, lambda path: read_history(path, Assumed())):
+    for read in (explain_recorded, lambda path: read_history(path, Defaults())):
         with pytest.raises(UsageError, match="VolumeReadOps counts: it needs --statistics Sum, and has Average"):
             read(evidence("28"))
 
@@ -262,9 +262,9 @@ def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
         result = explain_recorded(evidence("29") / order)
         assert result.table[0].devices == ("vol-0aaa", "vol-0bbb")
         with pytest.raises(UsageError, match="devices: vol-0aaa, vol-0bbb"):
-            read_history(evidence("29") / order, Assumed())
+            read_history(evidence("29") / order, Defaults())
         quiet, busy = (
-            read_history(evidence("29") / order, Assumed(), device=device).work
+            read_history(evidence("29") / order, Defaults(), device=device).work
             for device in ("vol-0aaa", "vol-0bbb")
         )
         assert (busy.reads_per_s + busy.writes_per_s).mean() > 2000
@@ -299,8 +299,8 @@ def test_a_device_without_waiting_times_is_not_one_that_waits_for_0_ms() -> None
 def test_an_interval_that_no_line_tells_is_asked_for() -> None:
     """34: iostat -x 60 without times is a gp2 of 100 GiB whose credits last 100 minutes."""
     with pytest.raises(UsageError, match="--interval 60s"):
-        read_history(evidence("34"), Assumed())
-    history = read_history(evidence("34"), Assumed(), interval_s=60.0)
+        read_history(evidence("34"), Defaults())
+    history = read_history(evidence("34"), Defaults(), interval_s=60.0)
     assert history.work.interval_s.sum() == 179 * 60
     unknown = explain_recorded(evidence("34"))
     assert "no line tells the interval of its samples" in notes(unknown)

@@ -31,7 +31,7 @@ from evidence_texts import (
 )
 
 from volbench.errors import UsageError
-from volbench.results.credits.history import Assumed
+from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
 from volbench.results.recorded.timelines import Choice
@@ -143,7 +143,7 @@ def test_three_days_of_sar_in_any_order_of_names_are_one_timeline(tmp_path: Path
         assert len(result.timelines) == 1
         assert result.findings[0].cause == LIMIT
         assert (result.findings[0].window_s or (0, 0))[0] >= 2 * 86_400
-        assert len(read_history(directory, Assumed()).work.reads_per_s) > 400
+        assert len(read_history(directory, Defaults()).work.reads_per_s) > 400
 
 
 def test_days_with_a_gap_are_asked_for(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_days_with_a_gap_are_asked_for(tmp_path: Path) -> None:
     }
     assert first_causes(explain_recorded(given(tmp_path, files))) == {"db1 2025-03-10": "", "db1 2025-03-14": LIMIT}
     with pytest.raises(UsageError, match="never meet") as refused:
-        read_history(tmp_path, Assumed())
+        read_history(tmp_path, Defaults())
     assert "--date 2025-03-10" in refused.value.next_step
 
 
@@ -164,7 +164,7 @@ def test_two_hosts_are_told_apart(tmp_path: Path, packed: bool) -> None:
     result = explain_recorded(given(tmp_path, files))
     assert first_causes(result) == {"db1 2025-03-11": LIMIT, "db2 2025-03-11": ""}
     with pytest.raises(UsageError, match="several hosts"):
-        read_history(tmp_path, Assumed())
+        read_history(tmp_path, Defaults())
 
 
 def test_one_host_by_two_spellings_is_one(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_statistic_of_another_meaning_is_refused(
     tmp_path: Path, metric: str, statistic: str, problem: str
 ) -> None:
     given(tmp_path, {"m.json": metric_statistics(metric, [90_000.0] * 60, statistic=statistic)})
-    for read in (explain_recorded, lambda path: read_history(path, Assumed())):
+    for read in (explain_recorded, lambda path: read_history(path, Defaults())):
         with pytest.raises(UsageError, match=problem):
             read(tmp_path)
 
@@ -275,10 +275,10 @@ TWO: dict[str, dict[str, str]] = {
 def test_two_volumes_are_never_one(tmp_path: Path, form: str) -> None:
     given(tmp_path, TWO[form])
     with pytest.raises(UsageError, match="several devices") as refused:
-        read_history(tmp_path, Assumed())
+        read_history(tmp_path, Defaults())
     first, second = refused.value.evidence.removeprefix("devices: ").split(", ")
     means = sorted(
-        float(read_history(tmp_path, Assumed(), device=name).work.reads_per_s.mean()) for name in (first, second)
+        float(read_history(tmp_path, Defaults(), device=name).work.reads_per_s.mean()) for name in (first, second)
     )
     assert means[0] < 40
     assert means[1] > 2000
@@ -309,7 +309,7 @@ CONSOLE = {
 @pytest.mark.parametrize("form", CONSOLE)
 def test_the_console_s_csv(tmp_path: Path, form: str) -> None:
     given(tmp_path, {"metrics.csv": CONSOLE[form]})
-    assert read_history(tmp_path, Assumed()).work.reads_per_s.mean() == pytest.approx(619.5)
+    assert read_history(tmp_path, Defaults()).work.reads_per_s.mean() == pytest.approx(619.5)
     (row,) = explain_recorded(tmp_path).table
     assert row.zone == ("UTC" if form in ("an offset", "Z") else "not stated")
 
@@ -317,7 +317,7 @@ def test_the_console_s_csv(tmp_path: Path, form: str) -> None:
 def test_an_empty_cell_is_no_zero_of_the_other_column(tmp_path: Path) -> None:
     rows = five_minutes("%Y/%m/%d %H:%M:%S").splitlines(keepends=True)
     text = console("".join(row.replace(",3,", ",,") if number % 3 else row for number, row in enumerate(rows)))
-    history = read_history(given(tmp_path, {"metrics.csv": text}), Assumed())
+    history = read_history(given(tmp_path, {"metrics.csv": text}), Defaults())
     assert history.work.reads_per_s.mean() == pytest.approx(619.5)
     assert "26 of 40 points have no writes: taken as none" in history.warnings
 
@@ -328,7 +328,7 @@ def test_an_error_of_the_cli_between_answers_hides_none_and_is_told(tmp_path: Pa
     result = explain_recorded(given(tmp_path, {"cw.json": text}))
     assert result.table[0].used
     assert any("Throttling" in note for note in result.notes)
-    assert read_history(tmp_path, Assumed()).observed
+    assert read_history(tmp_path, Defaults()).observed
 
 
 @pytest.mark.parametrize(
