@@ -44,6 +44,21 @@ _REPORT_IMPORTS = """
 from volbench.results.report.render import write_reports
 from volbench.results.store.run_directory import RunDirectory"""
 _REPORT = "write_reports(RunDirectory.open(path))"
+_FINDINGS_IMPORTS = """
+from volbench.results.report.build import report_of
+from volbench.results.report.formats.html import html
+from volbench.results.report.page_data import page_data
+from volbench.results.report.render import text_of
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory"""
+_FINDINGS = """
+loaded = load_run(RunDirectory.open(path))
+report = report_of(loaded)
+count, rows = int((path.parent / "count").read_text()), report.findings
+repeated = [rows[number % len(rows)].model_copy(update={"step": f"step-{number}"}) for number in range(count)]
+many = report.model_copy(update={"findings": tuple(repeated)})
+page, text = html(many, page_data(many, loaded)), text_of(many, "md")
+assert all(f"step-{number}" in page for number in (0, count - 1)) and text"""
 _OBJECTS_IMPORTS = """
 from volbench.validation.data.checksums import tables_of"""
 _OBJECTS = """
@@ -75,6 +90,14 @@ def volumes(directory: Path, count: int) -> Path:
     return build_run(directory, Synthetic(volumes=members, repeats=5, steps=_STEPS)).path
 
 
+def findings(directory: Path, count: int) -> Path:
+    """A run with a stall, and the number of steps that shall have its finding."""
+    members = (SyntheticVolume(name="a", stall_s=(20.0, 24.0)), SyntheticVolume(name="b", speed=1.2))
+    path = build_run(directory, Synthetic(volumes=members, repeats=5)).path
+    (directory / "count").write_text(str(count))
+    return path
+
+
 def samples(directory: Path, count: int) -> Path:
     """A run of one cell with so many samples of 200 series."""
     return make_run(directory, hours=count / 200 / 3600, metrics=200, cells=1).path
@@ -97,11 +120,14 @@ def objects(directory: Path, count: int) -> Path:
 
 CASES = {
     "samples": Case(
-        size=1_000_000, unit="samples", make=samples, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=700
+        size=1_000_000, unit="samples", make=samples, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=380
     ),
     "cells": Case(size=250, unit="cells", make=cells, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
     "volumes": Case(size=5, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
     "many_volumes": Case(size=50, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=400),
+    "findings": Case(
+        size=2_500, unit="findings", make=findings, imports=_FINDINGS_IMPORTS, code=_FINDINGS, mib_max=400
+    ),
     "objects": Case(size=1_250, unit="tables", make=objects, imports=_OBJECTS_IMPORTS, code=_OBJECTS, mib_max=600),
 }
 

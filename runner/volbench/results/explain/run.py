@@ -17,6 +17,7 @@ from volbench.core.records.steps import step_kind
 from volbench.errors import RunUnreadable
 from volbench.results.compare.step_validity import Reasons, invalid_reasons
 from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.interval_latencies import interval_latencies
 from volbench.results.explain.accounts.per_transaction import PerTransaction, per_transaction
 from volbench.results.explain.accounts.pool import Pool, pool_of
 from volbench.results.explain.accounts.queries import QueryCost, query_costs
@@ -222,11 +223,11 @@ def _waits(loaded: LoadedRun, result: CellResult, volume: str, case: Case) -> Ce
     if not len(case.grid) or case.at(Client.tps) is None:
         return None
     edges = np.concatenate([[case.grid.t_s[0] - case.grid.width_s], case.grid.t_s])
-    merged = loaded.histograms(result.cell_id).merged(grid_s=edges, steps=[case.name])
-    histogram = next((of_key for key, of_key in merged.items() if key.source == "client"), None)
+    histograms = loaded.histograms(result.cell_id)
+    key = histograms.key_of(case.name, "client")
     return samples_of(
         case,
-        histogram,
+        None if key is None else interval_latencies(histograms, key, edges),
         cell=result.cell_id,
         volume=volume,
         series=loaded.series(result.cell_id),

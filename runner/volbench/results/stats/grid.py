@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,8 +55,29 @@ class Grid:
         """The buckets of a mask of shape (buckets,); neighbouring ones share the memory of this grid."""
         chosen = np.flatnonzero(mask)
         adjoining = len(chosen) > 0 and chosen[-1] - chosen[0] + 1 == len(chosen)
-        rows = slice(chosen[0], chosen[-1] + 1) if adjoining else mask
+        if not adjoining:
+            return replace(self, t_s=self.t_s[mask], columns=_Chosen(self.columns, mask))
+        rows = slice(chosen[0], chosen[-1] + 1)
         return replace(self, t_s=self.t_s[rows], columns={key: value[rows] for key, value in self.columns.items()})
+
+
+class _Chosen(Mapping[SeriesKey, Floats]):
+    """Buckets of columns, chosen when a column is asked for: all of them at once would be the grid once more."""
+
+    def __init__(self, columns: Mapping[SeriesKey, Floats], mask: Mask) -> None:
+        self._columns, self._mask = columns, mask
+
+    def __getitem__(self, key: SeriesKey) -> Floats:
+        return self._columns[key][self._mask]
+
+    def __iter__(self) -> Iterator[SeriesKey]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._columns
 
 
 def align(

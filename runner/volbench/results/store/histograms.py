@@ -41,6 +41,7 @@ EDGE_MULT_MIN = 0.01
 """Of a bin as wide as a factor of e^100."""
 LOG_EDGE_MAX = math.log(NUMBER_MAX)
 """Of edges in ms, upwards and downwards."""
+BLOCK_BUCKETS = 512
 COUNT_MAX = 2**50
 """Of an interval: sums over all intervals of a cell stay exact."""
 
@@ -136,9 +137,26 @@ class Histograms:
         """
         return _merged(self.tables, grid_s, measured, steps)
 
+    def key_of(self, step: str, source: str) -> HistogramKey | None:
+        """The first key of a step and source; None without histograms of them."""
+        keys = {key for table in self.tables for key, _ in table.by_key()}
+        return min((key for key in keys if (key.step, key.source) == (step, source)), default=None)
+
+    def blocks(self, key: HistogramKey, grid_s: Floats) -> Iterator[tuple[slice, MergedHistograms]]:
+        """Yield a key's histograms on a grid, as `merged` has them, by at most BLOCK_BUCKETS of its buckets.
+
+        On a long grid, all at once would take 8 KiB a bucket. Blocks without an interval are left out.
+        """
+        for start in range(0, len(grid_s) - 1, BLOCK_BUCKETS):
+            ends = grid_s[start : start + BLOCK_BUCKETS + 1]
+            near = (table.near(ends) for table in self.tables)
+            tables = [table for table in near if table is not None]
+            if (merged := _merged(tables, ends, None, [key.step]).get(key)) is not None:
+                yield slice(start, start + len(ends) - 1), merged
+
 
 def load_histograms(path: Path) -> Histograms:
-    """All histograms of a cell in memory: 12 bytes for each bin of each interval. Raises RunUnreadable."""
+    """All histograms of a cell in memory: 8 bytes for each bin of each interval. Raises RunUnreadable."""
     return Histograms(tables=tuple(_tables(path)))
 
 
@@ -187,7 +205,7 @@ class _Table:
     measured: NDArray[np.bool_]
     scalars: dict[str, NDArray[np.generic]]
     bin: NDArray[np.int16]
-    count: Ints
+    count: NDArray[np.integer[Any]]
     row_of_entry: NDArray[np.int16]
 
     @classmethod
@@ -219,8 +237,24 @@ class _Table:
             measured=scalars["measured"].astype(bool),
             scalars=scalars,
             bin=flat.astype(np.int16),
-            count=counts.flatten().to_numpy().astype(np.int64),
+            count=_smaller(counts.flatten().to_numpy()),
             row_of_entry=row_of_entry,
+        )
+
+    def near(self, grid: Floats) -> _Table | None:
+        """The rows from the first to the last that may lie on a grid; None without any."""
+        rows = np.flatnonzero((self.t_s >= grid[0] - 1e-3) & (self.t_s <= grid[-1] + 1e-3))
+        if not len(rows):
+            return None
+        first, end = int(rows[0]), int(rows[-1]) + 1
+        entries = slice(*np.searchsorted(self.row_of_entry, [first, end]).tolist())
+        return _Table(
+            t_s=self.t_s[first:end],
+            measured=self.measured[first:end],
+            scalars={name: column[first:end] for name, column in self.scalars.items()},
+            bin=self.bin[entries],
+            count=self.count[entries],
+            row_of_entry=self.row_of_entry[entries] - np.int16(first),
         )
 
     @property
@@ -236,6 +270,12 @@ class _Table:
             mask = (columns[0] == step) & (columns[1] == source)
             mask &= (columns[2] == mult) & (columns[3] == deduct)
             yield HistogramKey(step=step, source=source, edge_mult=mult, edge_deduct=deduct), mask
+
+
+def _smaller(counts: Ints) -> NDArray[np.integer[Any]]:
+    """Return the counts in half the memory where all of them fit: a day has a hundred million."""
+    fits = not len(counts) or int(counts.max()) <= np.iinfo(np.int32).max
+    return counts.astype(np.int32 if fits else np.int64)
 
 
 def _check_edges(
@@ -275,7 +315,7 @@ class _Sums:
             wider = np.zeros((self.buckets, width), np.int64)
             wider[:, : self.counts.shape[1]] = self.counts[: self.buckets] if self.counts.size else 0
             self.counts = wider
-        np.add.at(self.counts, (bucket[table.row_of_entry[entries]], bins), counts)
+        np.add.at(self.counts, (bucket[table.row_of_entry[entries]], bins), counts.astype(np.int64))
 
     def merged(self, key: HistogramKey) -> MergedHistograms:
         integers = {name: column.astype(np.int64) for name, column in self.scalars.items() if name != "interval_s"}

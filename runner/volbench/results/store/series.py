@@ -42,6 +42,8 @@ SERIES_MAX = 20_000
 BUCKET_SLACK_S = 1e-6
 """A tick that should end a bucket is not moved into the next by its float's last bit."""
 _NAMES = ("source", "metric", "entity")
+_TIMES_COMPARED = 8
+"""A series follows others of its source in the order of keys."""
 
 Floats = NDArray[np.float64]
 
@@ -228,10 +230,29 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
             t_s[targets] = _finite(path, batch, "t_s", rows)
             value[targets] = _finite(path, batch, "value", rows)
             free += sizes
+    spans = list(zip(begins, ends, strict=True))
+    times = _shared([t_s[begin:end] for begin, end in spans])
     return {
-        key: _in_order(t_s[begin:end], value[begin:end])
-        for (key, _), begin, end in zip(ordered, begins, ends, strict=True)
+        key: _in_order(of_series, value[begin:end])
+        for (key, _), of_series, (begin, end) in zip(ordered, times, spans, strict=True)
     }
+
+
+def _shared(times: list[Floats]) -> list[Floats]:
+    """Return the same times, those that are equal once: a source samples all of its series at one time."""
+    distinct: dict[int, list[Floats]] = {}
+    first_equal: list[Floats] = []
+    for t_s in times:
+        of_length = distinct.setdefault(len(t_s), [])
+        equal = next((earlier for earlier in of_length[-_TIMES_COMPARED:] if np.array_equal(earlier, t_s)), None)
+        if equal is None:
+            of_length.append(t_s)
+        first_equal.append(t_s if equal is None else equal)
+    once = [t_s for of_length in distinct.values() for t_s in of_length]
+    if sum(t_s.nbytes for t_s in once) > sum(t_s.nbytes for t_s in times) / 2:
+        return times
+    own = {id(t_s): t_s.copy() for t_s in once}  # not a part of the whole column
+    return [own[id(t_s)] for t_s in first_equal]
 
 
 def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:

@@ -9,14 +9,13 @@ import pytest
 
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import DETAIL, modulation_of
+from volbench.results.explain.accounts.interval_latencies import IntervalLatencies
 from volbench.results.explain.accounts.waits import samples_of, step_modulation
 from volbench.results.explain.case import Case
 from volbench.results.stats.grid import align
-from volbench.results.store.histograms import HistogramKey, MergedHistograms
 from volbench.results.store.series import Series, SeriesKey
 
 SECONDS = 40
-EDGE_MULT = 55.56
 
 
 def key(source: str, metric: str, entity: str = "") -> SeriesKey:
@@ -84,24 +83,13 @@ def test_the_mean_latency_of_a_closed_loop_follows_from_its_threads() -> None:
     assert samples(rate=10.0) is None
 
 
-def test_the_mean_latency_of_a_histogram_is_that_of_its_bins() -> None:
-    counts = np.zeros((SECONDS, 200), np.int64)
-    counts[:, 100] = 10
-    zeros = np.zeros(SECONDS, np.int64)
-    histogram = MergedHistograms(
-        key=HistogramKey(step="load", source="client", edge_mult=EDGE_MULT, edge_deduct=0.0),
-        counts=counts,
-        below=zeros,
-        above=zeros,
-        events=zeros + 10,
-        errors=zeros,
-        rows=zeros + 1,
-        seconds=np.ones(SECONDS),
-    )
+def test_latencies_of_histograms_are_taken_as_they_are() -> None:
+    latencies = IntervalLatencies(mean_ms=np.full(SECONDS, 6.0), quantiles_ms={0.95: np.full(SECONDS, 9.0)})
     series = series_of()
-    result = samples_of(case_of(series), histogram, cell="01-v", volume="v", series=series)
+    result = samples_of(case_of(series), latencies, cell="01-v", volume="v", series=series)
     assert result is not None
-    assert result.latency_ms == pytest.approx(np.full(SECONDS, np.exp(100.5 / EDGE_MULT)))
+    assert result.latency_ms is latencies.mean_ms
+    assert result.latency_quantiles_ms == latencies.quantiles_ms
 
 
 def test_a_commit_waits_for_its_own_sync_and_at_most_for_the_one_before() -> None:

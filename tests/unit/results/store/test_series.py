@@ -146,3 +146,19 @@ def test_a_foreign_file_and_no_file_are_named(tmp_path: Path) -> None:
         read_series(tmp_path / "foreign.parquet")
     with pytest.raises(RunUnreadable, match="no such file"):
         read_series(tmp_path / "absent.parquet")
+
+
+def test_series_that_were_sampled_together_have_their_times_once(tmp_path: Path) -> None:
+    """Half of a long cell's memory was times; a source of its own clock keeps its own."""
+    path = tmp_path / "series.parquet"
+    ticks = {float(tick): float(tick) for tick in range(1_000)}
+    names = [f"counter_{number}_per_s" for number in range(20)]
+    keys = [SeriesKey(source="performance_schema", metric=metric) for metric in names]
+    late = {tick + 0.5: value for tick, value in ticks.items()}
+    write_series(path, [row for key in keys for row in rows_of(key, ticks)] + rows_of(TPS, late))
+    result = read_series(path)
+    for key in keys:
+        assert result[key].t_s is result[keys[0]].t_s
+        assert result[key].t_s.tolist() == result[key].value.tolist() == list(ticks)
+    assert result[TPS].t_s.tolist() == list(late)
+    assert result[keys[0]].t_s.base is None, "the file's column is not kept for it"

@@ -21,6 +21,7 @@ import numpy as np
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
 from volbench.core.records.named_metrics import Client, Innodb, PerformanceSchema
+from volbench.results.explain.accounts.interval_latencies import IntervalLatencies
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
@@ -28,7 +29,6 @@ from volbench.results.response.least_squares import Ints
 from volbench.results.response.samples import CellSamples, Counted, retimed
 from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
-from volbench.results.store.histograms import MergedHistograms
 from volbench.results.store.series import Series, SeriesKey
 
 COUNTED_MIN = 0.1
@@ -36,8 +36,6 @@ COUNTED_MIN = 0.1
 fewer waits for free pages cost less than any interval of the slopes shows."""
 COUNTED_BY_STATEMENT_MIN = 0.005
 """The same for each statement: transactions of sysbench have twenty."""
-QUANTILE_EVENTS = {0.5: 10, 0.95: 100, 0.99: 500}
-"""Transactions of an interval from which on its quantile stands on at least five slower ones."""
 _TERMS_OF_SIGNAL: Mapping[SignalKind, tuple[str, ...]] = {
     "read": ("read",),
     "write": ("redo_sync", "binlog_sync", "write"),
@@ -48,7 +46,7 @@ _SOURCE = "performance_schema"
 
 def samples_of(
     case: Case,
-    histogram: MergedHistograms | None,
+    latencies: IntervalLatencies | None,
     *,
     cell: str,
     volume: str,
@@ -59,8 +57,8 @@ def samples_of(
 
     Args:
         case: the step.
-        histogram: of its latencies, on the intervals of its grid; None: the mean follows from the number of threads
-            (Little's law), in a closed loop.
+        latencies: on the intervals of its grid; None: in a closed loop the mean follows from the number of threads
+            (Little's law).
         cell, volume: names.
         series: of the cell, with the samplers' own times.
         modulation: of the volume while the step ran; None: there was none.
@@ -69,7 +67,7 @@ def samples_of(
     if tps is None or case.beside:
         return None
     finished = np.nan_to_num(tps) * case.grid.width_s
-    latency = _mean_ms(case, histogram, finished)
+    latency = _by_little(case, finished) if latencies is None else latencies.mean_ms
     total = float(finished.sum())
     if latency is None or total <= 0:
         return None
@@ -91,7 +89,7 @@ def samples_of(
         seen_signals=seen,
         slots=slots,
         cpu_ms=_cpu_ms(case, finished, CELL),
-        latency_quantiles_ms={} if histogram is None else _quantiles(histogram),
+        latency_quantiles_ms={} if latencies is None else latencies.quantiles_ms,
     )
 
 
@@ -220,36 +218,12 @@ def _cpu_ms(case: Case, finished: Floats, who: str) -> Floats | None:
         )
 
 
-def _mean_ms(case: Case, histogram: MergedHistograms | None, finished: Floats) -> Floats | None:
-    """Return the mean latency of each interval, NaN where nothing ended."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if histogram is not None:
-            total = histogram.counts @ _bin_middles_ms(histogram)
-            known = histogram.counts.sum(axis=1)
-            return np.asarray(np.where(known > 0, total / known, np.nan), dtype=np.float64)
-        if case.threads and case.rate is None:
-            width_s = case.grid.width_s
-            return np.asarray(np.where(finished > 0, 1000 * case.threads * width_s / finished, np.nan))
-    return None
-
-
-def _bin_middles_ms(histogram: MergedHistograms) -> Floats:
-    """Return the geometric middle of each bin; bins are logarithmic, at most 2 % wide."""
-    bins = np.arange(histogram.counts.shape[1])
-    return np.asarray(np.exp((bins + 0.5) / histogram.key.edge_mult + histogram.key.edge_deduct), dtype=np.float64)
-
-
-def _quantiles(histogram: MergedHistograms) -> dict[float, Floats]:
-    """Return quantiles of the intervals that have enough transactions for them, NaN in the others."""
-    middles, events = _bin_middles_ms(histogram), histogram.counts.sum(axis=1)
-    below = np.cumsum(histogram.counts, axis=1)
-    quantiles = {}
-    for level, least in QUANTILE_EVENTS.items():
-        numbers = np.minimum((below < level * events[:, None]).sum(axis=1), len(middles) - 1)
-        values = np.where(events >= least, middles[numbers], np.nan)
-        if np.isfinite(values).any():
-            quantiles[level] = values
-    return quantiles
+def _by_little(case: Case, finished: Floats) -> Floats | None:
+    """Return the mean latency of each interval of a closed loop, NaN where nothing ended."""
+    if not case.threads or case.rate is not None:
+        return None
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(finished > 0, 1000 * case.threads * case.grid.width_s / finished, np.nan))
 
 
 def _counted(case: Case, transactions: float) -> dict[str, Counted]:
