@@ -21,6 +21,7 @@ from volbench.results.explain.rules.network import shares_of_latency
 from volbench.results.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
+from volbench.results.explain.rules.volume.counted_by_volume import of_what_others_leave
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
@@ -73,7 +74,7 @@ def explain_case(case: Case) -> Explanation:
         )
     notes = (*missing_evidence(case), *purge_notes(case))
     left = arbitrate(case, shares_of_latency(case, _with_episode(case, named(case))), CAUSES)
-    findings, refuted = [*left.findings], [*left.refuted]
+    findings, refuted = of_what_others_leave(case, left.findings), [*left.refuted]
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
     ) or (

@@ -76,12 +76,13 @@ def test_operations_in_pieces_of_16_kib() -> None:
 
 
 def test_operations_alone_do_not_tell_pieces_from_others() -> None:
-    """CloudWatch without bytes: what the host's bytes explain in blocks of 4 KiB may be pieces."""
+    """CloudWatch without bytes: what the host's bytes explain in pieces of 16 KiB may be pieces."""
     host: dict[str, Any] = {"reads_per_s": 100.0, "read_mib_per_s": 12.5}
-    assert named(case_of(host, {"reads_per_s": 3000.0}, source="cloudwatch")) == []
+    assert named(case_of(host, {"reads_per_s": 900.0}, source="cloudwatch")) == []
     (cause,) = named(case_of(host, {"reads_per_s": 8000.0}, source="cloudwatch"))
     assert cause.cause == "interference.shared_volume"
-    assert cause.evidence[0].value == pytest.approx(8000 - 12.5 * 256, rel=0.01)  # at least
+    assert cause.evidence[0].value == pytest.approx(8000 - 115 - 12.5 * 64, rel=0.01)
+    assert "the volume served at least" in cause.evidence[0].text
     assert cause.checks[1] is None
 
 

@@ -5,8 +5,9 @@ merging change how many operations carry them, and not how many there are. Hence
 
     bytes(volume) > bytes(host)                                  somebody else uses the volume
     bytes(volume) = bytes(host), operations(volume) > operations(host)    operations are split
-    bytes(volume) unknown, operations(volume) > bytes(host) / PIECE_KIB   somebody else, for pieces that small are
-                                                                          made by no volume
+    bytes(volume) unknown, operations(volume) > operations(host) + bytes(host) / PIECE_KIB
+                                                                 somebody else, for pieces that small are made by
+                                                                 no volume and no stripe
 
 The volume's own counters: the NVMe log page and the EBS CSI driver, an emulated volume, CloudWatch. The host's: the
 kernel's account of the device or mount, or of the server's control group.
@@ -14,7 +15,7 @@ kernel's account of the device or mount, or of the server's control group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,7 +66,7 @@ CAUSES = (
         signs=(
             "The volume's own counters (NVMe log page, EBS CSI driver, CloudWatch, an emulated volume) show at"
             " least 20 operations/s and a quarter of all beyond the host's. Splitting does not explain them: they"
-            " carry more bytes, or pieces would be smaller than 4 KiB. `explain --from DIR` compares sar or"
+            " carry more bytes, or pieces would be smaller than 16 KiB. `explain --from DIR` compares sar or"
             " iostat with CloudWatch's metrics of the volume. The rule was checked against our own constructions"
             " only: no lab condition makes this cause yet."
         ),
@@ -83,8 +84,9 @@ SAME_BYTES = 0.15
 """Bytes of both sides are the same within this share: the two are not read at the same moment."""
 SPLIT_MIN = 1.5
 """Operations of the volume for one of the host's, from which operations are split."""
-PIECE_KIB = 4.0
-"""The smallest piece that a volume makes of an operation: one block."""
+PIECE_KIB = 16.0
+"""The smallest piece that a volume, or an array over several, makes of an operation: the vendor's is 256 KiB, a
+stripe is seldom below 64."""
 _PEAK = 1.5
 """A highest rate is worth a word where it is so many times the mean."""
 _KIB_PER_MIB = 1024.0
@@ -107,7 +109,7 @@ class Count:
         if self.volume_mib is None:
             if self.host_mib is None:
                 return np.zeros(len(self.host))
-            allowed = np.fmax(allowed, self.host_mib * _KIB_PER_MIB / PIECE_KIB)
+            allowed = allowed + self.host_mib * _KIB_PER_MIB / PIECE_KIB
         elif self.host_mib is not None:
             extra = np.nan_to_num(self.volume_mib - self.host_mib * (1 + SAME_BYTES))
             share = np.divide(extra, self.volume_mib, out=np.zeros(len(extra)), where=self.volume_mib > 0)
@@ -197,16 +199,58 @@ def _shared_rows(
         if beyond < FOREIGN_OPERATIONS_MIN:
             continue
         highest = f", at times {number(most)}," if most >= _PEAK * beyond else ""
-        sent = mean(count.host[active]) or 0.0
+        sent, least = mean(count.host[active]) or 0.0, "at least " if count.volume_mib is None else ""
         yield row(
             "foreign_operations_per_s",
             beyond,
             "1/s",
-            f"{when} the volume served {number(beyond)} {count.noun}/s{highest} that this host never sent; this"
-            f" host sent {number(sent)}/s",
+            f"{when} the volume served {least}{number(beyond)} {count.noun}/s{highest} that this host never sent;"
+            f" this host sent {number(sent)}/s",
         )
     text = f"that is {percent(mean(share[active]) or 0.0)} of what the volume did then"
     yield row("foreign_share", mean(share[active]), "1", text)
+
+
+def of_what_others_leave(case: Case, causes: Sequence[Cause]) -> list[Cause]:
+    """Return the causes, limits as what the volume leaves this host where others use it at the same time."""
+    windows = [cause.window_s for cause in causes if cause.cause == SHARED]
+    return [
+        _of_what_others_leave(case, cause) if cause.cause in _LIMITS and _meets(cause, windows) else cause
+        for cause in causes
+    ]
+
+
+_LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
+
+
+def _meets(cause: Cause, windows: Sequence[tuple[float, float]]) -> bool:
+    return any(cause.window_s[0] < end_s and begin_s < cause.window_s[1] for begin_s, end_s in windows)
+
+
+def _of_what_others_leave(case: Case, cause: Cause) -> Cause:
+    middle = case.grid.t_s - case.grid.width_s / 2
+    during = (middle > cause.window_s[0]) & (middle <= cause.window_s[1])
+    served, sent = (
+        sum(mean(values[during]) or 0.0 for values in of_side)
+        for of_side in zip(*((count.volume, count.host) for count in _counts(case)), strict=True)
+    )
+    text = (
+        f"the volume served {number(served)} operations/s to all that use it, this host's {number(sent)} among"
+        " them: its own limit is no lower than that, and this host gets what others leave"
+    )
+    rows = tuple(
+        each.model_copy(update={"text": each.text.replace(_GIVES, f"{_GIVES} this host", 1)})
+        for each in cause.evidence
+    )
+    return replace(
+        cause,
+        evidence=(*rows[:1], row("served_to_all_per_s", served, "1/s", text), *rows[1:]),
+        advice="First find who else uses this volume (interference.shared_volume): more for the volume is more for"
+        f" them as well. {cause.advice}",
+    )
+
+
+_GIVES = "the volume gives"
 
 
 def _split(case: Case, count: Count) -> Cause:
