@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pa_compute
 import pyarrow.csv as pa_csv
 
-from volbench.core.base import safe_files
 from volbench.core.base.parse import NUMBER_MAX, parse_json
 from volbench.core.base.text import counted
 from volbench.core.profile.arrays import Floats
 from volbench.errors import UsageError
 from volbench.results.credits.work import DEFAULT_IO_BYTES, Work, from_points
+from volbench.results.recorded.contents import contents
 
 SLOW_MS = 50.0  # a volume that is not held back answers in single-digit milliseconds
 _EPOCH_FROM_S = 1e8  # a number of seconds from here on (1973) is a date, not a time since the begin
@@ -71,8 +71,9 @@ class History:
 
 
 def read_plain_series(path: Path, assumed: Defaults) -> History:
-    """A plain series. Raises UsageError for what is no such file, with what is wrong."""
-    columns = _with_time(_json_columns(path) if path.suffix == ".json" else _csv_columns(path))
+    """A plain series, also packed or in UTF-16. Raises UsageError for what is no such file, with what is wrong."""
+    name, text = _only_text(path)
+    columns = _with_time(_json_columns(text, path) if name.endswith(".json") else _csv_columns(text, path))
     unknown = set(columns) - {"t", *_SPLIT, *_WHOLE}
     if "t" not in columns or unknown or not ({"iops"} <= set(columns) or {*_SPLIT[:2]} <= set(columns)):
         raise UsageError(
@@ -117,9 +118,28 @@ def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Float
     return rates, [columns["mib_per_s"] * 2**20 * share for share in shares]
 
 
-def _csv_columns(path: Path) -> dict[str, Floats]:
+def _only_text(path: Path) -> tuple[str, str]:
+    """Name and text of a file, or of the only one that is packed in it."""
+    found = list(contents(path))
+    if len(found) != 1 or found[0].problem:
+        raise UsageError(
+            "this is not one file that can be read",
+            where=str(path),
+            evidence=next((one.problem for one in found), "") or f"it holds {counted(len(found), 'file')}",
+            next_step=f"give one file with {_LAYOUT}",
+        )
+    return found[0].name, found[0].text
+
+
+def _csv_columns(text: str, path: Path) -> dict[str, Floats]:
+    heading = text.partition("\n")[0]
+    is_semicolon = ";" in heading and "," not in heading  # so do locales whose decimal point is a comma
     try:
-        table = pa_csv.read_csv(io.BytesIO(safe_files.read_given(path)))
+        table = pa_csv.read_csv(
+            io.BytesIO(text.encode()),
+            parse_options=pa_csv.ParseOptions(delimiter=";" if is_semicolon else ","),
+            convert_options=pa_csv.ConvertOptions(decimal_point="," if is_semicolon else "."),
+        )
         table.column_names  # noqa: B018 - they are decoded here
     except (OSError, UnicodeError, pa.ArrowException) as error:
         raise UsageError(
@@ -129,14 +149,14 @@ def _csv_columns(path: Path) -> dict[str, Floats]:
             next_step=f"give {_LAYOUT}",
         ) from error
     names = table.column_names
-    if len(set(names)) < len(names):
+    if len({name.strip().lower() for name in names}) < len(names):
         raise UsageError("two columns have one name", where=str(path), evidence=", ".join(names)[:200])
-    return {name.strip(): _numbers(table.column(name), name, path) for name in names}
+    return {name.strip().lower(): _numbers(table.column(at), name, path) for at, name in enumerate(names)}
 
 
-def _json_columns(path: Path) -> dict[str, Floats]:
+def _json_columns(text: str, path: Path) -> dict[str, Floats]:
     try:
-        rows = parse_json(safe_files.read_given(path).decode("utf-8"))
+        rows = parse_json(text)
         table = pa.Table.from_pylist(rows)
         if not all(isinstance(name, str) for row in rows for name in row):
             raise TypeError("a row is no object")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -78,7 +78,8 @@ def read_history(
         series = read_series(cell / SERIES_FILE)
         return _history(series, assumed, choice.device, where=cell, kind="sampled", clock="none")
     files = read_files([path], interval_s)
-    if not path.is_dir() and path.suffix in {".csv", ".json"} and not any(file.kind for file in files):
+    is_plain = len(files) == 1 and PurePosixPath(files[0].name).suffix in {".csv", ".json"}
+    if not path.is_dir() and is_plain and not files[0].kind:
         _refuse_window(window)
         return read_plain_series(path, assumed)
     if files and all(file.slow_log for file in files):
