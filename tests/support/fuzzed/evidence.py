@@ -56,6 +56,8 @@ READERS: tuple[Reader, ...] = (
     Reader(name="nfsiostat", read=explain_recorded, seeds=files(f"{EVIDENCE}/17-*/*.txt"), share=4),
     Reader(name="cloudwatch-console", read=explain_recorded, seeds=files(f"{EVIDENCE}/14-*/*.csv"), share=4),
     Reader(name="client-logs", read=explain_recorded, seeds=files(f"{EVIDENCE}/1[12]-*/*.txt"), share=4),
+    Reader(name="passed-on", read=explain_recorded, seeds=files("tests/fixtures/passed-on/*.txt"), share=4),
+    Reader(name="other-forms", read=explain_recorded, seeds=files("tests/fixtures/other-forms/*"), share=4),
     JsonReader(
         name="rds",
         read=explain_recorded,

@@ -161,13 +161,16 @@ def _zone(
         )
         return fit.shift_s, _zone_text(fit.shift_s), (text,)
     host, volume = _extent(local), _extent(in_utc)
+    of_vendor = any(key.source in VOLUME_SOURCES for one in in_utc for key in one.series)
+    whose = "CloudWatch's times are UTC" if of_vendor else "some files' times are UTC"
     if not days_open and (host[0] > volume[1] or volume[0] > host[1]):
-        return 0.0, "", ()
+        near = max(host[0] - volume[1], volume[0] - host[1]) <= _EAST_S
+        return 0.0, "", (f"{whose}, and the zone of the others is not known: --timezone states it",) if near else ()
     return (
         (_whole_days(local, in_utc, 0.0) if days_open else 0.0),
         "",
         (
-            "CloudWatch's times are UTC, and so are taken those of the other files, since no time zone fits better:"
+            f"{whose}, and so are taken those of the other files, since no time zone fits better:"
             " --timezone states theirs",
         ),
     )

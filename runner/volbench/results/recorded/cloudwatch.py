@@ -45,6 +45,9 @@ _GAP_PERIODS = 1.5
 _GAPS_SHOWN = 3
 _ANSWERS_MAX = 10_000
 _SAME = 1e-6
+_HEAD = 20_000
+_MS_MIN = 1e11
+"""From here on a time since the epoch is in milliseconds: as seconds it would be in the year 5138."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,8 @@ _ERROR = re.compile(r"^An error occurred \(\w+\)", re.MULTILINE)
 
 def looks_like_cloudwatch(text: str) -> bool:
     """Whether a file is an answer of CloudWatch."""
-    return text.lstrip().startswith(("{", "[")) and ("MetricDataResults" in text or "Datapoints" in text)
+    is_json = text.lstrip().startswith(("{", "[")) and "datetime.datetime(" not in text[:_HEAD]
+    return is_json and ("MetricDataResults" in text or "Datapoints" in text)
 
 
 def parse_cloudwatch(text: str) -> Recorded:
@@ -299,9 +303,11 @@ def _epochs(stamps: Sequence[Any]) -> Floats:
     if not len(stamps):
         return np.empty(0)
     if all(isinstance(stamp, int | float) for stamp in stamps):
-        if not all(0 <= stamp < EPOCH_MAX_S for stamp in stamps):
+        epochs = np.asarray(stamps, dtype=np.float64)
+        epochs = epochs / 1000 if (epochs >= _MS_MIN).all() else epochs
+        if not ((epochs >= 0) & (epochs < EPOCH_MAX_S)).all():
             raise ValueError("a time is outside 1970 .. 9000")
-        return np.asarray(stamps, dtype=np.float64)
+        return epochs
     first = str(stamps[0])
     zoned = first.endswith("Z") or "+" in first[10:] or "-" in first[10:]
     try:

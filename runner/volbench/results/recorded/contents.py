@@ -9,6 +9,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
@@ -36,6 +37,8 @@ _ENCODINGS = (
     (b"\xfe\xff", "utf-16"),
 )
 _SAMPLE_BYTES = 4096
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""Sequences of a terminal: S_COLORS of sysstat, and `script`."""
 _BINARY: Mapping[bytes, str] = {
     b"\x96\xd5": "sar's binary file, whose layout changes from version to version; the sar that wrote it makes text"
     " of it: LC_ALL=C sar -d -b -f FILE",
@@ -85,6 +88,17 @@ def decoded(content: bytes) -> str:
 
     Raises ValueError for bytes that are no text, saying what they are where that is known.
     """
+    return _plain_text(_decoded(content))
+
+
+def _plain_text(text: str) -> str:
+    """Text without what only a terminal shows (colours, titles), its lines ending in a line feed."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _decoded(content: bytes) -> str:
     for mark, encoding in _ENCODINGS:
         if content.startswith(mark):
             return content.decode(encoding, "replace")

@@ -8,10 +8,11 @@ from pathlib import Path, PurePosixPath
 
 from volbench.errors import UsageError
 from volbench.results.recorded.contents import Content, contents
-from volbench.results.recorded.formats import ACCEPTED, read_text, unread
+from volbench.results.recorded.formats import ACCEPTED, read_text
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
 from volbench.results.recorded.slow_log import COMMANDS
+from volbench.results.recorded.unread import unread
 
 _EMPTY = "nothing in it: no sample of a device, a CPU, a server or a client"
 
@@ -57,7 +58,7 @@ def unreadable(source: Path, files: Sequence[FileRead], what: str, next_step: st
         files: as they were read.
         what, next_step: where they are several or none; of a single file its own reason is told.
     """
-    reasons = [(file.name, file.why_not) for file in files if file.why_not]
+    reasons = [(file.name, _with_kind(file)) for file in files if file.why_not]
     if len(reasons) == 1 and not reasons[0][1].startswith(_UNKNOWN):
         name, reason = reasons[0]
         where = source / name if source.is_dir() else source
@@ -67,7 +68,13 @@ def unreadable(source: Path, files: Sequence[FileRead], what: str, next_step: st
     return UsageError(what, where=str(source), evidence="; ".join([*shown, *more]), next_step=next_step)
 
 
+def _with_kind(file: FileRead) -> str:
+    """Why a file is not used, with what it was recognised as: an error has no column for that."""
+    return f"this is {file.kind}, {file.why_not}" if file.why_not.startswith(_NOT_READ) else file.why_not
+
+
 _SHOWN = 10
+_NOT_READ = "not read: "
 _UNKNOWN = "its format is not known"
 
 
@@ -129,7 +136,7 @@ def _read(content: Content, interval_s: float | None) -> FileRead:
         known = unread(content.text)
         if known is None:
             return FileRead(name=content.name, why_not=f"{_UNKNOWN}: give {ACCEPTED}")
-        return FileRead(name=content.name, kind=known.name, why_not=f"not read: give {known.instead}")
+        return FileRead(name=content.name, kind=known.name, why_not=f"{_NOT_READ}give {known.instead}")
     kind, recordings = read
     filled = tuple(one for one in recordings if one.series)
     notes = "; ".join(dict.fromkeys(note for one in recordings for note in one.notes))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from volbench.results.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.results.recorded.cloudwatch_texts import (
@@ -13,16 +14,21 @@ from volbench.results.recorded.cloudwatch_texts import (
     parse_console_csv,
     parse_output_text,
 )
+from volbench.results.recorded.collectl import (
+    looks_like_collectl,
+    looks_like_collectl_disks,
+    parse_collectl,
+    parse_collectl_disks,
+)
 from volbench.results.recorded.fio import looks_like_fio, parse_fio
 from volbench.results.recorded.host_texts import (
-    looks_like_collectl,
+    is_sample,
     looks_like_dstat,
     looks_like_vmstat,
-    parse_collectl,
     parse_dstat,
     parse_vmstat,
 )
-from volbench.results.recorded.iostat import looks_like_iostat, parse_iostat
+from volbench.results.recorded.iostat import begins_report, looks_like_iostat, parse_iostat
 from volbench.results.recorded.nfs import (
     looks_like_mountstats,
     looks_like_nfsiostat,
@@ -31,6 +37,7 @@ from volbench.results.recorded.nfs import (
 )
 from volbench.results.recorded.nvme_log import looks_like_nvme_log, parse_nvme_recording
 from volbench.results.recorded.parsed import Recorded, banner, with_interval, without_uncounted_flushes
+from volbench.results.recorded.passed_on import PassedOn, clocked_by, of_stamps, passed_on, with_times
 from volbench.results.recorded.prometheus import (
     looks_like_exporter,
     looks_like_prometheus,
@@ -44,19 +51,24 @@ from volbench.results.recorded.rds import (
     parse_enhanced_monitoring,
     parse_performance_insights,
 )
+from volbench.results.recorded.sadf import looks_like_sadf, parse_sadf
 from volbench.results.recorded.sar import looks_like_sar, parse_sar
 from volbench.results.recorded.server_status import (
+    begin_of_status,
     looks_like_innodb_status,
     looks_like_status,
     parse_innodb_status,
     parse_status,
 )
-from volbench.results.recorded.sysbench import looks_like_sysbench, parse_sysbench
+from volbench.results.recorded.sysbench import looks_like_sysbench, parse_sysbench, told_s
 from volbench.results.recorded.tpcc_clients import (
     looks_like_go_tpc,
     looks_like_hammerdb,
+    looks_like_tpcc_mysql,
     parse_go_tpc,
     parse_hammerdb,
+    parse_tpcc_mysql,
+    told_of_tpcc_mysql,
 )
 
 Readings = Recorded | Sequence[Recorded]
@@ -67,20 +79,18 @@ class Format:
     """A format by its name. `parse` returns a recording, or one for each host that the text tells of.
 
     It raises ValueError, KeyError or StopIteration for a damaged text.
+
+    Of a text whose lines were given times by another program (`passed_on`): `told_s` returns the seconds from the
+    load's begin that a line tells. Of samples without times `begins` says whether one begins with a line, and
+    `stamp_after` whether the tool's own times stand behind a line.
     """
 
     name: str
     matches: Callable[[str], bool]
     parse: Callable[[str], Readings]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unread:
-    """A format that is recognised and not read, and what to give instead."""
-
-    name: str
-    matches: Callable[[str], bool]
-    instead: str
+    told_s: Callable[[str], float | None] | None = None
+    begins: Callable[[str], bool] | None = None
+    stamp_after: bool = False
 
 
 def _each_banner(parse: Callable[[str], Recorded], *, of_host: bool) -> Callable[[str], Readings]:
@@ -121,47 +131,26 @@ FORMATS = (
     Format(name="nfsiostat", matches=looks_like_nfsiostat, parse=parse_nfsiostat),
     Format(name="mountstats", matches=looks_like_mountstats, parse=parse_mountstats),
     Format(name="InnoDB status", matches=looks_like_innodb_status, parse=parse_innodb_status),
-    Format(name="iostat", matches=looks_like_iostat, parse=_each_banner(parse_iostat, of_host=False)),
-    Format(name="sysbench", matches=looks_like_sysbench, parse=parse_sysbench),
+    Format(
+        name="iostat",
+        matches=looks_like_iostat,
+        parse=_each_banner(parse_iostat, of_host=False),
+        begins=begins_report,
+    ),
+    Format(name="sysbench", matches=looks_like_sysbench, parse=parse_sysbench, told_s=told_s),
+    Format(name="tpcc-mysql", matches=looks_like_tpcc_mysql, parse=parse_tpcc_mysql, told_s=told_of_tpcc_mysql),
     Format(name="go-tpc", matches=looks_like_go_tpc, parse=parse_go_tpc),
     Format(name="HammerDB", matches=looks_like_hammerdb, parse=parse_hammerdb),
-    Format(name="server status", matches=looks_like_status, parse=parse_status),
+    Format(name="server status", matches=looks_like_status, parse=parse_status, told_s=begin_of_status),
+    Format(name="sar", matches=looks_like_sadf, parse=parse_sadf),
     Format(name="sar", matches=looks_like_sar, parse=_each_banner(parse_sar, of_host=True)),
-    Format(name="vmstat", matches=looks_like_vmstat, parse=parse_vmstat),
+    Format(name="vmstat", matches=looks_like_vmstat, parse=parse_vmstat, begins=is_sample, stamp_after=True),
     Format(name="dstat", matches=looks_like_dstat, parse=parse_dstat),
+    Format(name="collectl", matches=looks_like_collectl_disks, parse=parse_collectl_disks),
     Format(name="collectl", matches=looks_like_collectl, parse=parse_collectl),
 )
 """In this order: the first that matches reads a text."""
 
-
-def _begins(pattern: str) -> Callable[[str], bool]:
-    compiled = re.compile(pattern, re.MULTILINE)
-    return lambda text: compiled.search(text[:_HEAD]) is not None
-
-
-_HEAD = 20_000
-_OF_HOST = "text of `iostat -xt 1` of the same hours"
-_OF_SERVER = "SHOW ENGINE INNODB STATUS beside iostat"
-_UNREAD = {
-    "iotop": (r"Total DISK READ", _OF_HOST),
-    "top": (r"^top - \d\d:\d\d:\d\d up ", _OF_HOST),
-    "mpstat": (r"\bCPU +%usr +%nice +%sys", "text of `sar -u` beside `sar -d`"),
-    "df": (r"^Filesystem .*Mounted on", _OF_HOST),
-    "lsblk": (r"^NAME +MAJ:MIN ", _OF_HOST),
-    "SHOW PROCESSLIST": (r"\| *Id *\| *User *\| *Host *\|", _OF_SERVER),
-    "EXPLAIN of a statement": (r"\| *id *\| *select_type *\|", _OF_HOST),
-    "pt-query-digest": (r"^# Overall: .* total, ", "the slow log itself, to `volbench capture`"),
-    "an error log": (r"\[(?:Note|Warning|ERROR|System)\] (?:\[MY-|InnoDB)", _OF_SERVER),
-    "a dump": (r"^-- (?:MySQL|MariaDB) dump ", "recordings; `dataset: {kind: dump}` of a suite takes it"),
-    "a suite of volbench": (r"^schema: \d+\n(?s:.*)^steps:", "recordings; `volbench run` takes it"),
-    "pidstat": (r"\bPID +kB_rd/s +kB_wr/s", "iostat -x: processes' bytes do not tell of the volume"),
-    "blkparse": (r"^ *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +[A-Z]", _OF_HOST),
-    "/proc/diskstats": (r"^ +\d+ +\d+ [a-z]\w*(?: \d+){7}", "iostat: one state of the counters has no rates"),
-}
-UNREAD = tuple(
-    Unread(name=name, matches=_begins(pattern), instead=instead) for name, (pattern, instead) in _UNREAD.items()
-)
-"""What people have at hand as well."""
 
 ACCEPTED = (
     "text of sar -d, sar -b, iostat -x, sysbench, pt-stalk, pt-diskstats, nfsiostat, vmstat, dstat, collectl,"
@@ -179,19 +168,57 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
 
     Raises ValueError for a damaged text, saying what it looks like.
     """
-    found = next((one for one in FORMATS if one.matches(text)), None)
-    if found is None:
+    lines = passed_on(text)
+    found = next((one for one in FORMATS if one.matches(lines.text)), None)
+    recorded = None if found is None else _recordings(found, lines)
+    if not any(one.series for one in recorded or ()) and (shifted := textwrap.dedent(text)) != text:
+        return read_text(shifted, interval_s)  # indented, as a page that quotes it
+    if found is None or recorded is None:
         return None
-    try:
-        readings = found.parse(text)
-    except (ValueError, KeyError, StopIteration) as error:
-        raise ValueError(f"looks like {found.name}, but cannot be read: {error}") from error
-    recorded = (readings,) if isinstance(readings, Recorded) else tuple(readings)
+    recorded = _with_note(
+        recorded, [one.name for one in FORMATS if one.name in _OF_LINES and one.matches(lines.text)]
+    )
     if interval_s is not None:
         recorded = tuple(with_interval(one, interval_s) for one in recorded)
     return found.name, tuple(without_uncounted_flushes(one) for one in recorded)
 
 
-def unread(text: str) -> Unread | None:
-    """Return the format of a text that is recognised and not read."""
-    return next((one for one in UNREAD if one.matches(text)), None)
+_OF_LINES = frozenset(
+    ["iostat", "sysbench", "go-tpc", "tpcc-mysql", "server status", "InnoDB status", "vmstat", "nfsiostat"]
+)
+"""Formats whose lines are told from those of any other one."""
+
+
+def _with_note(recorded: tuple[Recorded, ...], names: Sequence[str]) -> tuple[Recorded, ...]:
+    """The recordings, with a note where a text has lines of more than one format: only the first is read."""
+    several = [*dict.fromkeys(names)]
+    if len(several) < 2 or not recorded:
+        return recorded
+    note = (
+        f"lines of {' and '.join(several[1:])} in a file of {several[0]} are not read: give them in their own file"
+    )
+    return (replace(recorded[0], notes=(*recorded[0].notes, note)), *recorded[1:])
+
+
+def _recordings(found: Format, lines: PassedOn) -> tuple[Recorded, ...]:
+    try:
+        readings = _parsed(found, lines)
+    except (ValueError, KeyError, StopIteration) as error:
+        raise ValueError(f"looks like {found.name}, but cannot be read: {error}") from error
+    return (readings,) if isinstance(readings, Recorded) else tuple(readings)
+
+
+def _parsed(found: Format, lines: PassedOn) -> Readings:
+    """What a format's reader makes of a text, on the clock of its lines where it has none of its own."""
+    readings = found.parse(lines.text)
+    if not lines.stamps or not isinstance(readings, Recorded):
+        return readings
+    if readings.clocked:
+        return readings
+    if found.begins is not None:
+        timed = found.parse(with_times(lines, begins=found.begins, after=found.stamp_after))
+        readings = of_stamps(timed, lines) if isinstance(timed, Recorded) else timed
+    elif found.told_s is not None:
+        readings = clocked_by(readings, lines, found.told_s)
+    host = lines.host
+    return replace(readings, host=readings.host or host) if isinstance(readings, Recorded) else readings

@@ -1,19 +1,28 @@
-"""vmstat, dstat and collectl: CPUs of a host, and its disks where the text has operations of them.
+"""vmstat and dstat (dool): CPUs of a host, and its disks where the text has operations of them.
 
 Their first report is about the time since boot, and is left out (vmstat, dstat). Samples without times are counted.
-Source: vmstat(8) of procps-ng 4, dstat 0.7, collectl 4.3 (brief format).
+Source: vmstat(8) of procps-ng 4, dstat 0.7, dool 1.3.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, number, scaled, time_of_day
+from volbench.results.recorded.parsed import (
+    DayClock,
+    Recorded,
+    Table,
+    number,
+    recorded_of_epochs,
+    scaled,
+    time_of_day,
+)
 
 _VMSTAT = {"us": "user_ratio", "sy": "system_ratio", "id": "idle_ratio", "wa": "iowait_ratio", "st": "steal_ratio"}
 _VMSTAT_HEADING = re.compile(r"^\s*r\s+b\s+swpd\s+free\b")
+_VMSTAT_CELLS_MIN = 16
 _VMSTAT_STAMP = re.compile(r"(?P<day>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d)\s*$")
 _DSTAT_CPU = {
     "usr": "user_ratio",
@@ -22,13 +31,18 @@ _DSTAT_CPU = {
     "wai": "iowait_ratio",
     "stl": "steal_ratio",
 }
-_COLLECTL = re.compile(r"^#(?:Date)?\s*(?:Time)?\s*cpu\s+sys\s+inter\s+ctxsw\b")
 ALL = "all devices"
 
 
 def looks_like_vmstat(text: str) -> bool:
     """Whether a file has vmstat's heading."""
     return any(_VMSTAT_HEADING.match(line) for line in text.splitlines()[:200])
+
+
+def is_sample(line: str) -> bool:
+    """Whether a line has numbers as vmstat prints them."""
+    cells = line.split()
+    return len(cells) >= _VMSTAT_CELLS_MIN and all(number(cell) is not None for cell in cells[:_VMSTAT_CELLS_MIN])
 
 
 def parse_vmstat(text: str) -> Recorded:
@@ -95,28 +109,40 @@ _PLAIN = frozenset(
 
 def looks_like_dstat(text: str) -> bool:
     """Whether a file has dstat's groups above its columns, on a screen or as CSV."""
-    head = text[:4000]
-    return "-dsk/" in head or "total-cpu-usage" in head or "total-usage" in head or '"Dstat ' in head
+    head = text[:4000].translate(_DOOL)
+    return "-dsk/" in head or "total-cpu-usage" in head or "total-usage" in head or _is_dstat_csv(head)
+
+
+_DOOL = str.maketrans({"┄": "-", "│": "|", "┬": "|", "┊": ":"})
+"""What dool, which goes on with dstat, draws in place of dstat's characters."""
+
+
+def _is_dstat_csv(text: str) -> bool:
+    return '"Dstat ' in text or '"dool ' in text
 
 
 def parse_dstat(text: str) -> Recorded:
     """CPUs, bytes and operations of dstat, on a screen (groups between bars) or of `--output` (CSV)."""
-    return _dstat_csv(text) if '"Dstat ' in text[:4000] else _dstat_screen(text)
+    return _dstat_csv(text) if _is_dstat_csv(text[:4000]) else _dstat_screen(text.translate(_DOOL))
 
 
 def _dstat_screen(text: str) -> Recorded:
     table, clock = Table(), DayClock()
     groups: list[str] = []
     columns: list[tuple[str, str]] = []
-    count, clocked = 0, False
+    parts_of: list[str] = []
+    count, clocked, of_epochs = 0, False, False
     for line in text.splitlines():
         if line.lstrip().startswith("-") and ("usage" in line or "dsk/" in line or "io/" in line):
             groups = [group.strip("- ") for group in re.findall(r"-*[a-z][a-z/0-9 :-]*?-*(?=[ |]|$)", line)]
-            columns = []
+            parts_of, columns = line.split("|"), []
             continue
-        parts = line.split("|")
+        parts = re.split(r"[|:]", line)
         if groups and not columns and len(parts) == len(groups):
             columns = [(group, name) for group, cells in zip(groups, parts, strict=True) for name in cells.split()]
+            continue
+        if groups and not columns and len(names := line.split("|")) == len(parts_of):
+            columns = list(_dool_columns(parts_of, names))
             continue
         cells = _dstat_cells(line)
         if not columns or len(cells) != len(columns):
@@ -126,15 +152,29 @@ def _dstat_screen(text: str) -> Recorded:
             continue
         row = dict(zip(columns, cells, strict=True))
         stamp = time_of_day(next((cell for (_, name), cell in row.items() if name in ("time", "date/time")), ""))
+        epoch_s = next((number(cell) for (_, name), cell in row.items() if name == "epoch"), None)
         t_s = clock.at(stamp[0]) if stamp is not None else float(count - 1)
-        clocked = clocked or stamp is not None
-        _dstat_row(table, t_s, row)
-    return Recorded(series=table.series(), clocked=clocked, interval_known=clocked)
+        clocked, of_epochs = clocked or stamp is not None, of_epochs or epoch_s is not None
+        _dstat_row(table, t_s if epoch_s is None else epoch_s, row)
+    series = table.series()
+    if of_epochs and series:
+        return recorded_of_epochs(series)
+    return Recorded(series=series, clocked=clocked, interval_known=clocked)
+
+
+def _dool_columns(groups: list[str], names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield group and name of each column, of parts that may hold several groups with as many names each."""
+    for part, cells in zip(groups, names, strict=True):
+        of_part, columns = [group.strip("-") for group in part.split()], cells.split()
+        each = len(columns) // len(of_part) if of_part else 0
+        if each:
+            yield from ((of_part[min(at // each, len(of_part) - 1)], name) for at, name in enumerate(columns))
 
 
 def _dstat_cells(line: str) -> list[str]:
     """Cells of a line; a date and its time are one, as its last part."""
-    return re.sub(r"\d\d-\d\d (?=\d\d:\d\d:\d\d)", "", line).replace("|", " ").split()
+    without_date = re.sub(r"(?:\d\d|[A-Z][a-z]{2})-\d\d (?=\d\d:\d\d:\d\d)", "", line)
+    return re.sub(r"\||(?<!\d):|:(?!\d)", " ", without_date).split()
 
 
 def _dstat_csv(text: str) -> Recorded:
@@ -158,7 +198,7 @@ def _dstat_csv(text: str) -> Recorded:
             count += 1
             row = dict(zip(columns, cells, strict=True))
             stamp = next((cell for (_, name), cell in row.items() if name in ("time", "date/time")), "")
-            moment = time_of_day(re.sub(r"^\d\d-\d\d ", "", stamp))
+            moment = time_of_day(re.sub(r"^(?:\d\d|[A-Z][a-z]{2})-\d\d ", "", stamp))
             t_s = clock.at(moment[0]) if moment is not None else float(count - 1)
             clocked = clocked or moment is not None
             if count > 1:
@@ -175,7 +215,7 @@ def _dstat_row(table: Table, t_s: float, row: Mapping[tuple[str, str], str]) -> 
             entity = ALL if entity == "total" else entity
             direction = "read" if name == "read" else "write"
             if group.startswith("io/"):
-                table.add(t_s, "diskstats", f"{direction}s_per_s", entity, _amount(cell, 1.0))
+                table.add(t_s, "diskstats", f"{direction}s_per_s", entity, counted_amount(cell))
             else:
                 table.add(t_s, "diskstats", f"{direction}_mib_per_s", entity, _amount(cell, 1 / 2**20))
 
@@ -190,40 +230,11 @@ def _amount(cell: str, scale: float) -> float | None:
     return None if value is None else value * (unit or 1.0) * scale
 
 
-def looks_like_collectl(text: str) -> bool:
-    """Whether a file has the heading of collectl's brief format."""
-    return any(_COLLECTL.match(line) for line in text.splitlines()[:200])
+_THOUSAND = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
-def parse_collectl(text: str) -> Recorded:
-    """CPUs and all disks together, of collectl's brief format; `-oT` and `-oD` give its lines times."""
-    table, clock = Table(), DayClock()
-    columns: list[str] = []
-    count, clocked, days = 0, False, tuple[date, ...]()
-    for line in text.splitlines():
-        if _COLLECTL.match(line):
-            columns = [name for name in line.lstrip("#").split() if name not in ("Date", "Time")]
-            continue
-        dated = re.match(r"^(\d{4})(\d\d)(\d\d) (?=\d\d:)", line)
-        if dated is not None and not days:
-            days = (date(int(dated[1]), int(dated[2]), int(dated[3])),)
-        rest = line[dated.end() :] if dated else line
-        stamp = time_of_day(rest)
-        cells = (stamp[1] if stamp is not None else rest).split()
-        if not columns or len(cells) != len(columns) or line.startswith("#"):
-            continue
-        count += 1
-        t_s = clock.at(stamp[0]) if stamp is not None else float(count)
-        clocked = clocked or stamp is not None
-        row = dict(zip(columns, cells, strict=True))
-        busy, system = scaled(row["cpu"], 0.01), scaled(row["sys"], 0.01)
-        table.add(t_s, "cpu", "system_ratio", "", system)
-        table.add(t_s, "cpu", "user_ratio", "", None if busy is None or system is None else busy - system)
-        for name, metric, scale in (
-            ("Reads", "reads_per_s", 1.0),
-            ("Writes", "writes_per_s", 1.0),
-            ("KBRead", "read_mib_per_s", 1 / 1024),
-            ("KBWrit", "write_mib_per_s", 1 / 1024),
-        ):
-            table.add(t_s, "diskstats", metric, ALL, _amount(row[name], scale) if name in row else None)
-    return Recorded(series=table.series(), clocked=clocked, interval_known=clocked, dates=days)
+def counted_amount(cell: str) -> float | None:
+    """A number, with a unit of thousands: so collectl and dstat print operations."""
+    unit = _THOUSAND.get(cell[-1:])
+    value = number(cell if unit is None else cell[:-1])
+    return None if value is None else value * (unit or 1.0)

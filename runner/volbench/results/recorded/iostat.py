@@ -15,14 +15,17 @@ from typing import Any
 
 from volbench.core.base.parse import parse_json
 from volbench.results.recorded.parsed import (
+    ROUNDED,
     DayClock,
     Recorded,
     Table,
     banner,
     busy_with_niced,
     dates,
+    is_rounded_off,
     scaled,
     time_of_day,
+    without_rounded,
 )
 from volbench.results.store.series import Series, SeriesKey
 
@@ -80,6 +83,11 @@ def looks_like_iostat(text: str) -> bool:
     return any(_is_heading(line.split()) for line in text.splitlines()[:400])
 
 
+def begins_report(line: str) -> bool:
+    """Whether a report begins with a line, of a text without times: with its CPUs, else with its devices."""
+    return line.startswith(_CPU_HEADING)
+
+
 def parse_iostat(text: str, *, interval_s: float | None = None) -> Recorded:
     """Series of what iostat -x printed.
 
@@ -109,6 +117,7 @@ class _Reports:
         self._number = -1
         self._pseudo: list[tuple[float, Mapping[str, str]]] = []
         self._has_disks = False
+        self._rounded: set[tuple[str, str]] = set()
 
     def begin(self) -> None:
         """The next report begins."""
@@ -121,7 +130,7 @@ class _Reports:
     def stamp(self, of_day_s: float, days: tuple[date, ...]) -> None:
         """The time of day of the report, and what its date may be."""
         self._dates = self._dates or days
-        self._stamp_s = self._clock.at(of_day_s)
+        self._stamp_s = self._clock.at(of_day_s, days)
 
     def cpu(self, values: Mapping[str, float | None]) -> None:
         """The processors of the report, by metric."""
@@ -144,13 +153,17 @@ class _Reports:
         for t_s, cells in () if self._has_disks else self._pseudo:
             self._add(t_s, cells)
         clocked = self._stamp_s is not None
-        series, uncounted = _counted(busy_with_niced(self._table.series()))
+        series, rounded = without_rounded(busy_with_niced(self._table.series()), self._rounded)
+        series, uncounted = _counted(series)
         return Recorded(
             series=series,
-            notes=tuple(
-                f"{device} has operations and neither a queue nor a waiting time in any sample: its kernel does not"
-                " count them, so they are not known"
-                for device in uncounted
+            notes=(
+                *rounded,
+                *(
+                    f"{device} has operations and neither a queue nor a waiting time in any sample: its kernel does"
+                    " not count them, so they are not known"
+                    for device in uncounted
+                ),
             ),
             clocked=clocked,
             host=self._host,
@@ -169,7 +182,13 @@ class _Reports:
             rate = _WAITS.get(name)
             if rate is not None and rate in cells and not (scaled(cells[rate], 1.0) or 0) > 0:
                 value = None
+            if metric in ROUNDED and value is not None and is_rounded_off(cells[name]) and _has_operations(cells):
+                self._rounded.add((cells["Device"], metric))
             self._table.add(t_s, "diskstats", metric, cells["Device"], value)
+
+
+def _has_operations(cells: Mapping[str, str]) -> bool:
+    return any((scaled(cells[name], 1.0) or 0.0) > 0 for name in ("r/s", "w/s", "tps") if name in cells)
 
 
 def _counted(series: Mapping[SeriesKey, Series]) -> tuple[dict[SeriesKey, Series], list[str]]:
@@ -307,5 +326,14 @@ def _stamp(line: str) -> tuple[float, tuple[date, ...]] | None:
             raise ValueError(
                 f"its times have a word that is not known, {clock[1]!r}: print it again with LC_ALL=C"
             ) from None
-        return (clock[0], dates(text.split()[0])) if dated and clock is not None and not clock[1] else None
+        return (clock[0], _of_clock(text)) if dated and clock is not None and not clock[1] else None
     return moment.hour * 3600.0 + moment.minute * 60 + moment.second, (moment.date(),)
+
+
+def _of_clock(stamp: str) -> tuple[date, ...]:
+    """What the date of a time stamp may be, the likelier first: locales that put the month before the day, with a
+    year of four digits between slashes, have a clock of 12 hours (glibc's en_US, `%m/%d/%Y` and `%r`).
+    """
+    found = dates(stamp.split(maxsplit=1)[0])
+    is_day_first = re.match(r"\d\d/\d\d/\d{4} [\d:]+$", stamp) is not None
+    return found[::-1] if is_day_first else found

@@ -41,7 +41,7 @@ def parse_nfsiostat(text: str) -> Recorded:
     """
     table, reports = Table(), dict[str, int]()
     mount = ""
-    lines = iter(text.splitlines())
+    lines = iter(_rows(text))
     total = 0.0
     for line in lines:
         if matched := _MOUNT.match(line):
@@ -59,6 +59,36 @@ def parse_nfsiostat(text: str) -> Recorded:
             if matched["direction"] == "write" and reports[mount]:
                 table.add(reports[mount], _SOURCE, "metadata_ops_per_s", mount, max(0.0, total - moved))
     return Recorded(series=table.series(), clocked=False, interval_known=False)
+
+
+def _rows(text: str) -> Iterator[str]:
+    """Yield the lines, with the values of a row on one, where each has a line of its own.
+
+    So prints Python 3 what the script of nfs-utils 1.3 wrote for Python 2, where a `print` could end in a comma.
+    """
+    lines = text.splitlines()
+    if not any(_ALONE.match(line) for line in lines):
+        yield from lines
+        return
+    values: list[str] = []
+    direction = ""
+    for line in lines:
+        if _VALUE.match(line):
+            values.append(line.strip())
+            continue
+        if values:
+            yield " ".join(values)
+            values = []
+        if _ALONE.match(line):
+            direction = f"{line.strip()} "
+        elif line.strip():
+            yield f"{direction}{line.strip()}" if direction else line
+            direction = ""
+    yield " ".join(values)
+
+
+_ALONE = re.compile(r"^(?:read|write):\s*$")
+_VALUE = re.compile(r"^\s*[\d.]+(?: \([\d.]+%\))?\s*$")
 
 
 def _direction(table: Table, report: int, mount: str, direction: str, heading: str, line: str) -> float:

@@ -134,18 +134,46 @@ def busy_with_niced(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Serie
 
 
 class DayClock:
-    """Times of day as seconds that never fall: a time before the last one is the next day's."""
+    """Times of day as seconds that never fall: a time before the last one is the next day's.
+
+    A clock that was set back by up to two hours, as at the end of summer time, goes on counting: its day is 25 h.
+    """
 
     def __init__(self) -> None:
         self._day = 0
         self._last = -1.0
+        self._back_s = 0.0
+        self._step_s = 0.0
+        self._days: tuple[date, ...] = ()
 
-    def at(self, of_day_s: float) -> float:
-        """Seconds since midnight of the first day."""
-        if of_day_s < self._last - 1:
+    def at(self, of_day_s: float, days: tuple[date, ...] = ()) -> float:
+        """Seconds since midnight of the first day.
+
+        Args:
+            of_day_s: as the text says it.
+            days: what the text says of its date, each reading in the order of the first one's; empty: nothing.
+        """
+        self._days = self._days or days
+        fall_s = self._last - of_day_s
+        if days and (days != self._days or self._day):
+            self._day = _days_later(self._days, days, self._day)
+        elif 1 < fall_s <= _SET_BACK_MAX_S:
+            self._back_s += fall_s + self._step_s
+        elif fall_s > 1:
             self._day += 1
+        if fall_s < 0 <= self._last:
+            self._step_s = -fall_s
         self._last = of_day_s
-        return self._day * DAY_S + of_day_s
+        return self._day * DAY_S + of_day_s + self._back_s
+
+
+_SET_BACK_MAX_S = 7200.0
+
+
+def _days_later(first: Sequence[date], now: Sequence[date], day: int) -> int:
+    """Days from the first date to another one: the fewest by any reading that is not before `day`."""
+    spans = [(after - before).days for before, after in zip(first, now, strict=False)]
+    return min((span for span in spans if span >= day), default=day)
 
 
 def time_of_day(line: str) -> tuple[float, str] | None:
@@ -171,6 +199,28 @@ def number(text: str) -> float | None:
         return parse_finite(text.replace(",", "."))
     except ValueError:
         return None
+
+
+ROUNDED = frozenset({"aqu_sz", "await_ms", "f_await_ms", "r_await_ms", "w_await_ms"})
+"""Metrics whose whole numbers say too little: a volume of 0.3 ms is printed as 0 (--dec=0)."""
+
+
+def is_rounded_off(text: str) -> bool:
+    """Whether a cell is a zero without decimals."""
+    return text == "0"
+
+
+def without_rounded(
+    series: Mapping[SeriesKey, Series], rounded: Iterable[tuple[str, str]]
+) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+    """The series without those of devices and metrics that are rounded to 0 under operations, with notes."""
+    dropped = set(rounded)
+    kept = {key: one for key, one in series.items() if (key.entity, key.metric) not in dropped}
+    devices = sorted({device for device, _ in dropped})
+    return kept, tuple(
+        f"the times of {device} are printed without decimals, and some as 0: they are not known (--dec=2 has them)"
+        for device in devices
+    )
 
 
 def scaled(text: str, scale: float) -> float | None:

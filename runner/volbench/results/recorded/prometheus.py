@@ -44,15 +44,21 @@ TIME_OF = {"r_await_ms": "read_time_s_per_s", "w_await_ms": "write_time_s_per_s"
 """Seconds of operations a second, where their count is in another file: no metric of a sampler."""
 _MYSQL = "mysql_global_status_"
 _TEXT = re.compile(
-    r"^(?P<name>(?:node_disk|node_cpu|mysql_global_status)_\w+)(?:\{(?P<labels>[^}]*)\})? [\d.eE+-]+", re.MULTILINE
+    r"^(?P<name>(?:node_disk|node_cpu|mysql_global_status)_\w+)(?:\{(?P<labels>[^}\n]*)\})?"
+    r" (?P<value>\d[\d.eE+-]*)(?: (?P<time>\d+(?:\.\d+)?))?",
+    re.MULTILINE,
 )
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_MS_MIN = 1e11
+"""From here on a time since the epoch is in milliseconds: the classic text format, and VictoriaMetrics."""
 Points = tuple[Floats, Floats]
 
 
 def looks_like_prometheus(text: str) -> bool:
     """Whether a file is an answer of Prometheus' API."""
     begin = text[:100_000]
-    return text.lstrip()[:1] in ("{", "[") and ('"resultType"' in begin or '"errorType"' in begin)
+    is_export = '"timestamps"' in begin and '"metric"' in begin
+    return text.lstrip()[:1] in ("{", "[") and ('"resultType"' in begin or '"errorType"' in begin or is_export)
 
 
 def parse_prometheus(text: str) -> list[Recorded]:
@@ -69,19 +75,35 @@ def raw_points(text: str) -> dict[tuple[str, str, str], Points]:
             labels = result.get("metric", {})
             if not isinstance(labels, Mapping):
                 raise ValueError("a result has no labels")
-            name = str(labels.get("__name__", ""))
-            nameless += not name
-            entity = str(labels.get("device", "")) if name.startswith(_DISK) else ""
-            if name.startswith("node_cpu_"):
-                entity = f"{labels.get('cpu', '')} {labels.get('mode', '')}"
-            key = str(labels.get("instance", labels.get("node_name", ""))), name, entity
-            points[key] = _points(result.get("values", result.get("value")))
+            key = _key(str(labels.get("__name__", "")), labels)
+            nameless += not key[1]
+            values = result.get("values", result.get("value"))
+            if "timestamps" in result:
+                values = _pairs(result["timestamps"], values)
+            points[key] = _points(values)
     if nameless and not any(name for _, name, _ in points):
         raise ValueError(
             "its results have no metric's name, as rate() and other functions leave none: query the counters"
             " themselves, such as node_disk_reads_completed_total"
         )
     return points
+
+
+def _key(name: str, labels: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Host, name, and what a counter is of: a device, or a CPU and its mode."""
+    entity = str(labels.get("device", "")) if name.startswith(_DISK) else ""
+    if name.startswith("node_cpu_"):
+        entity = f"{labels.get('cpu', '')} {labels.get('mode', '')}"
+    return str(labels.get("instance", labels.get("node_name", ""))), name, entity
+
+
+def _pairs(times_ms: Any, values: Any) -> list[list[Any]]:
+    """Times and values of VictoriaMetrics' export, as Prometheus pairs them."""
+    if not isinstance(times_ms, list) or not isinstance(values, list) or len(times_ms) != len(values):
+        raise ValueError("a result has no lists of times and values of one length")
+    if not all(isinstance(one, int | float) for one in times_ms):
+        raise ValueError("a time is no number")
+    return [[t_ms / 1000, value] for t_ms, value in zip(times_ms, values, strict=True)]
 
 
 def _results(answer: Any) -> Iterator[Mapping[str, Any]]:
@@ -92,6 +114,9 @@ def _results(answer: Any) -> Iterator[Mapping[str, Any]]:
     data = answer.get("data") if isinstance(answer, Mapping) else None
     if isinstance(answer, Mapping) and answer.get("status") == "error":
         raise ValueError(f"Prometheus answered with an error: {answer.get('error')}")
+    if isinstance(answer, Mapping) and "timestamps" in answer and "metric" in answer:
+        yield answer  # a line of VictoriaMetrics' export
+        return
     results = data.get("result") if isinstance(data, Mapping) else None
     if not isinstance(results, list) or not all(isinstance(result, Mapping) for result in results):
         raise ValueError("not an answer of query_range")
@@ -208,14 +233,25 @@ def _common(times: Sequence[Floats]) -> Floats:
 
 
 def looks_like_exporter(text: str) -> bool:
-    """Whether a file is what an exporter answers, as `curl` of its port saves it."""
+    """Whether a file is what an exporter answers, as `curl` of its port saves it, or a dump of its series."""
     return _TEXT.search(text[:200_000]) is not None
 
 
-def parse_exporter(text: str) -> Recorded:
-    """Raise ValueError: an exporter answers with the counters of one moment, several answers have no times."""
-    times = len(re.findall(r"^node_disk_reads_completed_total|^mysql_global_status_uptime", text, re.MULTILINE))
-    raise ValueError(
-        f"an exporter's answer is one moment of the counters ({times} of them here, without times): give what"
-        " Prometheus recorded of it (query_range), or text of iostat -xt"
-    )
+def parse_exporter(text: str) -> list[Recorded]:
+    """Series of each host in lines with times (`promtool tsdb dump-openmetrics`).
+
+    Raises ValueError for lines without: an exporter answers with the counters of one moment.
+    """
+    samples: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for found in _TEXT.finditer(text):
+        if found["time"]:
+            labels = dict(_LABEL.findall(found["labels"] or ""))
+            t_s = float(found["time"])
+            key = _key(found["name"], labels)
+            samples.setdefault(key, []).append((t_s / 1000 if t_s >= _MS_MIN else t_s, float(found["value"])))
+    if not samples:
+        raise ValueError(
+            "an exporter's answer is one moment of the counters, without a time: give what Prometheus recorded of"
+            " it (query_range), or text of iostat -xt"
+        )
+    return recorded_by_host({key: _points([list(pair) for pair in pairs]) for key, pairs in samples.items()})

@@ -6,6 +6,9 @@ CLI Command Reference, logs get-log-events and pi get-resource-metrics.
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -47,10 +50,24 @@ def looks_like_enhanced_monitoring(text: str) -> bool:
 def parse_enhanced_monitoring(text: str) -> list[Recorded]:
     """Series of each instance, times in UTC. Raises ValueError for JSON that is cut off or something else."""
     tables: dict[str, Table] = {}
-    for value in json_values(text):
+    for value in json_values(_messages(text)):
         for sample in _samples(value):
             _sample(tables.setdefault(str(sample.get("instanceID", "")), Table()), sample)
     return [_in_utc(table, host) for host, table in sorted(tables.items()) if table.series()]
+
+
+def _messages(text: str) -> str:
+    """The objects of a text, where other words stand before each, or in the last column of CSV (Logs Insights)."""
+    if text.lstrip().startswith(("{", "[")):
+        return text
+    head = text[: text.find("\n")] if "\n" in text else ""
+    if "@message" in head:
+        rows = csv.DictReader(io.StringIO(text))
+        return "\n".join(row["@message"] for row in rows if row.get("@message"))
+    return _BEFORE_OBJECT.sub("", text)
+
+
+_BEFORE_OBJECT = re.compile(r"^[^{\n]+(?=\{)", re.MULTILINE)
 
 
 def _in_utc(table: Table, host: str) -> Recorded:

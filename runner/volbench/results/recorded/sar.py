@@ -18,15 +18,18 @@ import numpy as np
 
 from volbench.results.recorded.parsed import (
     DAY_S,
+    ROUNDED,
     DayClock,
     Recorded,
     Table,
     banner,
     busy_with_niced,
+    is_rounded_off,
     merged,
     number,
     scaled,
     time_of_day,
+    without_rounded,
 )
 from volbench.results.store.series import Series, SeriesKey
 
@@ -141,10 +144,11 @@ def parse_sar(text: str) -> Recorded:
     for line in text.splitlines():
         reader.read(line)
     host, days = banner(text)
+    series, rounded = without_rounded(busy_with_niced(reader.table.series()), reader.rounded)
     return Recorded(
-        series=busy_with_niced(reader.table.series()),
+        series=series,
         clocked=True,
-        notes=tuple(reader.notes()),
+        notes=(*reader.notes(), *rounded),
         host=host,
         dates=days,
     )
@@ -155,6 +159,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.table = Table()
+        self.rounded: set[tuple[str, str]] = set()
         self._kind: _Kind | None = None
         self._columns: tuple[str, ...] = ()
         self._clocks: dict[tuple[str, ...], DayClock] = {}
@@ -220,6 +225,10 @@ class _Reader:
         sums: dict[str, float | None] = {}
         for name, (metric, scale) in kind.columns.items():
             value = scaled(cells[name], scale) if name in cells else None
+            if metric == "await_ms" and not (scaled(cells.get("tps", ""), 1.0) or 0.0) > 0:
+                value = None  # printed as 0 without an operation
+            if metric in ROUNDED and value is not None and is_rounded_off(cells[name]) and cells.get("tps") != "0":
+                self.rounded.add((entity, metric))
             if value is not None:
                 sums[metric] = (sums.get(metric) or 0.0) + value
         for metric, total in sums.items():

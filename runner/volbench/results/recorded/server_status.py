@@ -116,6 +116,11 @@ def looks_like_status(text: str) -> bool:
     )
 
 
+def begin_of_status(line: str) -> float | None:
+    """0 for a line that begins a report, from whose first one seconds are counted; None for other lines."""
+    return 0.0 if _HEADING.match(line) else None
+
+
 def parse_status(text: str) -> Recorded:
     """Rates of the counters between reports; `Uptime` is the clock, and reports without it are counted.
 

@@ -53,6 +53,12 @@ def looks_like_sysbench(text: str) -> bool:
     return _JSON.search(text[:20_000]) is not None or _TRANSACTIONS.search(text) is not None
 
 
+def told_s(line: str) -> float | None:
+    """Seconds from the load's begin that a line of an intermediate report tells; None for other lines."""
+    report = _LINE.match(line) or _OLD.match(line) or _CSV.match(line)
+    return None if report is None else float(report["t"])
+
+
 def parse_sysbench(text: str) -> Recorded:
     """Series of a sysbench log, t_s from the start of the load.
 

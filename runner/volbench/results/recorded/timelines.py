@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import combinations
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -323,6 +324,13 @@ def _timeline(
     )
 
 
+def _overlap(one: Timeline, other: Timeline) -> bool:
+    """Whether two timelines have a time in common."""
+    days = 0 if one.first_day is None or other.first_day is None else (other.first_day - one.first_day).days
+    (begin, end), (other_begin, other_end) = one.extent_s, other.extent_s
+    return begin < other_end + DAY_S * days and other_begin + DAY_S * days < end
+
+
 def _apart_notes(timelines: Sequence[Timeline]) -> Iterator[str]:
     """Say of timelines why they are apart."""
     hosts = sorted({timeline.host for timeline in timelines} - {""})
@@ -330,7 +338,7 @@ def _apart_notes(timelines: Sequence[Timeline]) -> Iterator[str]:
         yield f"these are {len(hosts)} hosts, explained each for itself: {', '.join(hosts)} (--host takes one)"
     for host in hosts or [""]:
         clocked = [timeline for timeline in timelines if timeline.clocked and timeline.host in (host, "")]
-        if len(clocked) > 1:
+        if len(clocked) > 1 and not any(_overlap(one, other) for one, other in combinations(clocked, 2)):
             stretches = "; ".join(
                 f"{', '.join(timeline.recordings)} from {moment_text(timeline.extent_s[0], timeline.first_day)} to"
                 f" {moment_text(timeline.extent_s[1], timeline.first_day)}"

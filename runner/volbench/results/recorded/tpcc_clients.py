@@ -1,20 +1,27 @@
-"""Logs of TPC-C clients: go-tpc's `[Current]` lines, and HammerDB's transaction counter.
+"""Logs of TPC-C clients: go-tpc's `[Current]` lines, HammerDB's transaction counter, tpcc-mysql's intervals.
 
-Source: go-tpc, pkg/measurement/measure.go and tpcc/workload.go; HammerDB 4, modules/tcount.
+Source: go-tpc, pkg/measurement/measure.go and tpcc/workload.go; HammerDB 4, modules/tcount; Percona's tpcc-mysql,
+src/main.c.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from volbench.results.recorded.parsed import Recorded, Table, number
+from volbench.results.recorded.parsed import Recorded, Table, number, recorded_of_epochs
 
 _CURRENT = re.compile(
-    r"^\[Current\] (?P<kind>[A-Z_]+) +- Takes\(s\): (?P<takes>[\d.]+), Count: (?P<count>\d+),.*?"
-    r"95th\(ms\): (?P<p95>[\d.]+)"
+    r"^\[Current\] (?P<kind>[A-Z_]+) +- Takes\(s\): [\d.]+, Count: \d+, TPM: (?P<tpm>[\d.]+),"
+    r"(?:.*? 95th\(ms\): (?P<p95>[\d.]+))?(?:.*? 99th\(ms\): (?P<p99>[\d.]+))?"
 )
 _NEW_ORDER = "NEW_ORDER"
-_TPM = re.compile(r"^\s*(?P<tpm>\d+) (?:MySQL|MariaDB) tpm\s*$")
+_INTERVAL = re.compile(r"^ *(?P<t>\d+), trx: (?P<count>\d+), 95%: (?P<p95>[\d.]+), 99%: (?P<p99>[\d.]+), max_rt:")
+_TPM = re.compile(r"^\s*(?P<tpm>\d+) (?:MySQL|MariaDB) tpm(?: @ (?P<at>.+?))?\s*$")
+_AT = re.compile(
+    r"^\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<time>\d\d:\d\d:\d\d) (?P<zone>\S+) (?P<year>\d{4})$"
+)
 _RESULT = re.compile(r"System achieved (?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?:MySQL|MariaDB) TPM")
 
 
@@ -24,31 +31,28 @@ def looks_like_go_tpc(text: str) -> bool:
 
 
 def parse_go_tpc(text: str) -> Recorded:
-    """Series of a log of go-tpc, t_s from its first interval: transactions of all kinds, p95 of new orders."""
+    """Series of a log of go-tpc, its reports counted: transactions of all kinds, p95 and p99 of new orders.
+
+    The interval is `--interval`, 10 s unless it is set, and no line tells it: `Takes` of a kind begins with its
+    first transaction. Old versions have no 95th percentile.
+    """
     table = Table()
-    t_s, counts, takes, p95 = 0.0, dict[str, int](), 0.0, None
-
-    def close() -> None:
-        nonlocal t_s
-        if counts and takes > 0:
-            t_s += takes
-            table.add(t_s, "client", "tps", "", sum(counts.values()) / takes)
-            table.add(t_s, "client", "latency_ms_p95", "", p95)
-
-    for line in text.splitlines():
-        current = _CURRENT.match(line)
-        if current is None:
-            continue
-        if current["kind"] in counts:
-            close()
-            counts, p95 = {}, None
-        counts[current["kind"]] = int(current["count"][:18])
-        takes = number(current["takes"]) or 0.0
-        if current["kind"] == _NEW_ORDER:
-            p95 = number(current["p95"])
-    close()
+    reports: list[dict[str, re.Match[str]]] = [{}]
+    for current in filter(None, map(_CURRENT.match, text.splitlines())):
+        if current["kind"] in reports[-1]:
+            reports.append({})
+        reports[-1][current["kind"]] = current
+    for at, report in enumerate(reports, start=1):
+        rates = [number(current["tpm"]) or 0.0 for current in report.values()]
+        table.add(float(at), "client", "tps", "", sum(rates) / 60 if rates else None)
+        for name in ("p95", "p99") if _NEW_ORDER in report else ():
+            cell = report[_NEW_ORDER][name]
+            table.add(float(at), "client", f"latency_ms_{name}", "", None if cell is None else number(cell))
     return Recorded(
-        series=table.series(), clocked=False, notes=("go-tpc's log has no time of day: it is on no clock",)
+        series=table.series(),
+        clocked=False,
+        interval_known=False,
+        notes=("go-tpc's log has no time of day: it is on no clock",),
     )
 
 
@@ -58,19 +62,82 @@ def looks_like_hammerdb(text: str) -> bool:
 
 
 def parse_hammerdb(text: str) -> Recorded:
-    """Transactions a second of HammerDB's counter, or of its result alone; samples are counted.
+    """Transactions a second of HammerDB's counter, or of its result alone.
 
-    The counter's interval is `tcset refreshrate`, 10 s unless it is set, and no line tells it.
+    The counter's log has times where they were asked for (`@ Thu Jun 30 21:18:41 UTC 2022`); else its samples are
+    counted: their interval is `tcset refreshrate`, 10 s unless it is set, and no line tells it.
     """
+    found = [matched for line in text.splitlines() if (matched := _TPM.match(line))]
+    moments = [None if one["at"] is None else _moment(one["at"]) for one in found]
+    zones = {moment[1] for moment in moments if moment is not None}
+    clocked = bool(found) and None not in moments and len(zones) == 1
     table = Table()
-    rates = [number(matched["tpm"]) for line in text.splitlines() if (matched := _TPM.match(line))]
-    for at, tpm in enumerate(rates, start=1):
-        table.add(float(at), "client", "tps", "", None if tpm is None else tpm / 60)
+    for at, (one, moment) in enumerate(zip(found, moments, strict=True), start=1):
+        tpm = number(one["tpm"])
+        t_s = moment[0] if clocked and moment is not None else float(at)
+        table.add(t_s, "client", "tps", "", None if tpm is None else tpm / 60)
     result = _RESULT.search(text)
-    notes = ["HammerDB's log has no time of day and no latency (its time profile has)"]
+    notes = ["HammerDB's log has no latency (its time profile has)"]
     if result is not None:
         notes.append(f"HammerDB's result: {result['nopm']} NOPM, {result['tpm']} TPM")
-        if not rates:
+        if not found:
             tpm = number(result["tpm"])
             table.add(1.0, "client", "tps", "", None if tpm is None else tpm / 60)
-    return Recorded(series=table.series(), clocked=False, interval_known=False, notes=tuple(notes))
+    series = table.series()
+    if not clocked or not series:
+        return Recorded(series=series, clocked=False, interval_known=False, notes=tuple(notes))
+    recorded = recorded_of_epochs(series, tuple(notes))
+    if zones <= _UTC:
+        return recorded
+    day = datetime.fromtimestamp(recorded.midnight_epoch_s or 0.0, tz=UTC).date()
+    return replace(recorded, midnight_epoch_s=None, dates=(day,))
+
+
+_UTC = frozenset({"UTC", "GMT"})
+
+
+def _moment(text: str) -> tuple[float, str] | None:
+    """A time of Tcl's clock as if it were UTC, in seconds since the epoch, and its zone's letters."""
+    found = _AT.match(text)
+    if found is None:
+        return None
+    try:
+        stamp = f"{found['day']} {found['month']} {found['year']} {found['time']}"
+        moment = datetime.strptime(stamp, "%d %b %Y %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return (moment.timestamp(), found["zone"]) if 1970 <= moment.year < 9000 else None
+
+
+def looks_like_tpcc_mysql(text: str) -> bool:
+    """Whether a file has a line of tpcc-mysql's intervals."""
+    return any(_INTERVAL.match(line) for line in text.splitlines()[:4000])
+
+
+def told_of_tpcc_mysql(line: str) -> float | None:
+    """Seconds from the begin that a line tells; None for other lines."""
+    found = _INTERVAL.match(line)
+    return None if found is None else float(found["t"])
+
+
+def parse_tpcc_mysql(text: str) -> Recorded:
+    """New orders a second of each interval and their p95 and p99, t_s from the begin of the measurement.
+
+    A percentile of 0 in an interval without a new order is no latency. The first interval is as long as its end.
+    """
+    table, before_s = Table(), 0.0
+    for line in text.splitlines():
+        found = _INTERVAL.match(line)
+        if found is None:
+            continue
+        t_s, count = float(found["t"]), number(found["count"]) or 0.0
+        if t_s > before_s:
+            table.add(t_s, "client", "tps", "", count / (t_s - before_s))
+            for name in ("p95", "p99") if count else ():
+                table.add(t_s, "client", f"latency_ms_{name}", "", number(found[name]))
+        before_s = t_s
+    return Recorded(
+        series=table.series(),
+        clocked=False,
+        notes=("tpcc-mysql's log has no time of day, and counts new orders only",),
+    )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from volbench.results.recorded.formats import FORMATS, Format, read_text, unread
+from volbench.results.recorded.formats import FORMATS, Format, read_text
 from volbench.results.recorded.parsed import Recorded
+from volbench.results.recorded.unread import unread
 from volbench.results.store.series import SeriesKey
 
 
@@ -228,11 +229,13 @@ def test_sysbench_s_json_reporter_and_its_summary() -> None:
 
 def test_go_tpc_and_hammerdb() -> None:
     line = (
-        "[Current] {kind} - Takes(s): 10.0, Count: {count}, TPM: 1.0, Sum(ms): 1.0, Avg(ms): 9.0, 50th(ms): 8.0,"
+        "[Current] {kind} - Takes(s): 10.0, Count: {count}, TPM: {tpm}, Sum(ms): 1.0, Avg(ms): 9.0, 50th(ms): 8.0,"
         " 90th(ms): 12.0, 95th(ms): {p95}, 99th(ms): 20.0, 99.9th(ms): 30.0, Max(ms): 40.0\n"
     )
     text = "".join(
-        line.format(kind=kind, count=count, p95=15.0) for count in (1000, 500) for kind in ("NEW_ORDER", "PAYMENT")
+        line.format(kind=kind, count=count, tpm=6 * count, p95=15.0)
+        for count in (1000, 500)
+        for kind in ("NEW_ORDER", "PAYMENT")
     )
     content = read(text, "go-tpc")
     assert values(content, "client", "tps") == [200, 100]
@@ -240,6 +243,55 @@ def test_go_tpc_and_hammerdb() -> None:
     hammer = read("Vuser 1:x\n0 MySQL tpm\n60000 MySQL tpm\n30000 MySQL tpm\n", "HammerDB")
     assert values(hammer, "client", "tps") == [0, 1000, 500]
     assert not hammer.interval_known
+
+
+def test_go_tpc_s_old_lines_have_no_95th_percentile() -> None:
+    """As public reports of TiDB show them; `Takes` differs by kind, so a rate is what the line states."""
+    line = (
+        "[Current] {kind} - Takes(s): {s}, Count: {n}, TPM: {tpm}, Sum(ms): 1, Avg(ms): 370, 90th(ms): 1000,"
+        " 99th(ms): {p99}, 99.9th(ms): 2000\n"
+    )
+    text = "".join(
+        line.format(kind=kind, s=s, n=n, tpm=tpm, p99=p99)
+        for kind, s, n, tpm, p99 in (
+            ("DELIVERY", 7.9, 30, 228.4, 1000),
+            ("NEW_ORDER", 8.4, 336, 2413.9, 2000),
+            ("DELIVERY", 9.7, 41, 252.3, 1000),
+        )
+    )
+    result = read(text, "go-tpc")
+    assert values(result, "client", "tps") == pytest.approx([(228.4 + 2413.9) / 60, 252.3 / 60])
+    assert values(result, "client", "latency_ms_p99") == [2000]
+    assert not result.interval_known
+
+
+@pytest.mark.parametrize(("zone", "in_utc"), [("UTC", True), ("BST", False)])
+def test_the_log_of_hammerdb_s_counter_has_times(zone: str, in_utc: bool) -> None:
+    """hdbtcount.log with timestamps; letters such as BST are of several zones."""
+    lines = "".join(f"{60000 * n} MySQL tpm @ Thu Jun 30 21:18:{31 + 10 * n} {zone} 2022\n" for n in range(3))
+    result = read(f"Hammerdb Transaction Counter Log @ Thu Jun 30 21:18:31 {zone} 2022\n{lines}", "HammerDB")
+    (series,) = result.series.values()
+    assert series.t_s.tolist() == [21 * 3600 + 18 * 60 + 31 + 10 * n for n in range(3)]
+    assert series.value.tolist() == [0, 1000, 2000]
+    assert result.clocked
+    assert (result.midnight_epoch_s is not None) == in_utc
+    assert [day.isoformat() for day in result.dates] == ([] if in_utc else ["2022-06-30"])
+
+
+def test_nfsiostat_with_a_value_on_each_line() -> None:
+    """Python 3 with the script of nfs-utils 1.3, as public posts show it."""
+    report = (
+        "nfs.example.com:/foo mounted on /foo:\n\n   op/s         rpc bklog\n 262.16\n           0.00\nread:\n"
+        "  ops/s            kB/s           kB/op         retrans         avg RTT (ms)    avg exe (ms)\n"
+        "                 11.557\n        356.081\n         30.812\n       0 (0.0%)\n      5.167\n    5.239\n"
+        "write:\n"
+        "  ops/s            kB/s           kB/op         retrans         avg RTT (ms)    avg exe (ms)\n"
+        "                  3.620\n        105.680\n         29.190\n       0 (0.0%)\n     16.032\n   331.458\n"
+    )
+    result = read(report * 3, "nfsiostat")
+    assert values(result, "mountstats", "reads_per_s", "/foo") == [11.557] * 2
+    assert values(result, "mountstats", "w_await_ms", "/foo") == [331.458] * 2
+    assert values(result, "mountstats", "metadata_ops_per_s", "/foo") == pytest.approx([262.16 - 11.557 - 3.62] * 2)
 
 
 def test_what_is_no_recording_says_what_it_is() -> None:

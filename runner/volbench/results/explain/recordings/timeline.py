@@ -35,6 +35,8 @@ from volbench.results.store.series import Series, SeriesKey
 STEP = "recorded"
 STALL = "storage.stall"
 """Named for some seconds; what the volume did in the rest of an episode says more."""
+MEMBER_MIN = 0.1
+"""Part of the operations of a device without waiting times that one with them must have to stand for it."""
 _COMPARED = frozenset({SHARED, SPLIT})
 """What the volume did that the host did not send, or in other pieces: of the same time."""
 OTHER_DEVICES_MAX, SAME_RATE = 8, 0.1
@@ -215,6 +217,7 @@ def _of_known_waits(case: Case) -> Case:
         for metric in ("await_ms", "r_await_ms", "w_await_ms")
         for entity in case.grid.entities(busiest.source, metric)
         if (device := device_of(case.grid, entity)) is not None
+        and float(np.nansum(device.iops)) >= MEMBER_MIN * float(np.nansum(busiest.iops))
     }
     if not waiting:
         return case

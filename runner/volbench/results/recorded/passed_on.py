@@ -1,0 +1,245 @@
+"""Texts that another program passed on line by line: with times before the lines, quoted, numbered, after a name.
+
+Such are `ts` of moreutils, `kubectl logs --timestamps`, `docker logs -t`, logs of Compose, a mail's quotes and `cat
+-n`. What was put before the lines is taken off; times of lines give a text a clock that has none of its own.
+Source: ts(1) of moreutils 0.67; Kubernetes, kubectl logs; strftime of `ts FORMAT`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+
+from volbench.core.base.parse import EPOCH_MAX_S
+from volbench.results.recorded.parsed import DAY_S, Recorded, banner
+from volbench.results.store.series import Series
+
+_SHARE_MIN = 0.9
+"""Part of the lines that must have what is taken off: a cut may begin within a line."""
+_LINES_MIN = 3
+_LOOKED_AT = 400
+_ISO = re.compile(
+    r"\[?(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?\]?:?(?:[ \t]|$)"
+)
+_SYSLOG = re.compile(r"\[?(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<time>\d\d:\d\d:\d\d)(?:\.\d+)?\]?(?: |$)")
+_EPOCH = re.compile(r"(?P<epoch>\d{10})(?:\.\d+)?(?: |$)")
+_CLOCK = re.compile(r"\[?(?P<time>\d\d:\d\d:\d\d)(?:\.\d+)?\]?(?: |$)")
+_OF_A_LOAD = re.compile(r"^\[?\d\d:\d\d:\d\d(?:\.\d+)?\]? \[ *\d+(?:\.\d+)?s ?\]", re.MULTILINE)
+_TAG = re.compile(r"(?P<host>\S+) [\w./-]+(?:\[\d+\])?:(?: |$)")
+_STREAM = re.compile(r"(?:stdout|stderr) [FP](?: |$)")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_YEARS = 1970, 9000
+_NO_YEAR = 2000
+"""Stands for a year that is not told: a leap year."""
+_QUOTE = re.compile(r"> ?")
+_NUMBER = re.compile(r"\s*(\d+)[\t:] ?")
+_NAME = re.compile(r"([\w.-]+) +\| ?")
+_LOAD_MAX_S = 366 * DAY_S
+_ELAPSED_S = 5.0
+"""How far the time of `ts -s` may lie from the load's own seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """When a line was passed on: `moment` in UTC where `zoned`, else in a local time; `dated` says whether its day
+    and year are told.
+    """
+
+    moment: datetime
+    zoned: bool = False
+    dated: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOn:
+    """A text without what was put before its lines, and the time of each line; no times: `stamps` is empty.
+
+    `host`: as the lines tell it (journald).
+    """
+
+    text: str
+    stamps: tuple[Stamp | None, ...] = ()
+    host: str = ""
+
+
+def passed_on(text: str) -> PassedOn:
+    """Return a text as the first program printed it, and when each of its lines came."""
+    lines = text.splitlines()
+    for taken_off in (_quoted, _numbered, _named):
+        lines = taken_off(lines)
+    for read in (_iso, _syslog, _epoch, _clock):
+        if read is _clock and _OF_A_LOAD.search(text) is None:
+            continue  # a time of day alone may as well be the tool's own, as sar and collectl have it
+        ends = [read(line) for line in lines]
+        if not _is_most([end is not None for end, line in zip(ends, lines, strict=True) if line.strip()]):
+            continue
+        rest = [line if end is None else line[end[0] :] for line, end in zip(lines, ends, strict=True)]
+        rest = _without(rest, _STREAM)
+        tags = {found["host"] for line in rest if (found := _TAG.match(line))}
+        host = tags.pop() if len(tags) == 1 else ""
+        return PassedOn(
+            text="\n".join(_without(rest, _TAG) if host else rest),
+            stamps=tuple(None if end is None else end[1] for end in ends),
+            host=host,
+        )
+    return PassedOn(text="\n".join(lines) if lines != text.splitlines() else text)
+
+
+def _is_most(told: Sequence[bool]) -> bool:
+    return len(told) >= _LINES_MIN and sum(told) >= _SHARE_MIN * len(told)
+
+
+def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
+    """The lines without a prefix that most of them have."""
+    if not _is_most([prefix.match(line) is not None for line in lines if line.strip()]):
+        return lines
+    return [prefix.sub("", line, count=1) for line in lines]
+
+
+def _quoted(lines: list[str]) -> list[str]:
+    if not _is_most([line.startswith(">") for line in lines if line.strip()]):
+        return lines
+    return [_QUOTE.sub("", line, count=1) if line.startswith(">") else line for line in lines]
+
+
+def _numbered(lines: list[str]) -> list[str]:
+    """Without numbers that count the lines (`cat -n`, `nl -ba`, `grep -n`)."""
+    found = [_NUMBER.match(line) for line in lines]
+    numbers = [int(one[1][:18]) for one in found[:_LOOKED_AT] if one is not None]
+    if len(numbers) < max(_LINES_MIN, _SHARE_MIN * len(lines[:_LOOKED_AT])):
+        return lines
+    if any(after - before != 1 for before, after in pairwise(numbers)):
+        return lines
+    return [line if one is None else line[one.end() :] for line, one in zip(lines, found, strict=True)]
+
+
+def _named(lines: list[str]) -> list[str]:
+    """Without the name of a container (`db-1  | `), where it is the same in all lines."""
+    found = [_NAME.match(line) for line in lines if line.strip()]
+    names = {one[1] for one in found if one is not None}
+    if len(found) < _LINES_MIN or len(names) != 1 or None in found:
+        return lines
+    return [_NAME.sub("", line, count=1) for line in lines]
+
+
+_Ended = tuple[int, Stamp]
+
+
+def _iso(line: str) -> _Ended | None:
+    found = _ISO.match(line)
+    if found is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(found["iso"] + (found["zone"] or ""))
+    except ValueError:
+        return None
+    if not _YEARS[0] <= moment.year < _YEARS[1]:
+        return None
+    if moment.tzinfo is None:
+        return found.end(), Stamp(moment=moment)
+    return found.end(), Stamp(moment=moment.astimezone(UTC).replace(tzinfo=None), zoned=True)
+
+
+def _syslog(line: str) -> _Ended | None:
+    found = _SYSLOG.match(line)
+    if found is None or found["month"] not in _MONTHS:
+        return None
+    try:
+        day = date(_NO_YEAR, _MONTHS.index(found["month"]) + 1, int(found["day"]))
+        moment = datetime.fromisoformat(f"{day.isoformat()}T{found['time']}")
+    except ValueError:
+        return None
+    return found.end(), Stamp(moment=moment, dated=False)
+
+
+def _epoch(line: str) -> _Ended | None:
+    found = _EPOCH.match(line)
+    if found is None:
+        return None
+    seconds = int(found["epoch"])
+    if not 0 <= seconds < EPOCH_MAX_S:
+        return None
+    return found.end(), Stamp(moment=datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None), zoned=True)
+
+
+def _clock(line: str) -> _Ended | None:
+    """A time of day."""
+    found = _CLOCK.match(line)
+    if found is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{_NO_YEAR}-01-01T{found['time']}")
+    except ValueError:
+        return None
+    return found.end(), Stamp(moment=moment, dated=False)
+
+
+def with_times(text: PassedOn, *, begins: Callable[[str], bool], after: bool) -> str:
+    """Return a text whose reports have the times of their lines, as the tool itself prints them on request.
+
+    Args:
+        text: of a tool whose samples have no times.
+        begins: whether a report begins with a line.
+        after: the time stands behind the line, as vmstat -t has it; else on a line before it, as iostat -t has it.
+    """
+    lines = []
+    for line, stamp in zip(text.text.splitlines(), text.stamps, strict=False):
+        told = stamp is not None and begins(line)
+        if told and stamp is not None:
+            moment = stamp.moment.replace(microsecond=0)
+            lines += [f"{line} {moment}"] if after else [moment.isoformat(), line]
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def of_stamps(recorded: Recorded, text: PassedOn) -> Recorded:
+    """Return a recording that was read with its lines' times: of UTC where these say so, of the banner's date where
+    they tell no year.
+    """
+    first = next((stamp for stamp in text.stamps if stamp is not None), None)
+    if first is None or not recorded.clocked or not recorded.series:
+        return recorded
+    if not first.dated:
+        return replace(recorded, dates=banner(text.text)[1])
+    return _in_zone(replace(recorded, dates=(first.moment.date(),)), first)
+
+
+def clocked_by(recorded: Recorded, text: PassedOn, told_s: Callable[[str], float | None]) -> Recorded:
+    """Return a recording whose samples count from its begin on the clock of its lines.
+
+    Args:
+        recorded: without a clock.
+        text: that it was read from.
+        told_s: seconds from the begin that a line tells; None: nothing.
+    """
+    pairs = ((told_s(line), stamp) for line, stamp in zip(text.text.splitlines(), text.stamps, strict=False))
+    found = next(((t_s, stamp) for t_s, stamp in pairs if t_s is not None and stamp is not None), None)
+    if found is None or recorded.clocked or not recorded.series or not 0 <= found[0] < _LOAD_MAX_S:
+        return recorded
+    t_s, stamp = found
+    of_day_s = (stamp.moment - datetime.combine(stamp.moment.date(), datetime.min.time())).total_seconds()
+    if not stamp.dated and stamp.moment.year == _NO_YEAR and abs(of_day_s - t_s) <= _ELAPSED_S:
+        return recorded  # `ts -s`: seconds since the begin, no time of day
+    start = stamp.moment - timedelta(seconds=t_s)
+    start_s = (start - datetime.combine(start.date(), datetime.min.time())).total_seconds()
+    series = {key: Series(t_s=one.t_s + start_s, value=one.value) for key, one in recorded.series.items()}
+    moved = replace(
+        recorded,
+        series=series,
+        clocked=True,
+        dates=(start.date(),) if stamp.dated else (),
+        notes=tuple(note for note in recorded.notes if "time of day" not in note),
+    )
+    return _in_zone(moved, replace(stamp, moment=start))
+
+
+def _in_zone(recorded: Recorded, stamp: Stamp) -> Recorded:
+    """A recording in UTC, where the stamp is: its times count from that day's midnight."""
+    if not stamp.zoned:
+        return recorded
+    midnight = datetime.combine(stamp.moment.date(), datetime.min.time(), tzinfo=UTC)
+    return replace(recorded, midnight_epoch_s=midnight.timestamp() - midnight.timestamp() % DAY_S, dates=())
