@@ -11,7 +11,7 @@ from volbench.core.profile.schema import Figure
 from volbench.errors import UsageError
 
 RDS_PREFIX = "db."
-_SOURCE = "Amazon EC2 Instance Types, EBS specifications, copy of 2024-08"
+TABLE = "Amazon EC2 Instance Types, EBS specifications, copy of 2024-08"
 _BURST = Figure(
     value=1800,
     unit="s at the maximum",
@@ -49,5 +49,5 @@ def _figures(row: Mapping[str, str]) -> dict[str, Figure]:
     figures = {"burst_seconds": _BURST}
     for column, (name, unit, text) in _COLUMNS.items():
         value = parse_finite(row[column]) * (_MB if unit != "IOPS" else 1.0)
-        figures[name] = Figure(value=value, unit=unit, source=f"{_SOURCE}: {text}", assumed=False)
+        figures[name] = Figure(value=value, unit=unit, source=f"{TABLE}: {text}", assumed=False)
     return figures

@@ -10,7 +10,7 @@ from typing import Literal
 
 from volbench.core.base.nearest import suggestion
 from volbench.core.profile.files import INSTANCES, load_profile
-from volbench.core.profile.instances import ec2_type
+from volbench.core.profile.instances import TABLE, ec2_type
 from volbench.errors import UsageError
 from volbench.results.explain.evidence.device import Device, Resource
 
@@ -53,6 +53,7 @@ def check_instance(instance: str) -> None:
         raise UsageError(
             f"the table of instances has no {instance}",
             where="--instance",
+            evidence=f"{TABLE}: types that were announced later are not in it",
             next_step=suggestion(ec2_type(instance), _table()),
         )
 

@@ -117,3 +117,9 @@ def test_a_level_is_near_a_figure_in_either_unit() -> None:
     for level, near in ((101.3, True), (106.25, True), (95.0, False), (112.0, False)):
         assert (near_figure("r4.xlarge", "throughput", level) is not None) == near
     assert {figure.value for figure in figures_of("r4.xlarge")} == {106.25, 6000.0}
+
+
+def test_a_type_that_is_younger_than_the_table_is_refused_with_the_table_s_date(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no i7ie\.large") as refused:
+        explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance="i7ie.large"))
+    assert "copy of 2024-08" in refused.value.evidence
