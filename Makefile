@@ -101,7 +101,7 @@ lint: ## style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings vm,tests/lab/$(lab)/*.py)
+	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings verdicts vm,tests/lab/$(lab)/*.py)
 	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 	@$(BIN)/lint-imports

@@ -32,10 +32,14 @@ CONDITIONS = (
     OtherWork(name="mostly in one volume's cells, without effect", shares="volume", slopes=(0.0, 0.0)),
     OtherWork(name="mostly in one volume's cells, measured with an error of 3 %", shares="volume", error=0.03),
     OtherWork(name="in half of the cells, one volume untouched", shares="cells", slopes=(1.5, 0.0)),
+    OtherWork(name="all CPUs in use, threads counted", shares="wanted", slopes=(0.6, 0.6)),
+    OtherWork(name="all CPUs in use, counted with an error of 10 %", shares="wanted", slopes=(0.6, 0.6), error=0.1),
     OtherWork(name="in half of the cells, a step", shares="cells", step=0.3),
     OtherWork(name="mostly in one volume's cells, a step", shares="volume", step=0.3),
+    OtherWork(name="all CPUs in use, one volume untouched", shares="wanted", slopes=(0.9, 0.0), error=0.1),
 )
-"""The last one is outside what the adjustment assumes, and has no limit."""
+UNLIMITED = CONDITIONS[-2:]
+"""A step is outside what the adjustment assumes; volumes of which one is untouched do differ on a busy machine."""
 FIXED = 5
 NAMED_MIN = 0.95
 
@@ -57,13 +61,15 @@ def main() -> int:
         logs, shares = drawn_with_work(work, runs=args.runs, seed=args.seed)
         slower = logs[0], logs[1] + math.log(0.8)
         piece = ((side[0][:, :FIXED], side[1][:, :FIXED]) for side in (logs, shares))
-        fixed = float(apart_with_work(*piece, level=0.05 / TWO_TESTS).mean())
-        equal = float((decided_with_work(logs, shares) > 0).mean())
+        at_mean = work.shares == "wanted"
+        fixed = float(apart_with_work(*piece, level=0.05 / TWO_TESTS, at_mean=at_mean).mean())
+        equal = float((decided_with_work(logs, shares, at_mean=at_mean) > 0).mean())
         plain = float((decided_at(*logs) > 0).mean())
-        results = [decided_with_work(slower, shares, margin=0.05), decided_at(*slower, margin=0.05)]
-        named = [float((cells > 0).mean()) for cells in results]
-        means = [2 * float(np.where(cells > 0, cells, CELLS_MAX).mean()) for cells in results]
-        if work is not CONDITIONS[-1]:
+        adjusted = decided_with_work(slower, shares, margin=0.05, at_mean=at_mean)
+        result = [adjusted, decided_at(*slower, margin=0.05)]
+        named = [float((cells > 0).mean()) for cells in result]
+        means = [2 * float(np.where(cells > 0, cells, CELLS_MAX).mean()) for cells in result]
+        if work not in UNLIMITED:
             missed += max(fixed, equal) > limit or named[0] < NAMED_MIN
         print(
             f"| {work.name} | {fixed:.1%} | {equal:.1%} | {plain:.1%} | {named[0]:.1%} | {means[0]:.1f} |"

@@ -7,6 +7,8 @@ here can read fails: a new one needs a recomputation.
 from __future__ import annotations
 
 import html
+import json
+import math
 import re
 from pathlib import Path
 
@@ -40,6 +42,7 @@ OF_VOLUME = re.compile(r"(?P<volume>[\w.-]+) (?P<change>[\d,.]+(?: %| times) (?:
 COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
     r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.]+ from \w+ to \w+|\d+ cells of each level"
+    r"|of \d+ candidates, chance"
 )
 
 
@@ -220,6 +223,47 @@ def test_every_change_of_a_table_is_that_of_the_cells(report: Report, steps: lis
         if row.ratio is not None:
             known_names = ratios(steps, row.baseline, row.candidate, row.step, row.metric)
             assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known_names), (row.step, row.metric)
+
+
+LOAD_LIMIT = re.compile(
+    r"The load, not volume (?P<volume>[\w.-]+), limited step (?P<step>[\w-]+) \((?P<threads>\d+) threads\):"
+    r" (?P<readers>[\d,.]+) reads were in flight on average"
+    r" \((?P<reads>[\d,.]+) reads/s of (?P<ms>[\d,.]+) ms each\),"
+    r" and the volume did (?P<used>[\d,.]+) of the (?P<allowed>[\d,.]+) operations/s that it allows"
+    r" \((?P<share>[\d.]+) %\)\. About (?P<needed>[\d,]+) threads would reach that"
+)
+
+
+def test_a_load_that_was_the_limit_is_that_of_the_cells(
+    request: pytest.FixtureRequest, report: Report, directory: RunDirectory, steps: list[RawStep]
+) -> None:
+    """Little's law, both for the threads and for the reads; what the volume allows is in the run's own options."""
+    stated = [text for text in report.summary.caveats if text.startswith("The load, not volume")]
+    assert bool(stated) == ("load-limited" in request.node.name), stated
+    options = json.loads((directory.path / "run.json").read_text()).get("target_options", {})
+    for text in stated:
+        match = LOAD_LIMIT.match(plain(text))
+        assert match is not None, text
+        volume, step = match["volume"], match["step"]
+        reads, writes, await_ms, tps, latency_ms = (
+            figure(steps, volume, step, name)
+            for name in ("iops_read", "iops_write", "read_await_ms", "tps", "latency_ms_mean")
+        )
+        allowed = float(re.findall(r"iops=(\d+)", options[f"{volume}.profile"])[0])
+        threads = int(match["threads"])
+        assert tps * latency_ms / 1000 == pytest.approx(threads, rel=0.1)
+        assert 2 / 3 * threads <= reads * await_ms / 1000 <= 1.05 * threads
+        expected = (
+            reads * await_ms / 1000,
+            reads,
+            await_ms,
+            reads + writes,
+            allowed,
+            100 * (reads + writes) / allowed,
+        )
+        numbers = [value_of(match[name]) for name in ("readers", "reads", "ms", "used", "allowed", "share")]
+        assert numbers == pytest.approx(expected, rel=0.006)
+        assert value_of(match["needed"]) == math.ceil(threads * allowed / (reads + writes))
 
 
 IN_TERMINAL = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from synthetic_run import OLTP, STEPS, Synthetic, SyntheticVolume, build_run
@@ -18,6 +19,15 @@ from volbench.results.store.run_directory import RunDirectory
 NAMES = ("disk", "gp3", "io2", "efs", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
 CPU = "client CPU-bound"
 RESULT = "result.json"
+FEW_THREADS = {
+    "latency_ms_mean": 13.7,
+    "iops_read": 1480.0,
+    "read_mib_per_s": 1480 / 64,
+    "read_await_ms": 5.0,
+    "iops_write": 120.0,
+    "write_mib_per_s": 120 / 48,
+}
+"""7.4 of 8 threads wait for a read, each 8 / 585 s a transaction."""
 
 
 def volumes(*speeds: float) -> tuple[SyntheticVolume, ...]:
@@ -65,6 +75,13 @@ RUNS: dict[str, Synthetic] = {
     "cold-read": Synthetic(volumes=volumes(1, 0.2), repeats=4, steps=(ColdReadStep(name="cold"),)),
     "replay": Synthetic(volumes=volumes(1, 0.7), steps=(ReplayStep(name="replay", log="slow.log", duration_s=60),)),
     "crash": Synthetic(volumes=volumes(1, 0.8), steps=(OLTP, CrashStep(name="crash"))),
+    "load-limited": Synthetic(
+        volumes=(
+            volumes(1)[0],
+            replace(volumes(1, 1.4)[1], profile="ebs-io2?iops=16000&size=1TiB", load_metrics=FEW_THREADS),
+        ),
+        steps=(OLTP,),
+    ),
     "stalls": Synthetic(
         volumes=(SyntheticVolume(name="disk"), SyntheticVolume(name="b", speed=1.3, stall_s=(40.0, 45.0))),
         steps=(OLTP,),

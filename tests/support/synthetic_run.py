@@ -76,6 +76,10 @@ class SyntheticVolume:
     variables: Mapping[str, str] = field(default_factory=dict)
     stall_s: tuple[float, float] | None = None
     notes: tuple[str, ...] = ("true-cold",)
+    profile: str = ""
+    """Whose limits it has, as a target option names it."""
+    load_metrics: Mapping[str, float] = field(default_factory=dict)
+    """What a load measured in every cell beside the client's figures."""
 
     def volume_facts(self) -> VolumeFacts:
         disk = {"b": "nvme2n1", "c": "nvme3n1"}.get(self.name, "nvme1n1")
@@ -191,6 +195,7 @@ def _run_record(expected: Synthetic, run_id: str) -> RunRecord:
         volbench_version="0.2.0",
         command=("volbench", "run", f"suites/{expected.suite}.yaml", *flags, "--target", "docker"),
         target="docker",
+        target_options={f"{v.name}.profile": v.profile for v in expected.volumes if v.profile},
         suite=suite,
         suite_source=f"name: {expected.suite}\n",
         volumes=specs,
@@ -287,6 +292,7 @@ class _Cell:
         metrics: dict[str, MetricValue]
         if isinstance(step, OltpStep | ReplayStep):
             metrics = self._load(step, t0_s, window, series, histograms)
+            metrics |= {name: metric(name, value) for name, value in self.volume.load_metrics.items()}
         else:
             metrics = other_metrics(step, length, speed=self.speed, repeat=self.planned.repeat)
         disturbances = delays(self.wanted.disturbed.get(self.key))

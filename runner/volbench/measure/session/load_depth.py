@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from volbench.core.base.text import counted, number
 from volbench.core.profile.limits import Limit, limits_of, read_latency_s
-from volbench.core.profile.resolve import ResolvedVolume, resolve_spec, resolve_volume
+from volbench.core.profile.of_run import profile_of
+from volbench.core.profile.resolve import ResolvedVolume
 from volbench.core.records.steps.oltp import OltpStep
 
 if TYPE_CHECKING:
-    from volbench.core.records.base import Scalar
-    from volbench.core.records.run import RunRecord, VolumeSpec
+    from volbench.core.records.run import RunRecord
 
 PAGE_BYTES = 16384
 """Of a page of InnoDB, unless the server is set up otherwise."""
@@ -33,7 +33,7 @@ def load_caveats(run: RunRecord) -> Iterator[str]:
         if isinstance(step, OltpStep) and step.rate is None:
             threads_of[step.name] = max(threads_of.get(step.name, 0), *step.threads)
     for spec in run.volumes:
-        volume = _profile_of(spec, run.target_options)
+        volume = profile_of(spec, run.target_options)
         reads_per_s = _reads_per_s(volume) if volume is not None else None
         latency_s = read_latency_s(volume, PAGE_BYTES) if volume is not None else 0.0
         if reads_per_s is None or latency_s <= 0:
@@ -47,14 +47,6 @@ def load_caveats(run: RunRecord) -> Iterator[str]:
                     f" {number(threads / latency_s)} of {number(reads_per_s)} reads/s."
                     f" {needed} threads would reach them."
                 )
-
-
-def _profile_of(spec: VolumeSpec, target_options: Mapping[str, Scalar]) -> ResolvedVolume | None:
-    """Return the profile whose limits the volume has; None where none is known."""
-    if spec.kind == "emulated":
-        return resolve_volume(spec)
-    named = target_options.get(f"{spec.name}.profile")
-    return resolve_spec(str(named), name=spec.name) if named else None
 
 
 def _reads_per_s(volume: ResolvedVolume) -> float | None:

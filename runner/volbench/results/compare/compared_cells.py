@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from volbench.core.records.cell import is_beyond
-from volbench.core.records.metrics import PRIMARY_METRICS
+from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import CellRow
 from volbench.core.records.run import ComparisonSpec
 from volbench.core.records.steps import step_kind
@@ -16,6 +17,8 @@ from volbench.results.compare.row import Row
 
 ADJUSTED_FOR = frozenset({"foreign_cpu", "cpu_steal", "foreign_io"})
 """Disturbances whose shares are covariates."""
+LATE: Literal["emulator_late"] = "emulator_late"
+"""Follows from others' CPU use, and has a bound of its own on what is measured over the whole step."""
 
 
 def compared_cells(
@@ -43,6 +46,7 @@ def rows_of(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
     """Yield the values of the cells, of metrics that have a direction."""
     for cell in cells:
         primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
+        beyond = {record.kind: record.delayed_share_max for record in cell.disturbances if record.beyond}
         for name, metric in cell.metrics.items():
             if metric.better == "none":
                 continue
@@ -62,7 +66,8 @@ def rows_of(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 node=cell.node,
                 block=cell.block,
                 shares=cell.covariates,
-                adjustable={record.kind for record in cell.disturbances if record.beyond} <= ADJUSTED_FOR,
+                adjustable=beyond.keys() <= (ADJUSTED_FOR | {LATE} if _is_of_the_whole(name) else ADJUSTED_FOR),
+                late=beyond.get(LATE, 0.0),
             )
         for entry in step_kind(cell.kind).metrics:
             if entry.better != "none" and is_beyond(entry.name, cell.metrics, cell.notes):
@@ -82,6 +87,11 @@ def rows_of(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                     block=cell.block,
                     is_beyond=True,
                 )
+
+
+def _is_of_the_whole(name: str) -> bool:
+    """Return whether a delay of the step for a share of its time changes a metric by that share at most."""
+    return name == "latency_ms_mean" or (name in CATALOGUE and CATALOGUE[name].span == "window")
 
 
 def _primary_metrics(cell: CellRow) -> tuple[str, ...]:

@@ -75,17 +75,31 @@ class CpuUse:
         foreign: used by others, without what was stolen.
         own: used by the cell.
         run_delay: of the cell's tasks, all added up; None: not known.
+        runnable: threads of the whole machine that ran or were ready, the reading one among them; None: not known.
     """
 
     cpus: int
     foreign: float
     own: float
     run_delay: float | None = None
+    runnable: float | None = None
 
     @property
     def foreign_ratio(self) -> float:
         """The foreign use as a share of all CPUs."""
         return self.foreign / self.cpus
+
+    @property
+    def wanted_ratio(self) -> float | None:
+        """Of the CPUs, what a task misses beside the runnable threads of others: F of them leave it C / (C + F).
+
+        The cell's own runnable threads are its CPU use and its run-queue delay, by Little's law. What others *want*
+        depends little on the load, where what they *get* of busy CPUs is what the load leaves.
+        """
+        if self.runnable is None or self.run_delay is None:
+            return None
+        others = max(0.0, self.runnable - 1 - self.own - self.run_delay)
+        return others / (others + self.cpus)
 
     @property
     def held_share(self) -> float:

@@ -2,9 +2,10 @@
 
 Where other work took more of the CPUs or of the device in some cells than in others, and its share is known in all,
 the comparison is adjusted for it (`results/stats/covariates.py`): of the valid cells and of those that such work
-alone disturbed. The bounds of the disturbed ones check the adjustment. With too few cells to adjust, a change that
-other work could explain decides nothing; where a share is not known in some cells, or nothing tells it from the
-volumes, the plain test is made, and the comparison says so.
+alone disturbed; where it took alike in all cells, they are compared as they ran. The bounds of the disturbed ones
+check the adjustment, and where emulated operations came late, the difference has to be larger than that can make.
+With too few cells to adjust, a change that other work could explain decides nothing; where a share is not known in
+some cells, or nothing tells it from the volumes, the plain test is made, and the comparison says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift, res
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.sequential import Level
 from volbench.results.stats.statistics import Names, Shift, bounded_shift_of, shift_of
+
+LATE_MAX = 0.5
+"""A cell whose emulated operations delayed it for more of its time is not one of its volume."""
+LATE_MAY_EXPLAIN = "late operations of the emulated volume could explain it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +80,14 @@ def prepare(
     adjusted = Adjusted() if disturbed else _adjusted(rows, level)
     if adjusted.shift is not None:
         used = [_adjustable(side) for side in rows]
+        late = max(math.fsum(-math.log(1 - row.late) for row in side) / len(side) for side in used)
         return Prepared(
             row=first,
             candidate=candidate,
             sides=(_side(rows[0], used[0], ()), _side(rows[1], used[1], ())),
             shift=adjusted.shift,
             adjustments=adjusted.adjustments,
+            open_reason=LATE_MAY_EXPLAIN if late and _within(adjusted.shift, late) else "",
         )
     used = [_used(side, disturbed=disturbed) for side in rows]
     shared = shared_nodes(*([row.node for row in side] for side in used))
@@ -109,6 +116,12 @@ def prepare(
     )
 
 
+def _within(shift: Shift, room: float) -> bool:
+    """Return whether a change of the mean log by so much, either way, could make the difference."""
+    low, high = (0.0 if end is None or end <= 0 else math.log(end) for end in (shift.low, shift.high))
+    return shift.low is None or shift.high is None or (low <= room and high >= -room)
+
+
 def _adjusted(rows: tuple[Sequence[Row], Sequence[Row]], level: Level) -> Adjusted:
     """Adjust for other work; nothing where a value has no log, none varied, or cells ran on several nodes."""
     used = [_adjustable(side) for side in rows]
@@ -135,7 +148,9 @@ def _adjustable(rows: Sequence[Row]) -> list[Row]:
     usable = [
         row
         for row in rows
-        if row.value is not None and math.isfinite(row.value) and (row.valid or (row.adjustable and row.bounds))
+        if row.value is not None
+        and math.isfinite(row.value)
+        and (row.valid or (row.adjustable and row.bounds and row.late <= LATE_MAX))
     ]
     return sorted(usable, key=lambda row: row.cell)
 

@@ -16,7 +16,8 @@ class Row:
 
     `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
     primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
-    `shares` are what other work took, by covariate; `adjustable`: nothing else disturbed an invalid row.
+    `shares` are what other work took, by covariate; `adjustable`: nothing else disturbed an invalid row, but for
+    late emulated operations, which delayed it for at most the share `late` of its time.
     `is_beyond`: the value is missing because it is worse than was measured. `block`: cells of one block are
     neighbours in time; None: not known.
     """
@@ -38,3 +39,4 @@ class Row:
     block: int | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     adjustable: bool = False
+    late: float = 0.0

@@ -9,7 +9,10 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
 from volbench.results.compare.comparison import Comparison
-from volbench.results.stats.covariates import LABELS, Adjustment
+from volbench.results.stats.covariates import CPU, LABELS, Adjustment
+
+SHARED_MIN = 0.1
+"""Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 
 
 def label(metric: str) -> str:
@@ -92,6 +95,12 @@ def recovery_text(row: DurabilityRow) -> str:
 
 def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     """Return what a comparison is adjusted for, and what that work did to each volume."""
+    if adjustment.slopes == (None, None):
+        took = f"took {percent(adjustment.low)} to {percent(adjustment.high)}, alike in all cells"
+        return (
+            f"{row.candidate} against {row.baseline} ({row.step}): {LABELS[adjustment.covariate]} {took}, which are"
+            f" compared as they ran.{_of_busy_machines(adjustment)}"
+        )
     effects = " and ".join(
         f"by {change(0.9**slope)} on {name}" if slope is not None else f"hardly varied on {name}"
         for name, slope in zip((row.baseline, row.candidate), adjustment.slopes, strict=True)
@@ -100,8 +109,15 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     return (
         f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
         f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less of what it leaves changes"
-        f" {label(row.metric)} {effects}{differ}."
+        f" {label(row.metric)} {effects}{differ}.{_of_busy_machines(adjustment)}"
     )
+
+
+def _of_busy_machines(adjustment: Adjustment) -> str:
+    """Return what a verdict is about where every cell had to share the CPUs; empty where one hardly did."""
+    if adjustment.low < SHARED_MIN or adjustment.covariate not in CPU:
+        return ""
+    return " All cells had to share the CPUs: the verdict is about a machine as busy as that."
 
 
 def figure_text(row: FigureRow, varied: Collection[str] = ()) -> str:

@@ -2,10 +2,11 @@
 
 Of each volume the logs of its cells are fitted by least squares on u = log(1 - share), the log of what other work
 left, with a slope of the volume's own: a slope of 1 is a throughput in proportion to what is left, 0 one that other
-work does not touch. What is compared are the fitted values at the least share of any cell, so that nothing is
-extrapolated beyond what was seen. The error of a fitted value includes that of the slope, and the degrees of
-freedom are those that the slopes leave, so the tests hold where a share goes with a volume: they then say little,
-not the wrong thing. Which shares are adjusted for depends on the shares alone, never on the values.
+work does not touch. What is compared are the fitted values at the least share of any cell, and of what others
+*wanted* of busy CPUs those at the mean, so that nothing is extrapolated beyond what was seen. The error of a
+fitted value includes that of the slope, and the degrees of freedom are those that the slopes leave, so the tests
+hold where a share goes with a volume: they then say little, not the wrong thing. Which shares are adjusted for
+depends on the shares alone, never on the values.
 
 A volume whose shares hardly vary has no slope. It needs none where they are near the least share; else nothing
 tells the other work from the volume, and there is no adjustment.
@@ -17,25 +18,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import counted
 from volbench.results.stats.linear import Estimate, LinearModel
-from volbench.results.stats.means import LEAST_DEVIATION, Pairs, shift_of_logs
+from volbench.results.stats.means import LEAST_DEVIATION, Pairs, mean_shift, shift_of_logs
 from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Shift
 from volbench.results.stats.t_tests import TTest, smallest
 
-LABELS = {"cpu_taken": "the CPU use of other work", "io_taken": "the I/O of other work"}
+LABELS = {
+    "cpu_taken": "the CPU use of other work",
+    "cpu_wanted": "the threads of other work that waited for the CPUs",
+    "io_taken": "the I/O of other work",
+}
 """Of covariates, in sentences."""
-WHY_UNKNOWN = {"cpu_taken": ": all CPUs were in use, or it was not sampled", "io_taken": ": it was not sampled"}
+WHY_UNKNOWN = {
+    "cpu_taken": ": all CPUs were in use, or it was not sampled",
+    "cpu_wanted": ": it was not sampled",
+    "io_taken": ": it was not sampled",
+}
+WANTED = "cpu_wanted"
+CPU = ("cpu_taken", WANTED)
+"""What other work took of the CPUs, and what it wanted of them: the first one that is known in all cells counts."""
 VARIES_MIN = 0.03
-"""A share whose largest and least values differ by less explains no more than cells scatter by anyway."""
+"""Where the logs of what is left differ by less, a share explains no more than cells scatter by anyway."""
 FREEDOM_MIN = 2
 """Degrees of freedom that a volume's cells must have left."""
-SHARE_MAX = 0.95
+SHARE_MAX = 0.99
 SLOPE_MAX = 3.0
 """With too few cells to estimate a slope it is taken to be no steeper: a load loses the cube of what is left."""
 DIFFER_T = 3.0
@@ -105,11 +117,12 @@ def adjusted_shift(
         pairs: positions of the cells of one block.
         alpha, factor: as for `mean_shift`.
     """
-    sides = (baseline, candidate)
+    sides = baseline, candidate = _with_one_of_cpus(baseline, candidate)
     every = [shares for side in sides for shares in side.shares]
     varying, unknown = _varying(every)
     if unknown or not varying:
-        return Adjusted(why_not=unknown)
+        plain = _as_they_ran(sides, pairs, alpha=alpha, factor=factor)
+        return Adjusted(why_not=unknown) if unknown else plain
     fewest = min(len(side.values) for side in sides)
     room = fewest - 1 - FREEDOM_MIN
     if room < 1:
@@ -119,7 +132,8 @@ def adjusted_shift(
         return Adjusted(why_not=why_not, too_few=True, explains=SLOPE_MAX * sum(spans))
     varying = varying[: max(room // 2, 1)]
     reference = {name: min(shares[name] for side in sides for shares in side.shares) for name in varying}
-    fits = [_fit(side, reference) for side in sides]
+    point = {name: _compared_at(name, every, least) for name, least in reference.items()}
+    fits = [_fit(side, reference, point) for side in sides]
     if fits[0] is None or fits[1] is None:
         return Adjusted(why_not="other work differs between the volumes more than within one")
     first, second = fits[0], fits[1]
@@ -128,7 +142,13 @@ def adjusted_shift(
         "",
     ):
         return Adjusted(why_not=beyond)
-    tests = [_of_levels(first, second), *_of_pairs(sides, pairs, reference)]
+    tests = [
+        test
+        for test in (_of_levels(first, second), *_of_pairs(sides, pairs, reference, point))
+        if _is_plausible(test.change, sides, pairs, reference, point)
+    ]
+    if not tests:
+        return Adjusted(why_not="the estimated effect of other work is larger than such work can have")
     small, large = sorted((first.deviation, second.deviation))
     spread_ratio = large / small if large / small > SPREAD_RATIO_MAX else None
     change = smallest(tests, alpha=alpha, factor=factor * (WELCH_FACTOR if spread_ratio else 1))
@@ -139,10 +159,42 @@ def adjusted_shift(
     )
 
 
+def _with_one_of_cpus(baseline: Covaried, candidate: Covaried) -> tuple[Covaried, Covaried]:
+    """Keep one covariate of the CPUs, the first one that all cells have; all where none does."""
+    every = [*baseline.shares, *candidate.shares]
+    chosen = next((name for name in CPU if all(name in shares for shares in every)), None)
+    if chosen is None:
+        return baseline, candidate
+    first, second = (
+        replace(
+            side,
+            shares=[
+                {name: share for name, share in shares.items() if name == chosen or name not in CPU}
+                for shares in side.shares
+            ],
+        )
+        for side in (baseline, candidate)
+    )
+    return first, second
+
+
+def _as_they_ran(sides: tuple[Covaried, Covaried], pairs: Pairs, *, alpha: float, factor: float) -> Adjusted:
+    """Compare cells that other work disturbed all alike; nothing where it disturbed none, or too few are there."""
+    every = [shares for side in sides for shares in side.shares]
+    known = [name for name in CPU if all(name in shares for shares in every)]
+    disturbed = any(bounds is not None for side in sides for bounds in side.bounds)
+    if not known or not disturbed or min(len(side.values) for side in sides) < 2:
+        return Adjusted()
+    levels = [shares[known[0]] for shares in every]
+    alike = Adjustment(covariate=known[0], low=min(levels), high=max(levels), slopes=(None, None), differ=False)
+    shift = mean_shift(sides[0].values, sides[1].values, pairs, alpha=alpha, factor=factor)
+    return Adjusted(shift=shift, adjustments=(alike,))
+
+
 def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
     """The covariates that vary, the one that does most first; or which one is not known in all cells."""
     names = list(dict.fromkeys(name for shares in every for name in shares))
-    ranges = {name: _range([shares[name] for shares in every if name in shares]) for name in names}
+    ranges = {name: _range([_left(shares[name]) for shares in every if name in shares]) for name in names}
     varying = sorted((name for name in names if ranges[name] >= VARIES_MIN), key=lambda name: -ranges[name])
     for name in varying:
         if count := sum(name not in shares for shares in every):
@@ -160,22 +212,34 @@ def _left(share: float) -> float:
     return math.log(1 - min(max(share, 0.0), SHARE_MAX))
 
 
-def _fit(side: Covaried, reference: Mapping[str, float]) -> _Fit | None:
+def _compared_at(name: str, every: Sequence[Shares], least: float) -> float:
+    """Return where volumes are compared, as a distance from the least share in logs: there, or at the mean.
+
+    The least share that others took is nearly the machine without them. Where all CPUs are in use no cell shows
+    that machine, and at the mean the fitted values err least.
+    """
+    if name != WANTED:
+        return 0.0
+    return float(np.mean([_left(shares[name]) - _left(least) for shares in every]))
+
+
+def _fit(side: Covaried, reference: Mapping[str, float], point: Mapping[str, float]) -> _Fit | None:
     """Fit a volume's logs; None where its shares hardly vary, far from the reference."""
     names = []
     for name, least in reference.items():
-        shares = [shares[name] for shares in side.shares]
-        if _range(shares) >= VARIES_MIN:
+        left = [_left(shares[name]) for shares in side.shares]
+        if _range(left) >= VARIES_MIN:
             names.append(name)
-        elif max(shares) > least + VARIES_MIN:
+        elif min(left) < _left(least) - VARIES_MIN:
             return None
     columns = [[1.0, *(_left(shares[name]) - _left(reference[name]) for name in names)] for shares in side.shares]
     logs = np.log(np.asarray(side.values, dtype=np.float64))
     model = LinearModel(np.array(columns), logs)
     if model.freedom < FREEDOM_MIN:
         return None
-    unit = np.eye(1 + len(names))
-    estimates = [model.estimate(row) for row in unit]
+    weights = np.eye(1 + len(names))
+    weights[0, 1:] = [point[name] for name in names]
+    estimates = [model.estimate(row) for row in weights]
     if any(estimate is None for estimate in estimates):
         return None
     level, *slopes = (estimate for estimate in estimates if estimate is not None)
@@ -192,9 +256,16 @@ def _of_levels(first: _Fit, second: _Fit) -> TTest:
     )
 
 
-def _of_pairs(sides: Sequence[Covaried], pairs: Pairs, reference: Mapping[str, float]) -> list[TTest]:
-    """The paired test, of differences fitted on the shares of both cells; none with too few pairs."""
+def _of_pairs(
+    sides: Sequence[Covaried], pairs: Pairs, reference: Mapping[str, float], point: Mapping[str, float]
+) -> list[TTest]:
+    """The paired test, of differences fitted on the shares of both cells; none with too few pairs.
+
+    Nor with two covariates: one cell with a large share would decide five coefficients.
+    """
     names = list(reference)
+    if len(names) > 1:
+        return []
     rows = [
         [
             1.0,
@@ -210,10 +281,34 @@ def _of_pairs(sides: Sequence[Covaried], pairs: Pairs, reference: Mapping[str, f
     if len(rows) < width + FREEDOM_MIN:
         return []
     differences = np.array([math.log(sides[1].values[second] / sides[0].values[first]) for first, second in pairs])
-    level = LinearModel(np.array(rows), differences).estimate(np.eye(width)[0])
+    at_point = np.array([1.0, *([point[name] for name in names] * 2)])
+    level = LinearModel(np.array(rows), differences).estimate(at_point)
     if level is None or level.freedom < FREEDOM_MIN:
         return []
     return [TTest(change=level.value, error=max(level.error, LEAST_DEVIATION), freedom=float(level.freedom))]
+
+
+def _is_plausible(
+    change: float,
+    sides: tuple[Covaried, Covaried],
+    pairs: Pairs,
+    reference: Mapping[str, float],
+    point: Mapping[str, float],
+) -> bool:
+    """Whether slopes from 0 to SLOPE_MAX could make this of the plain changes, of all cells or of the pairs."""
+    logs = [np.log(np.asarray(side.values, dtype=np.float64)) for side in sides]
+    plain = [float(logs[1].mean() - logs[0].mean())]
+    if pairs:
+        plain.append(float(np.mean([logs[1][second] - logs[0][first] for first, second in pairs])))
+    room = [
+        SLOPE_MAX
+        * sum(
+            float(np.mean([abs(_left(shares[name]) - _left(least) - point[name]) for shares in side.shares]))
+            for name, least in reference.items()
+        )
+        for side in sides
+    ]
+    return min(plain) - room[0] - LEAST_DEVIATION <= change <= max(plain) + room[1] + LEAST_DEVIATION
 
 
 def _beyond(side: Covaried, fit: _Fit, reference: Mapping[str, float]) -> str:

@@ -48,6 +48,26 @@ def look_level(cells: int, *, nodes: int = 1) -> float:
     return LOOK_LEVELS.get(max(cells, CELLS_MIN), LATER_LOOK_LEVEL)
 
 
+ALPHA = 0.05
+"""What all looks at one pair may err together."""
+
+
+def relative_p(p_value: float, cells: int, level: float, *, nodes: int = 1) -> float:
+    """Return a p-value relative to the error of all looks, or to the level of a run with a fixed number of cells.
+
+    A run that stops at a look came past the ones before it, so the levels of these are added: earlier looks are the
+    stronger evidence (stagewise ordering), and the sum bounds the probability of so strong a result by Bonferroni.
+
+    Args:
+        p_value: at the look.
+        cells: of the volume with fewer.
+        level: of the comparison; that of a look at so many cells tells that it was one.
+    """
+    if level >= ALPHA or abs(level - look_level(cells, nodes=nodes)) > 1e-9:
+        return p_value / level
+    return (sum(look_level(before, nodes=nodes) for before in range(CELLS_MIN, cells)) + p_value) / ALPHA
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""

@@ -29,3 +29,11 @@ def test_io_at_rest_counts_beyond_its_limit() -> None:
     assert covariates_of(Observation(foreign_iops=40.0, device_iops=400.0), LIMITS) == {"io_taken": 0.0}
     assert covariates_of(Observation(foreign_iops=100.0, device_iops=400.0), LIMITS) == {"io_taken": 0.25}
     assert covariates_of(Observation(), LIMITS) == {}
+
+
+def test_on_busy_cpus_the_threads_that_want_them_count() -> None:
+    """12 runnable of which one reads the counter, one of the cell runs and four wait: 6 others beside 4 CPUs."""
+    cpu = CpuUse(cpus=4, foreign=3.0, own=1.0, run_delay=4.0, runnable=12.0)
+    assert covariates_of(Observation(cpu=cpu, cpus=4), LIMITS) == {"cpu_wanted": pytest.approx(0.6)}
+    alone = CpuUse(cpus=4, foreign=0.0, own=1.0, run_delay=0.5, runnable=2.2)
+    assert covariates_of(Observation(cpu=alone, cpus=4), LIMITS) == {"cpu_taken": 0.0, "cpu_wanted": 0.0}

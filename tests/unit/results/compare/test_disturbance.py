@@ -278,6 +278,35 @@ def test_cells_that_other_work_slowed_down_are_adjusted_and_compared() -> None:
     assert not comparison.adjustments[0].differ
 
 
+@pytest.mark.parametrize(("late", "verdict"), [(0.0, "worse"), (0.05, "worse"), (0.25, "inconclusive")])
+def test_a_difference_that_late_operations_could_make_is_open(late: float, verdict: str) -> None:
+    """A quarter of the time delayed makes 0.75; the cells say 0.8, with an interval of some percent."""
+    rows = [
+        Row(
+            step="s",
+            parameters={},
+            metric="tps",
+            unit="1/s",
+            better="higher",
+            volume=volume,
+            cell=f"{volume}{n}",
+            value=level * noise,
+            valid=False,
+            bounds=(level * noise, level * noise * 3),
+            shares={"cpu_wanted": 0.8},
+            adjustable=True,
+            late=late,
+            block=n,
+        )
+        for volume, level in (("a", 100.0), ("b", 80.0))
+        for n, noise in enumerate((1.0, 1.01, 0.99, 1.02, 0.98))
+    ]
+    comparison = compare(rows, ["a", "b"])[0]
+    assert comparison.verdict == verdict, comparison.reason
+    if verdict == "inconclusive":
+        assert "late operations of the emulated volume could explain it" in comparison.reason
+
+
 def test_with_too_few_cells_what_other_work_could_explain_is_open() -> None:
     """Three cells: 15 % may be the work beside one volume, a factor of eight is not."""
     shares = [[0.0, 0.01, 0.0], [0.06, 0.07, 0.09]]

@@ -102,6 +102,17 @@ def test_what_is_not_decided_is_said_before_what_looks_best(tmp_path: Path) -> N
     assert summary.sentence == "No difference from a is decided: one cell each."
 
 
+def test_one_of_many_is_better_in_a_headline_only_where_that_holds_among_all(tmp_path: Path) -> None:
+    """One of eleven has 5 cells that a pair's own test names; the other ten are as good as the first."""
+    speeds = (1.0, *([1.0] * 10), 1.15)
+    short = OLTP.model_copy(update={"warmup_s": 2.0, "duration_s": 8.0})
+    report = report_of(tmp_path, *speeds, noise=0.03, repeats=5, steps=(short,))
+    named = [row.candidate for row in report.comparisons if row.primary and row.verdict == "better"]
+    assert named, "no pair is named at all: this test would show nothing"
+    assert "is better than" not in report.summary.headline
+    assert f"of 11 candidates, chance may name {named[0]}" in report.summary.headline
+
+
 def test_one_volume_has_its_figure(tmp_path: Path) -> None:
     headline = report_of(tmp_path, 1.0, repeats=2).summary.headline
     assert headline.startswith("a")

@@ -165,6 +165,7 @@ def _cpu_use(
         foreign=max(0.0, busy - own - beside),
         own=own,
         run_delay=mean("tasks", "run_delay_s_per_s", "cell"),
+        runnable=mean("cpu", "runnable_threads"),
     )
 
 

@@ -34,11 +34,14 @@ def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str,
     """Return the shares that other work took: of the CPUs, and of the device's operations; without unknown ones.
 
     Where all CPUs were in use, what others took depends on what the load left them: a faster volume's load takes
-    more. Their share is then no cause of the load's speed but its consequence, and not given. I/O at rest within
-    its limit is the file system's own and counts as none.
+    more. Their share is then no cause of the load's speed but its consequence, and not given. What they wanted is:
+    the part of the CPUs that a task misses beside their runnable threads. I/O at rest within its limit is the file
+    system's own and counts as none.
     """
     shares = {}
     if observation.cpu is not None:
+        if observation.cpu.wanted_ratio is not None:
+            shares["cpu_wanted"] = observation.cpu.wanted_ratio
         taken = observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0)
         if taken + observation.cpu.own / observation.cpu.cpus <= CPUS_USED_MAX:
             shares["cpu_taken"] = min(1.0, taken)

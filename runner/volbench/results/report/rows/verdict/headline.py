@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from volbench.core.base.text import change_words, counted, percent, quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
 from volbench.results.compare.comparison import Comparison
-from volbench.results.compare.comparison_summary import PairSummary
+from volbench.results.compare.comparison_summary import PairSummary, certain_among
 from volbench.results.compare.figures import figure_of
 from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
@@ -136,33 +136,40 @@ def _of_many(
         return _without_verdict(counted(len(pairs), "volume"), volumes, rows, cells)
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
+    certain = certain_among(pairs)
     is_baseline_best = _goodness(best) < 0
     named, reason = of_subject, worst if _goodness(worst) < 0 else best
     if len(of_subject) > LISTED_MAX:
         named, reason = ([best, worst], worst) if is_baseline_best else ([best], best)
     figures = joined([f"{row.candidate if len(named) > 1 else ''} {_change_text(row)}".strip() for row in named])
     text = (
-        f"{_best_text(best, of_subject, baseline, len(volumes))} by {_name(best)}, {figures} than"
+        f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {_name(best)}, {figures} than"
         f" {baseline}{_cause_text(reason, findings)}"
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
         text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"
     else:
-        text += f"; {_decision_of_many(pairs)}"
+        text += f"; {_decision_of_many(pairs, certain)}"
     return Headline(text=text, figure=_as_record(subject))
 
 
-def _best_text(best: ComparisonRow, rows: Sequence[ComparisonRow], baseline: str, volumes: int) -> str:
-    """Say which volume is best; candidates are compared with the baseline only, never with each other."""
+def _best_text(
+    best: ComparisonRow, rows: Sequence[ComparisonRow], baseline: str, volumes: int, certain: Collection[str]
+) -> str:
+    """Say which volume is best; candidates are compared with the baseline only, never with each other.
+
+    That all are worse errs no more often than one of them does; that a chosen one is better has to be certain
+    among all.
+    """
     if _goodness(best) < 0:
         verb = "is" if all(row.verdict == "worse" for row in rows) and len(rows) == volumes - 1 else "looks"
         return f"{baseline} {verb} best of {volumes} volumes"
-    if best.verdict == "better":
+    if best.verdict == "better" and best.candidate in certain:
         return f"{best.candidate} is better than {baseline} and looks best of {volumes} volumes"
     return f"{best.candidate} looks best of {volumes} volumes"
 
 
-def _decision_of_many(pairs: Sequence[PairSummary]) -> str:
+def _decision_of_many(pairs: Sequence[PairSummary], certain: Collection[str]) -> str:
     verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
@@ -175,11 +182,15 @@ def _decision_of_many(pairs: Sequence[PairSummary]) -> str:
         for verdict in verdict_texts
     }
     everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
-    return "; ".join(
+    decision = "; ".join(
         f"{everyone if len(names) == len(pairs) else _few(names)} {verdict_text}"
         for verdict_text, names in groups.items()
         if names
     )
+    doubtful = [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
+    if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
+        return decision
+    return f"{decision}; of {len(pairs)} candidates, chance may name {_few(doubtful)}"
 
 
 def _few(names: Sequence[str]) -> str:
