@@ -64,13 +64,13 @@ def account(server: RogueServer, mode: str = "", **more: object) -> Account:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("tls", [False, True])
-@pytest.mark.parametrize("request", REQUESTS, ids=str)
+@pytest.mark.parametrize("demand", REQUESTS, ids=str)
 def test_a_stranger_gets_no_password(
-    certificates: tuple[Path, OwnCa], request: dict[str, object], tls: bool, mode: str
+    certificates: tuple[Path, OwnCa], demand: dict[str, object], tls: bool, mode: str
 ) -> None:
     certificate = certificates[0] if tls else None
     with (
-        RogueServer(certificate=certificate, **request).serving() as server,  # type: ignore[arg-type]
+        RogueServer(certificate=certificate, **demand).serving() as server,  # type: ignore[arg-type]
         contextlib.suppress(mysql.connector.Error),  # a server that takes the answer to a challenge goes on
     ):
         rows(account(server, mode), "SELECT 1", timeout_s=10)
@@ -78,10 +78,10 @@ def test_a_stranger_gets_no_password(
     assert PASSWORD.encode() not in server.received
 
 
-@pytest.mark.parametrize("request", REQUESTS[:3], ids=str)
-def test_the_user_is_told_once_what_to_do(certificates: tuple[Path, OwnCa], request: dict[str, object]) -> None:
+@pytest.mark.parametrize("demand", REQUESTS[:3], ids=str)
+def test_the_user_is_told_once_what_to_do(certificates: tuple[Path, OwnCa], demand: dict[str, object]) -> None:
     with (
-        RogueServer(certificate=certificates[0], **request).serving() as server,  # type: ignore[arg-type]
+        RogueServer(certificate=certificates[0], **demand).serving() as server,  # type: ignore[arg-type]
         pytest.raises(UsageError, match="could be anybody") as refused,
     ):
         AttachedServer(AttachSpec(host="127.0.0.1", port=server.port, user="u"))

@@ -205,10 +205,10 @@ def test_the_reader_is_put_on_the_cells_node_and_reads_the_servers_files() -> No
 
 
 @pytest.mark.parametrize(
-    ("restore_size", "request"), [("0", "12Gi"), ("", "12Gi"), ("1Gi", "12Gi"), ("20Gi", "20Gi"), ("x", "12Gi")]
+    ("restore_size", "requested"), [("0", "12Gi"), ("", "12Gi"), ("1Gi", "12Gi"), ("20Gi", "20Gi"), ("x", "12Gi")]
 )
-def test_a_restored_claim_is_never_smaller_than_its_source(restore_size: str, request: str) -> None:
-    assert restored_claim(PLAN, SOURCE, restore_size)["spec"]["resources"]["requests"]["storage"] == request
+def test_a_restored_claim_is_never_smaller_than_its_source(restore_size: str, requested: str) -> None:
+    assert restored_claim(PLAN, SOURCE, restore_size)["spec"]["resources"]["requests"]["storage"] == requested
 
 
 def test_text_of_the_cluster_reaches_no_shell(monkeypatch: pytest.MonkeyPatch) -> None:

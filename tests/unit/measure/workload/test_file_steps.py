@@ -72,18 +72,18 @@ def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("filesystem", "permitted", "request", "noted"),
+    ("filesystem", "permitted", "dropped", "noted"),
     [("ext4", True, True, False), ("ext4", False, True, True), ("xfs", True, False, False)],
 )
 def test_inodes_deleted_by_the_cell_before_do_not_slow_down_ext4(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, request: bool, noted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filesystem: str, permitted: bool, dropped: bool, noted: bool
 ) -> None:
     drop = Mock(return_value=permitted)
     monkeypatch.setattr(small_files, "forget_deleted_inodes", drop)
     ctx, _ = context_on(tmp_path)
     ctx = replace(ctx, volume_facts=ctx.volume_facts.model_copy(update={"filesystem": filesystem}))
     outcome = workload_for(SMALL).run(SMALL, ctx)
-    assert drop.called is request
+    assert drop.called is dropped
     assert any("slower on ext4" in note for note in outcome.notes) is noted
 
 

@@ -41,10 +41,10 @@ def slow_reads_with_a_fall(*, busy: float, queue: float) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("busy", "queue", "request"), [(0.92, 1.1, False), (0.88, 1.1, True), (1.0, 0.9, True), (0.2, 0.1, True)]
+    ("busy", "queue", "asked"), [(0.92, 1.1, False), (0.88, 1.1, True), (1.0, 0.9, True), (0.2, 0.1, True)]
 )
-def test_a_fall_while_the_device_has_as_much_under_way_is_its_own(busy: float, queue: float, request: bool) -> None:
+def test_a_fall_while_the_device_has_as_much_under_way_is_its_own(busy: float, queue: float, asked: bool) -> None:
     explained = explain_case(slow_reads_with_a_fall(busy=busy, queue=queue))
     slow = [finding for finding in explained.findings if finding.cause == "storage.read_latency"]
     assert slow, [finding.cause for finding in explained.findings]
-    assert any(piece.metric == "unexplained_s" for piece in slow[0].evidence) is request
+    assert any(piece.metric == "unexplained_s" for piece in slow[0].evidence) is asked
