@@ -38,6 +38,7 @@ INSIGHTS = {
         }
     ]
 }
+HAMMERDB = "".join(f"{60_000 + n} MySQL tpm @ Thu Jun 30 21:18:{41 + n} UTC 2022\n" for n in range(4))
 FILLERS = "".join(f"Innodb_filler_{number}\t1\n" for number in range(30))
 STATUS = "".join(
     f"Variable_name\tValue\nInnodb_data_reads\t{5000 + 30 * n}\nThreads_running\t7\n{FILLERS}Uptime\t{1000 + n}\n"
@@ -56,6 +57,7 @@ READERS: tuple[Reader, ...] = (
     Reader(name="nfsiostat", read=explain_recorded, seeds=files(f"{EVIDENCE}/17-*/*.txt"), share=4),
     Reader(name="cloudwatch-console", read=explain_recorded, seeds=files(f"{EVIDENCE}/14-*/*.csv"), share=4),
     Reader(name="client-logs", read=explain_recorded, seeds=files(f"{EVIDENCE}/1[12]-*/*.txt"), share=4),
+    Reader(name="hammerdb", read=explain_recorded, seeds=texts(HAMMERDB), share=2),
     Reader(name="passed-on", read=explain_recorded, seeds=files("tests/fixtures/passed-on/*.txt"), share=4),
     Reader(name="other-forms", read=explain_recorded, seeds=files("tests/fixtures/other-forms/*"), share=4),
     JsonReader(

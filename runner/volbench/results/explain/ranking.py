@@ -20,8 +20,9 @@ def ranked_by(findings: Sequence[Finding], weight: Callable[[Finding], float]) -
     """Findings by weight, descending, hints last.
 
     Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
+    Of equal weights the volume's own limits and changes come before what others do to it.
     """
-    ranked = sorted(findings, key=weight, reverse=True)
+    ranked = sorted(findings, key=lambda finding: (weight(finding), not _is_of_others(finding)), reverse=True)
     pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
     ranked.sort(key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
     return sorted(ranked, key=_is_hint)
@@ -30,6 +31,10 @@ def ranked_by(findings: Sequence[Finding], weight: Callable[[Finding], float]) -
 def _is_undecided(finding: Cause | FindingRow) -> bool:
     """Whether it is one of two causes that the evidence does not tell apart."""
     return _kind(finding) == "one of two"
+
+
+def _is_of_others(finding: Cause | FindingRow) -> bool:
+    return finding.cause.startswith("interference.")
 
 
 def _is_hint(finding: Cause | FindingRow) -> bool:

@@ -103,6 +103,8 @@ DEGRADED_AWAIT_MS = 50.0
 DEGRADED_UTIL = 0.2
 DEGRADED_IOPS = 75.0
 """Below the least that a volume of any known type gives (gp2's minimum is 100 IOPS), with room for a margin."""
+DEGRADED_OPERATIONS_MIN = 30.0
+"""Operations that must have been slow: a median of a few says nothing."""
 DEGRADED_MIB_PER_S = 8.0
 """Below the least sequential speed of known disk types (sc1: 12 MiB/s per TiB); EFS at its floor gives 1."""
 DEGRADED_RISE = 5.0

@@ -133,7 +133,7 @@ def test_the_report_states_the_confidence_of_a_look(tmp_path: Path) -> None:
     bench = decided_run(tmp_path)
     report = build_report(bench.directory)
     assert "| 99.05 % interval |" in render(report, bench.directory, "md")
-    assert "its 99.05 % interval" in " ".join(render(report, bench.directory, "html").split())
+    assert "the 99.05 % interval of the change" in " ".join(render(report, bench.directory, "html").split())
 
 
 def journal(*events: tuple[int, str, str]) -> list[JournalEvent]:

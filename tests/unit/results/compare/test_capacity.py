@@ -126,7 +126,7 @@ def test_what_limits_it_is_what_was_named_where_it_broke() -> None:
         FindingRow(cause="cpu.server_saturated", volume="gp3", step="rate-100", cell_ids=("001",), confidence=1.0),
     ]
     [row] = capacities([report(rows, named)], OBJECTIVE)
-    assert row.limited_by == ("storage.iops_limit, confidence 90%",)
+    assert row.limited_by == ("storage.iops_limit, confidence 90 %",)
 
 
 def test_the_interval_holds_the_true_capacity_as_often_as_it_says() -> None:

@@ -55,7 +55,7 @@ def test_a_plain_series_may_have_dates_and_reads_apart_from_writes(tmp_path: Pat
     ("name", "text", "message"),
     [
         ("a.csv", "t,iops\n60,x\n", "no number"),
-        ("a.csv", "", "cannot be read as CSV"),
+        ("a.csv", "", "evidence: empty"),
         ("a.csv", "t,iops\n", "no point"),
         ("a.csv", "t,iops\n60,4\n50,3\n", "do not ascend"),
         ("a.csv", "t,iops\n60,4\n60,3\n", "do not ascend"),

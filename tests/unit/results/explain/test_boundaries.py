@@ -144,12 +144,14 @@ def before_and_after(series: Series) -> bool:
         ({"util_ratio": 0.22}, True),
         ({"reads": 78.0}, False),
         ({"reads": 72.0}, True),
+        ({"reads": 2.8}, False),
+        ({"reads": 3.2}, True),
         ({"read_mib_per_s": 8.4}, False),
         ({"read_mib_per_s": 7.6}, True),
     ],
 )
 def test_slow_at_few_operations(changed: dict[str, Value], slow: bool) -> None:
-    """From 50 ms on at a fifth of the time busy, with at most 75 operations and 8 MiB a second."""
+    """From 50 ms on at a fifth of the time busy, with at most 75 operations and 8 MiB a second, and 30 in all."""
     assert before_and_after(few(**changed)) is slow
 
 

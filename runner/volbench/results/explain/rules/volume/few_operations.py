@@ -33,6 +33,8 @@ def few_operations(case: Case) -> Iterator[Cause]:
     busy = int((device.iops > 0).sum())
     if int(few.sum()) < 3 or few.sum() < 0.8 * slow.sum() or few.sum() < 0.1 * busy:
         return
+    if float(device.iops[few].sum()) * case.grid.width_s < limit.DEGRADED_OPERATIONS_MIN:
+        return
     before = median(waits[~slow & np.isfinite(waits)])
     first = int(np.flatnonzero(few)[0])
     at, low, high = float(case.grid.t_s[first]), quantile(device.iops[few], 0), quantile(device.iops[few], 1)

@@ -190,7 +190,7 @@ def _decision_of_many(pairs: Sequence[PairSummary], certain: Collection[str]) ->
     doubtful = [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
     if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
         return decision
-    return f"{decision}; of {len(pairs)} candidates, chance may name {_few(doubtful)}"
+    return f"{decision}; of {counted(len(pairs), 'candidate')}, chance may name {_few(doubtful)}"
 
 
 def _few(names: Sequence[str]) -> str:
