@@ -10,6 +10,7 @@ from volbench.results.explain.calibration import (
     CALIBRATION,
     CONFIDENCE_MAX,
     LEFT_COUNTS,
+    LEFT_MAX,
     RECORDINGS,
     Calibration,
     Evidence,
@@ -19,7 +20,7 @@ from volbench.results.explain.calibration import (
 )
 from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.quantile import Quantile
-from volbench.results.explain.wording import number
+from volbench.results.explain.wording import number, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
     if cause.confidence_max < 1:
         text += f"; outside the lab such findings were never counted: at most {cause.confidence_max:g}"
-    elif cause.recorded:
+    elif cause.recorded or cause.confidence < LEFT_COUNTS.confidence(cause.left):
         text += "; " + cause.calibration.describe_counts(
             cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
         )
@@ -123,9 +124,18 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     )
 
 
+def _bound_text(cause: Cause) -> str:
+    """Why the confidence is less than such findings came true, where it is."""
+    most = LEFT_MAX.get(cause.left)
+    if most is None or LEFT_COUNTS.confidence(cause.left) < most or cause.confidence < most:
+        return ""
+    why = "something speaks against it" if cause.objections else "p95 was not computed and compared"
+    return f"; the confidence is {percent(most)} at most where {why}"
+
+
 def _left_text(cause: Cause) -> str:
     """What the check found, with the counts of such findings."""
-    counted = LEFT_COUNTS.describe(cause.left)
+    counted = LEFT_COUNTS.describe(cause.left) + _bound_text(cause)
     if cause.objections:
         return f"something speaks against it; {counted}"
     if cause.rebuilt is None:

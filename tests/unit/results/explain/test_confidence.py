@@ -70,6 +70,16 @@ def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
     assert (decided_by.metric, decided_by.value) == ("decided_by", "level")
 
 
+def test_a_confidence_below_what_was_counted_says_why() -> None:
+    """All such findings may have been true: where nothing was rebuilt and compared, none is called very likely."""
+    surest = dataclasses.replace(stall(True), cause="memory.buffer_pool_small")
+    assert surest.confidence == 0.85
+    assert "the confidence is 85 % at most where p95 was not computed" in confidence_rows(surest)[1].text
+    second = dataclasses.replace(stall(True, one_of_two=True), is_second=True)
+    assert "at most where" not in confidence_rows(second)[1].text
+    assert "such findings" in confidence_rows(second)[0].text
+
+
 @pytest.mark.parametrize(
     ("true", "findings", "confidence"), [(0, 0, 0.85), (3, 3, 0.94), (2, 3, 0.74), (400, 400, 0.99)]
 )
