@@ -70,6 +70,14 @@ def test_metrics_are_of_the_merged_histogram(intervals: list[Interval]) -> None:
     assert metrics["latency_ms_max"] == pytest.approx(2194.5, rel=0.019)
 
 
+@pytest.mark.parametrize(("rate", "counted"), [(None, True), (8.0, True), (4.0, False), (2.0, False)])
+def test_seconds_without_a_transaction_are_no_stall_where_few_are_offered(
+    intervals: list[Interval], rate: float | None, counted: bool
+) -> None:
+    """At 4 a second by chance, 1.8 % of all seconds have none."""
+    assert ("stalled_s" in load_metrics(intervals, rate=rate)) is counted
+
+
 def test_transactions_without_an_answer_are_the_slowest(intervals: list[Interval]) -> None:
     """46 were answered: with 6 that wait, the median of all is the 26th, and p95 and p99 are not known."""
     answered, of_all = (

@@ -206,6 +206,18 @@ def test_a_backup_beside_the_load() -> None:
     assert "interference.backup" not in causes(alone)
 
 
+def test_a_rate_that_is_the_same_with_a_backup_is_no_evidence_of_its_harm() -> None:
+    """At 2 transactions offered a second, a second has 1, 2 or 3 of them, and the median is a whole number."""
+    during = (np.arange(1.0, 61.0) > 20) & (np.arange(1.0, 61.0) <= 40)
+    p95 = np.where(during, 1700.0, 13.0) + np.random.default_rng(1).normal(0, 0.5, 60)
+    extra = {("client", "tps", ""): np.full(60, 2.0), ("client", "latency_ms_p95", ""): p95}
+    beside = (Beside(name="mysqldump", t0_s=20.0, t1_s=40.0),)
+    slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), beside=beside))
+    backup = next(finding for finding in slow.findings if finding.cause == "interference.backup")
+    assert "ms p95 with it" in backup.evidence[0].text
+    assert "tps with it" not in backup.evidence[0].text
+
+
 def test_full_redo_log() -> None:
     t_s = np.arange(1.0, 61.0)
     full = (t_s % 10) >= 5

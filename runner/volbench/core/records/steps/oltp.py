@@ -184,7 +184,14 @@ KIND = StepKind(
         ),
         QUERIES,
         ERRORS,
-        Metric("stalled_s", "s", "lower", "stalled time", "seconds of the window in which no transaction finished"),
+        Metric(
+            "stalled_s",
+            "s",
+            "lower",
+            "stalled time",
+            "seconds of the window in which no transaction finished; absent where an offered rate is so low that"
+            " seconds without one are usual",
+        ),
         Metric(
             "stall_s_max",
             "s",

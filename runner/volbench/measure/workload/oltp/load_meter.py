@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +18,8 @@ _BY_INTERVAL = ("p50", "p95", "p99")
 UNFINISHED_MIN, UNFINISHED_SHARE_MIN = 0.5, 0.05
 """Sessions in transactions that did not end, and their share of all, from which on a step says so."""
 
+EMPTY_BY_CHANCE_MAX = 0.01
+"""Share of intervals that an offered rate leaves without a transaction, up to which such an interval is a stall."""
 UNANSWERED_SHARE_MIN = 0.001
 """Share of transactions without an answer from which on they can move p99.9."""
 
@@ -90,11 +93,12 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None, waiting: 
     length_s = sum(interval.interval_s for interval in intervals)
     tps = sum(interval.events for interval in intervals) / length_s
     bins = merge(interval.bins for interval in intervals)
+    stalled_s = sum(interval.interval_s for interval in intervals if interval.events == 0)
     values: dict[str, float | None] = {
         "tps": tps,
         "qps": sum(interval.queries for interval in intervals) / length_s,
         "errors_per_s": sum(interval.errors for interval in intervals) / length_s,
-        "stalled_s": sum(interval.interval_s for interval in intervals if interval.events == 0),
+        "stalled_s": None if _empty_by_chance(rate, length_s / len(intervals)) else stalled_s,
         "rate_achieved_ratio": None if rate is None else tps / rate,
     }
     if bins is not None:
@@ -102,6 +106,14 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None, waiting: 
         values |= {f"latency_ms_{name}": all_bins.quantile_ms(level) for name, level in QUANTILES.items()}
         values |= {"latency_ms_max": bins.max_ms(), "latency_ms_mean": bins.mean_ms()}
     return {name: metric(name, value) for name, value in values.items() if value is not None}
+
+
+def _empty_by_chance(rate: float | None, interval_s: float) -> bool:
+    """Return whether intervals without a transaction are usual at an offered rate: no such second is a stall.
+
+    Arrivals are by chance (Poisson): of intervals of w seconds at r a second, exp(-r * w) have none.
+    """
+    return rate is not None and math.exp(-rate * interval_s) > EMPTY_BY_CHANCE_MAX
 
 
 def unfinished_sessions(intervals: Sequence[Interval], *, threads: int) -> float:

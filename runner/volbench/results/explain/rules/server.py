@@ -245,7 +245,7 @@ def _interference(case: Case) -> Iterator[Cause]:
         worst = max(effects_known, key=lambda effect: effect.loss * effect.beyond_noise, default=None)
         if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
             continue
-        effects_text = "; ".join(effect.text for effect in effects_known)
+        effects_text = "; ".join(effect.text for effect in effects_known if effect.text)
         yield Cause(
             cause="interference.backup",
             decided_by="before and after",
@@ -307,7 +307,9 @@ def _effect(case: Case, beside: Beside, metric: NamedMetric) -> _Effect | None:
         loss=loss,
         beyond_noise=loss > 0 and rank_sum_z(worse[during], worse[~during]) >= limit.INTERFERENCE_Z,
         samples=min(counts),
-        text=f"{number(with_it)} {unit} with it, {number(without)} without",
+        text=""  # rates of a few a second are whole numbers: the same median says nothing
+        if with_it == without
+        else f"{number(with_it)} {unit} with it, {number(without)} without",
     )
 
 
