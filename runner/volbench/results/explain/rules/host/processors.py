@@ -9,11 +9,13 @@ import numpy as np
 
 from volbench.core.records.named_metrics import PSI, CgroupCpu, Client, Tasks
 from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
+from volbench.results.explain.accounts.budget import LOCKS
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.evidence.layers import stretches
+from volbench.results.explain.evidence.layers import device_flow, server_flow, stretches
 from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
 from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
@@ -63,7 +65,8 @@ CAUSES = (
         signs=(
             "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server in"
             " at least half of its periods; and most of statement time is no wait for files or locks. In place of"
-            " pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. Where"
+            " pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. It"
+            " explains at most what clients do not wait for locks or for reads at the device. Where"
             " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each with"
             " its share, where both use much. A server and load that use less than 15 % of the CPUs, and lose less"
             " than half to others, have CPUs enough. Where the server's tasks wait for a CPU while CPUs are idle, a"
@@ -168,7 +171,8 @@ def _saturated(case: Case) -> Iterator[Cause]:
         and own_cpus < OWN_MIN * (case.cpus or 1)
     ):
         return  # more CPU is no help to a server that uses next to none
-    own, foreign = (None if cpu_share is None else cpu_share * part for part in (1 - by_others, by_others))
+    most = None if cpu_share is None else min(cpu_share, 1 - waits_elsewhere(case))
+    own, foreign = (None if most is None else most * part for part in (1 - by_others, by_others))
     if by_others < _MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
         yield _own_finding(case, own, cpu_share, throttled=throttled)
     named = by_others >= _MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
@@ -200,6 +204,23 @@ def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
     return cpu_share if cpu_share is None or reach is None else min(cpu_share, reach)
 
 
+def waits_elsewhere(case: Case) -> float:
+    """Share of the clients' time that is surely no wait for a CPU: reads at the device, locks, others' commits.
+
+    What the cell's processes run and wait counts background threads as well, so that it may be more than the rest
+    of the clients' time. Of a read as the server sees it, what the device takes for one is at the device.
+    """
+    budget, reads = case.budget, server_flow(case.grid, "read", ("data",))
+    device = None if case.device is None else device_flow(case.device, "read")
+    if budget is None or not case.threads:
+        return 0.0
+    at_device = 0.0
+    if reads is not None and device is not None and reads.each_ms and device.each_ms:
+        at_device = min(1.0, device.each_ms / reads.each_ms)
+    surely = budget.share("data_reads") * at_device + budget.share(*LOCKS, "binlog_group")
+    return min(1.0, surely * (mean(budget.statement_s) or 0.0) / case.threads)
+
+
 def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, throttled: bool) -> Cause:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     pressure, throttled_ratio = median(case.at(PSI.cpu_some_ratio)), case.server_throttled
@@ -209,7 +230,7 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         quota_text = "" if used is None else f" and left it {number(used)} CPUs"
         text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
         rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
-    rows += [*_host_rows(case), *cpu_rows(case, cpu_share)]
+    rows += [*_host_rows(case), *cpu_rows(case, cpu_share), *_bound_rows(case, cpu_share)]
     counted = throttled or case.cpu_cycle_share is not None
     return Cause(
         cause=SATURATED,
@@ -219,7 +240,7 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         checks=(True, throttled or (None if pressure is None else True), None if cpu_share is None else True),
         one_of_two=not counted and _commits_may_be_hidden(case),
         evidence=tuple(rows),
-        advice=_MORE_CPU + cpus_text(case),
+        advice=(_MORE_CPU if step_kind(case.kind).has_statements else _LESS_WORK) + cpus_text(case),
     )
 
 
@@ -334,6 +355,17 @@ def cpu_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
         if case.waiting_share is None:
             text = "of statement time is neither file nor lock waits"
         yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
+
+
+def _bound_rows(case: Case, cpu_share: float | None) -> Iterator[EvidenceRow]:
+    """That background threads are in it, where clients surely wait for something else meanwhile."""
+    elsewhere = waits_elsewhere(case)
+    if cpu_share is not None and cpu_share > 1 - elsewhere:
+        text = (
+            f"at most {percent(1 - elsewhere)} of the clients' time is on or before CPUs: in the rest they wait for"
+            " the device or each other, while background threads use CPUs"
+        )
+        yield row("cpu_share_max", 1 - elsewhere, "1", text)
 
 
 def _side_rows(case: Case) -> Iterator[EvidenceRow]:
