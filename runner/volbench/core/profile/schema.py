@@ -146,3 +146,7 @@ class Profile(Record):
     limits: tuple[Limit, ...] = ()
     latency: dict[str, Latency] = Field(default_factory=dict)
     first_touch: FirstTouch | None = None
+    more: dict[Literal["iops", "throughput"], str] = Field(
+        default_factory=dict,
+        description="What gives more of it where no parameter provisions it, as an order: Enlarge the volume.",
+    )

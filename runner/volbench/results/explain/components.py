@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts, Role, base_source
 from volbench.core.records.sources import SOURCES
 from volbench.results.explain.case import Case
@@ -45,12 +46,18 @@ def component_cases(case: Case, layout: Collection[ComponentFacts]) -> Iterator[
                 grid=_of_component(case.grid, component.name, roles),
                 whole=_of_component(case.whole, component.name, roles),
                 disk=facts.disk,
+                profile=profile_below(facts),
                 below=disks_below(facts),
                 read_ahead_kib=facts.read_ahead_kib,
                 mount_options=tuple(facts.mount_options),
                 variables=_variables(case.variables, keep="redo" in roles),
             ),
         )
+
+
+def profile_below(facts: VolumeFacts) -> str:
+    """Return the name of an emulated volume's profile, of that below it where it stands on one; else empty."""
+    return str(facts.emulated_parameters.get("base") or facts.emulated_profile or "")
 
 
 def data_case(case: Case) -> Case:

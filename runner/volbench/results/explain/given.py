@@ -32,7 +32,8 @@ class Given:
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
     `instance`: the vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
-    are on other volumes than the data.
+    are on other volumes than the data. `profile`: the kind of volume, as a profile's name; empty: not known.
+    `changes_load`: its parts are loads of different kinds or sizes, so that their rates are not compared.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Given:
     volume_grid: Grid | None = None
     instance: str = ""
     elsewhere: tuple[Role, ...] = ()
+    profile: str = ""
+    changes_load: bool = False
 
     @property
     def of_volume(self) -> Self:

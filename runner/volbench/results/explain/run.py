@@ -25,7 +25,7 @@ from volbench.results.explain.accounts.time_budget import TimeBudget, time_budge
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Case
 from volbench.results.explain.check.response import volume_share_max
-from volbench.results.explain.components import component_cases
+from volbench.results.explain.components import component_cases, profile_below
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
@@ -243,16 +243,26 @@ def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
     if not loaded.has_series(result.cell_id):
         return
     whole: Grid | None = None
+    profile = _profile_of(loaded, result)
     for step in result.steps:
         if step_kind(step.kind).explained != "whole" or "/" in step.step:
             continue
         if whole is None:
             whole = align(loaded.series(result.cell_id))
-        yield _case(result, step, whole)
+        yield replace(_case(result, step, whole), profile=profile)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
             whole = align(loaded.series(result.cell_id))
-        yield _case_of_several(result, name, steps, whole)
+        yield replace(_case_of_several(result, name, steps, whole), profile=profile)
+
+
+def _profile_of(loaded: LoadedRun, result: CellResult) -> str:
+    """Return the name of the profile whose limits the cell's volume has; empty where none is known."""
+    if result.volume_facts.emulated_profile is not None:
+        return profile_below(result.volume_facts)
+    run = loaded.run
+    names = (cell.volume for cell in run.cells if cell.cell_id == result.cell_id)
+    return str(run.target_options.get(f"{next(names, '')}.profile", "")).partition("?")[0]
 
 
 def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
@@ -286,6 +296,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
         instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
         elsewhere=_elsewhere(result),
+        changes_load=len(set(streams)) > 1 or step_kind(steps[0].kind).explained == "phases",
     )
 
 

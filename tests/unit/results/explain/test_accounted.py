@@ -32,7 +32,7 @@ def streams(*, in_flight: float, cpus: float, depth: int = 4) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("in_flight", "cpus", "cleared"), [(0.08, 0.05, False), (0.08, 1.5, False), (0.08, 2.2, True), (1.9, 0.3, True)]
+    ("in_flight", "cpus", "cleared"), [(0.08, 0.05, False), (0.08, 1.5, False), (0.08, 2.2, True), (1.1, 1.0, True)]
 )
 def test_streams_that_are_neither_at_the_device_nor_on_a_cpu_clear_nothing(
     in_flight: float, cpus: float, cleared: bool

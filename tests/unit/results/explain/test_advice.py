@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
+from synthetic_cell import Load, Storage, columns
 
 from volbench.core.profile.limits import Charge, Limit
 from volbench.results.explain.accounts.demand import Demand
 from volbench.results.explain.accounts.what_if import OtherVolume, outlooks_of
+from volbench.results.explain.case import Case
+from volbench.results.explain.rules import advice
 from volbench.results.explain.rules.advice import (
     Needed,
     cpus_for_p95,
+    lift,
+    more_of,
     needed_for_p95,
+    p95_text,
     pool_text,
     redo_text,
 )
+from volbench.results.stats.grid import align
 
 DEMAND = Demand(
     clients=8,
@@ -115,3 +123,68 @@ def test_cpus_for_half_of_the_latency_of_a_loop_that_waits_for_cpus_alone() -> N
 def test_no_number_of_cpus_shortens_what_is_no_wait_for_one() -> None:
     needed = cpus_for_p95(clients=10, latency_s=0.1, cpu_s=0.01, queued_s=0.02, target=0.5)
     assert needed.likely is None
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A step at a limit of operations, whose transactions have the demand of LOAD."""
+    monkeypatch.setattr(advice, "demand_of", lambda _case: LOAD)
+    grid = align(columns(Load(queue=24, threads=24), Storage(iops=2580.0), counters=True))
+    quiet = align(columns(Load(queue=0.9, seconds=30), Storage(latency_ms=0.8)))
+    return Case(name="load", grid=grid, whole=quiet, threads=24, cpus=8, latency_ms={"latency_ms_p95": 444.0})
+
+
+def test_a_bound_is_never_below_what_was_too_little() -> None:
+    """2,000 IOPS were met with twice the p95 that is wanted: no fewer are enough, whatever an estimate says."""
+    assert Needed(least=900, likely=3000, enough=5000).above(2000) == Needed(least=2000, likely=3000, enough=5000)
+    assert Needed(least=2500, likely=3000, enough=5000).above(2000) == Needed(least=2500, likely=3000, enough=5000)
+    assert Needed(least=500, likely=1900, enough=3000).above(2000) is None, (
+        "the estimate contradicts the measurement"
+    )
+    nothing = Needed(least=None, likely=None, enough=None)
+    assert nothing.above(2000) == nothing
+
+
+def test_the_rate_for_a_p95_is_above_the_limit_that_was_met(limited: Case) -> None:
+    needed = advice.rate_for_p95(limited, "iops", 1.0e9, 4000.0)
+    assert needed is None, "the estimate calls less enough than the limit at which p95 was above the target"
+
+
+def test_a_higher_limit_makes_no_load_slower(limited: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's error of 20 % is more than the gain here."""
+    lifted = lift(limited, "iops")
+    assert lifted is not None
+    monkeypatch.setattr(advice, "demand_of", lambda _case: dataclasses.replace(LOAD, tps=0.85 * lifted.tps))
+    near = lift(limited, "iops")
+    assert near is not None
+    assert near.tps_interval[0] == pytest.approx(0.85 * lifted.tps)
+    assert near.tps_interval[0] <= near.tps
+
+
+NEEDED = Needed(least=3000.0, likely=4000.0, enough=5000.0)
+
+
+def test_the_p95_that_is_halved_is_that_of_the_tables(limited: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "rate_for_p95", lambda *_: NEEDED)
+    assert p95_text(limited, "iops") == (
+        " For half of this cell's p95 (222 in place of 444 ms) the volume must give about 4,000 IOPS (at least"
+        " 3,000 IOPS, surely enough 5,000 IOPS; estimated)."
+    )
+    assert "about 4,000 IOPS (more than 3,000 IOPS, surely" in p95_text(limited, "iops", level=3000.0)
+    part = p95_text(limited, "iops", within="without credits")
+    assert "For half of the median interval's p95 without credits (" in part
+    assert "444" not in part
+
+
+def test_a_read_may_take_at_most_so_long(limited: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amounts are reads a second of one stream: the least of them is the longest read."""
+    monkeypatch.setattr(advice, "latency_for_p95", lambda *_: Needed(least=400.0, likely=500.0, enough=1000.0))
+    assert "a read must take about 2 ms (at most 2.5 ms, surely enough 1 ms; estimated)" in p95_text(limited, None)
+
+
+def test_advice_for_a_limit_gives_the_order_before_the_estimate(limited: Case) -> None:
+    text = more_of(dataclasses.replace(limited, profile="ebs-gp2"), "iops", 2580.0)
+    assert text.startswith("Enlarge the volume (gp2 has none to provision")
+    assert "rovision " not in text.partition("):")[2]
+    assert "IOPS would lift this to" in text
+    assert np.isfinite(limited.tps or np.nan)

@@ -149,7 +149,7 @@ def test_a_limit_that_is_met_in_bursts_is_not_the_mean_of_its_intervals() -> Non
     )
     assert "and no more" not in text(first)
     assert "more than 1" not in first.advice
-    assert first.advice.startswith("Provision more IOPS than the volume has")
+    assert first.advice.startswith("Provision more IOPS, or move to a volume that gives more; or ")
 
 
 def test_a_limit_that_is_met_all_the_time_is_the_level() -> None:

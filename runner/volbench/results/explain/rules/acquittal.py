@@ -13,6 +13,7 @@ from volbench.results.explain.check.rebuild import summed_ms
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.processors import CELL, task_use
 from volbench.results.explain.rules.host.syncs_on_cpus import short_sync
+from volbench.results.explain.rules.levers import fewer_of_none
 from volbench.results.explain.rules.shared_evidence import (
     external_log,
     hidden_write_share,
@@ -24,10 +25,7 @@ from volbench.results.stats.grid import mean, median
 
 NONE = "none"
 _NOT_THE_VOLUME = "The volume is not what limits this step."
-_MANY_SHORT = (
-    "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
-    " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
-)
+_MANY_SHORT = "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short."
 ACCOUNTED_MIN = 0.5
 """Of a step's own streams: with less of their time accounted for, something that was not looked at has the rest."""
 QUEUE_SHARE_MIN = 0.75
@@ -50,7 +48,8 @@ CAUSES = (
             " and server; and nothing is acquitted with a p99 or a slowest transaction that is more than twice"
             " what the accounted pieces make. Of a step that works on files itself, at least half of its streams'"
             " time must be at the device or on a CPU; a file system whose log is on another device clears nobody"
-            " who syncs. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
+            " who syncs, and a step that measures the volume (fio) and waits for it clears nothing: it is as fast"
+            " as the volume. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
             " volume."
         ),
         advice=(
@@ -69,8 +68,8 @@ def acquit(case: Case) -> Cause | None:
     at_most = storage_share_max(case) if share is None else None
     if at_most is not None and at_most < limit.STORAGE_SHARE_MIN:
         share = at_most
-    if _hides_waits(case, unseen):
-        return None
+    if _hides_waits(case, unseen) or (waits_for_files(case) and step_kind(case.kind).queue_swept):
+        return None  # a step that measures the volume and waits for it is as fast as that is
     if _queue_has_the_clients(case) and share is not None and share < limit.STORAGE_SHARE_MIN:
         return None  # the files are said to take little, and nearly all clients are in the volume's queue
     if share is not None:
@@ -89,6 +88,12 @@ def acquit(case: Case) -> Cause | None:
         if waited is not None:
             queued = f" with {number(queue)} in flight" if queue is not None else ""
             rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
+    many = share is not None and share >= limit.STORAGE_SHARE_MIN
+    if rows and waits_for_files(case):
+        text = (
+            f"{percent(case.waiting_share or 0.0)} of the streams' time is waiting for the volume, in short waits"
+        )
+        rows, many = [row("waiting_share", case.waiting_share, "1", text), *rows], True
     if not rows or any(check is False for check in checks) or (share is None and not any(checks)):
         return None
     return Cause(
@@ -97,7 +102,9 @@ def acquit(case: Case) -> Cause | None:
         share=None,
         checks=tuple(checks),
         evidence=tuple(rows),
-        advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
+        advice=f"{_MANY_SHORT} {fewer_of_none(case)}, and so would still shorter ones."
+        if many
+        else _NOT_THE_VOLUME,
     )
 
 
@@ -130,6 +137,11 @@ def accounted_share(case: Case) -> float | None:
     if case.waiting_share is None or use is None:
         return None
     return min(1.0, case.waiting_share + (mean(use.used + use.delay) or 0.0) / (case.threads or 1))
+
+
+def waits_for_files(case: Case) -> bool:
+    """Whether the streams of a step that works on files itself mostly wait for the volume, however fast it is."""
+    return case.waiting_share is not None and case.waiting_share >= limit.STORAGE_SHARE_MIN
 
 
 def _log_is_elsewhere(case: Case) -> bool:
@@ -201,12 +213,9 @@ def missing_evidence(case: Case) -> list[str]:
 def why_unexplained(case: Case) -> str:
     """Return why a step has no finding at all, not even `none`."""
     share, unseen = case.storage_share, case.unseen_share
-    accounted, log = accounted_share(case), external_log(case.mount_options)
-    if accounted is not None and accounted < ACCOUNTED_MIN:
-        return (
-            f"the streams are at the device or on a CPU in {percent(accounted)} of their time: a limit above the"
-            " device (io.max, blkio.throttle.*) may hold them, and nothing here looks at it"
-        )
+    log = external_log(case.mount_options)
+    if of_files := _why_of_files(case):
+        return of_files
     if _log_is_elsewhere(case):
         return f"the file system's log is on {log}, a device that was not looked at"
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
@@ -219,3 +228,19 @@ def why_unexplained(case: Case) -> str:
             f"{_as_it_was(case)}"
         )
     return "no rule names a cause, and the evidence does not clear the volume"
+
+
+def _why_of_files(case: Case) -> str:
+    """Return the same of a step that works on files itself; empty for others."""
+    accounted, waiting = accounted_share(case), case.waiting_share
+    if accounted is not None and accounted < ACCOUNTED_MIN:
+        return (
+            f"the streams are at the device or on a CPU in {percent(accounted)} of their time: a limit above the"
+            " device (io.max, blkio.throttle.*) may hold them, and nothing here looks at it"
+        )
+    if waiting is not None and waits_for_files(case) and step_kind(case.kind).queue_swept:
+        return (
+            f"the streams wait for the volume in {percent(waiting)} of their time, and no rule names a limit or a"
+            f" slow volume{_as_it_was(case)}: they measure how fast it is"
+        )
+    return ""

@@ -16,6 +16,7 @@ from volbench.results.explain.accounts.demand import Demand, demand_of
 from volbench.results.explain.accounts.what_if import OtherVolume, more_pages, outlooks_of, page_units, states_tps
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.rules.levers import fewer, more
 from volbench.results.explain.wording import amount, number
 from volbench.results.stats.grid import mean, median
 
@@ -45,7 +46,10 @@ class Lift:
 
 
 def lift(case: Case, resource: Resource) -> Lift | None:
-    """The volume with its latency as without a queue, and without this limit; None when it cannot be said."""
+    """The volume with its latency as without a queue, and without this limit; None when it cannot be said.
+
+    More of what limits never makes a load slower: no bound lies below what was measured.
+    """
     demand, base_ms = demand_of(case), case.base_await_ms
     if not isinstance(demand, Demand) or base_ms is None:
         return None
@@ -66,7 +70,7 @@ def lift(case: Case, resource: Resource) -> Lift | None:
     return Lift(
         rate=rate if resource == "iops" else rate / _MIB,
         tps=lifted.tps,
-        tps_interval=lifted.tps_interval,
+        tps_interval=(max(demand.tps, lifted.tps_interval[0]), lifted.tps_interval[1]),
         bound="CPU" if free.bound == "CPU" else "the volume's latency",
         states_tps=states_tps(demand),
     )
@@ -88,6 +92,14 @@ class Needed:
         """Whether the interval is narrow enough to buy by."""
         finite = self.least is not None and self.likely is not None and self.enough is not None
         return finite and (self.enough or 0.0) <= WIDEST * (self.least or 1.0)
+
+    def above(self, measured: float) -> Needed | None:
+        """Return the same where the measured amount was too little; None where the estimate calls it enough."""
+        if self.likely is None:
+            return self
+        if self.likely <= measured:
+            return None
+        return replace(self, least=None if self.least is None else max(measured, self.least))
 
 
 def needed_for_p95(
@@ -123,8 +135,15 @@ def needed_for_p95(
     return Needed(least=least(0), likely=least(1), enough=least(2))
 
 
-def provision_for_p95(case: Case, resource: Resource, target_ms: float) -> Needed | None:
-    """Operations or MiB/s to provision for a p95, on this volume otherwise as it is; None: cannot be predicted."""
+def rate_for_p95(case: Case, resource: Resource, target_ms: float, level: float | None = None) -> Needed | None:
+    """Operations or MiB/s that a p95 takes, on this volume otherwise as it is; None: cannot be predicted.
+
+    Args:
+        case: the step.
+        resource: what is limited.
+        target_ms: of p95, below what was measured.
+        level: of the limit that was met, which was too little; None: what the load used is known to be.
+    """
     demand, base_ms = demand_of(case), case.base_await_ms
     if not isinstance(demand, Demand) or base_ms is None or not demand.cpu_known:
         return None
@@ -139,7 +158,7 @@ def provision_for_p95(case: Case, resource: Resource, target_ms: float) -> Neede
         cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=per_s, charge=charge)
         return OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=(cap,))
 
-    return needed_for_p95(demand, volume_of, target_ms, (now / 4, now * 1000))
+    return needed_for_p95(demand, volume_of, target_ms, (now / 4, now * 1000)).above(max(now, level or 0.0))
 
 
 def latency_for_p95(case: Case, target_ms: float) -> Needed | None:
@@ -152,41 +171,70 @@ def latency_for_p95(case: Case, target_ms: float) -> Needed | None:
         times = speed * demand.read_s
         return OtherVolume(name="", read_s=demand.read_s / times, write_s=demand.write_s / times, caps=())
 
-    return needed_for_p95(demand, volume_of, target_ms, (1 / demand.read_s / 4, 1000 / demand.read_s))
+    span = (1 / demand.read_s / 4, 1000 / demand.read_s)
+    return needed_for_p95(demand, volume_of, target_ms, span).above(1 / demand.read_s)
 
 
-def p95_text(case: Case, resource: Resource | None, *, verb: str = "provision") -> str:
-    """What half of the measured p95 takes: provisioned IOPS or MiB/s, or a latency; or that it cannot be said.
+def goal_text(case: Case, *, within: str = "") -> str:
+    """Return that half of the p95 is wanted, the cell's as tables have it; empty without one.
+
+    Args:
+        case: the step.
+        within: which part of the step the case is, in words: its p95 is that of the median interval.
+    """
+    p95_ms = None if within else case.latency_ms.get(Client.latency_ms_p95.name)
+    which = "this cell's p95"
+    if p95_ms is None:
+        p95_ms, which = (
+            median(case.at(Client.latency_ms_p95)),
+            f"the median interval's p95{within and f' {within}'}",
+        )
+    return "" if p95_ms is None else f" For half of {which} ({number(p95_ms / 2)} in place of {number(p95_ms)} ms)"
+
+
+def p95_text(
+    case: Case,
+    resource: Resource | None,
+    *,
+    level: float | None = None,
+    verb: str = "the volume must give",
+    within: str = "",
+) -> str:
+    """What half of the measured p95 takes: IOPS or MiB/s, or a latency; or that it cannot be said.
 
     Args:
         case: the step.
         resource: what is limited; None: a latency is wanted.
-        verb: what to do with so many of the resource.
+        level: of the limit, None where it is not known.
+        verb: who must give so many of the resource.
+        within: which part of the step the case is, in words; empty: it is all of it.
     """
-    p95_ms = median(case.at(Client.latency_ms_p95))
-    if p95_ms is None:
+    interval_ms, goal = median(case.at(Client.latency_ms_p95)), goal_text(case, within=within)
+    if interval_ms is None or not goal:
         return ""
-    target_ms = p95_ms / 2
-    needed = latency_for_p95(case, target_ms) if resource is None else provision_for_p95(case, resource, target_ms)
+    target_ms = interval_ms / 2  # the estimate is of ratios: another p95 of the same step falls by half with it
+    needed = (
+        latency_for_p95(case, target_ms) if resource is None else rate_for_p95(case, resource, target_ms, level)
+    )
     if needed is None:
         return ""
-    goal = f" For a p95 of {number(target_ms)} ms (now {number(p95_ms)})"
     if needed.likely is None:
         what = "latency" if resource is None else "rate"
         return f"{goal} no {what} is enough by this estimate: CPUs, or waits one after the other, limit first."
     if not needed.decides:
-        return (
-            f"{goal} the estimate is too wide to decide: measure it, volbench run SUITE on a volume that has more."
-        )
+        better = "a faster volume" if resource is None else "a volume that has more"
+        return f"{goal} the estimate is too wide to decide: measure it, volbench run SUITE on {better}."
 
     def shown(value: float | None) -> str:
         if value is None:
             return "?"
         return f"{number(1000 / value)} ms" if resource is None else amount(value, resource)
 
-    verb = "reads of" if resource is None else verb
+    verb, bound = ("a read must take", "at most") if resource is None else (verb, "at least")
+    if level is not None and needed.least == level:  # it was too little
+        bound = "more than"
     return (
-        f"{goal} {verb} about {shown(needed.likely)} (at least {shown(needed.least)}, surely enough"
+        f"{goal} {verb} about {shown(needed.likely)} ({bound} {shown(needed.least)}, surely enough"
         f" {shown(needed.enough)}; estimated)."
     )
 
@@ -223,16 +271,15 @@ def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: floa
 
 def cpus_text(case: Case) -> str:
     """What CPUs half of the measured p95 takes; empty where the account of CPUs or a closed loop is missing."""
-    account, tps, p95_ms = case.cpu_account, case.tps, median(case.at(Client.latency_ms_p95))
+    account, tps, goal = case.cpu_account, case.tps, goal_text(case)
     delay = None if account is None else mean(account.delay)
     used = None if account is None else mean(account.own)
-    if not tps or not used or delay is None or p95_ms is None or not case.threads or case.rate is not None:
+    if not tps or not used or delay is None or not goal or not case.threads or case.rate is not None:
         return ""
     latency_s = case.threads / tps
     needed = cpus_for_p95(
         clients=case.threads, latency_s=latency_s, cpu_s=used / tps, queued_s=delay / tps, target=0.5
     )
-    goal = f" For a p95 of {number(p95_ms / 2)} ms (now {number(p95_ms)})"
     if needed.likely is None:
         return f"{goal} no number of CPUs is enough: other waits or the transaction's own CPU time limit first."
     if not needed.decides:
@@ -294,30 +341,26 @@ def redo_text(written_mib_per_s: Sequence[float], minutes: float, option: str) -
 
 
 def more_of(case: Case, resource: Resource, level: float | None) -> str:
-    """Advice for a limit of operations or bytes.
+    """Advice for a limit of operations or bytes, as far as this kind of volume and this step allow it.
 
     Args:
         case: the step.
         resource: what is limited.
         level: of the limit; None: not known, since it is met only now and then.
     """
-    lever = "buffer pool" if _reads_rule(case) else "writes per transaction"
-    alternative = f"; or fewer operations: look at the {lever}"
-    if level is None:
-        unit = "IOPS" if resource == "iops" else "MiB/s"
-        more = f"Provision more {unit} than the volume has, or move to a volume that gives more{alternative}."
-        return more + p95_text(case, resource)
-    lifted = lift(case, resource)
+    order, alternative = more(case, resource), fewer(case, resource)
+    than = "" if level is None else f" than {amount(level, resource)}"
+    advice = f"{order}, or move to a volume that gives more{than}{alternative}."
+    lifted = None if level is None else lift(case, resource)
     if lifted is None:
-        more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{alternative}."
-        return more + _at_most(case, resource) + p95_text(case, resource)
+        most = "" if level is None else _at_most(case, resource)
+        return advice + most + p95_text(case, resource, level=level)
     low, high = lifted.tps_interval
     span = f"{number(low)} to {number(high)}"
     gain = f"about {number(lifted.tps)} tps ({span}, estimated)" if lifted.states_tps else f"{span} tps (estimated)"
     return (
-        f"About {amount(lifted.rate, resource)} provisioned would lift this to {gain}:"
-        f" next limit is {lifted.bound}{alternative}."
-        f"{p95_text(case, resource)}"
+        f"{advice} About {amount(lifted.rate, resource)} would lift this to {gain}: next limit is {lifted.bound}."
+        f"{p95_text(case, resource, level=level)}"
     )
 
 
@@ -338,7 +381,7 @@ def _takes_threads(case: Case) -> bool:
 
 def _at_most(case: Case, resource: Resource) -> str:
     """An upper bound, where nothing is known of what comes after the limit."""
-    device, tps = case.device, case.tps
+    device, tps = case.device, case.tps if step_kind(case.kind).transactions or case.recorded else None
     used = mean(None if device is None else device.carried(resource))
     if not tps or not used:
         return ""
@@ -348,9 +391,3 @@ def _at_most(case: Case, resource: Resource) -> str:
         f" A transaction costs {each}, with all else that the volume does: twice the {unit} carry at most twice the"
         f" {number(tps)} tps that were measured, and other limits may come first."
     )
-
-
-def _reads_rule(case: Case) -> bool:
-    if case.device is None or case.device.reads is None or case.device.writes is None:
-        return True
-    return (mean(case.device.reads) or 0.0) >= (mean(case.device.writes) or 0.0)

@@ -65,7 +65,7 @@ def test_a_limit_below_what_the_volume_served_is_none() -> None:
     result = explain_recorded(evidence("01"))
     assert [row.cause for row in result.findings] == ["storage.throughput_limit", "instance.storage_limit"]
     assert 0.5 < (result.findings[0].confidence or 0) <= 0.75  # the instance's may be the one
-    assert "Provision more than 81.4 MiB/s" in result.findings[0].advice
+    assert "a volume that gives more than 81.4 MiB/s" in result.findings[0].advice
     assert "is no limit: the volume served" in notes(result)
     (of_type, _) = explain_recorded(evidence("01"), choice=Choice(instance="m5.large")).findings
     assert of_type.cause == "instance.storage_limit"

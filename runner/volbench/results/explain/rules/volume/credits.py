@@ -19,6 +19,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rule import BALANCE, BURST, EXPLAINS_WAITS, INSTANCE, OUTSIDE, SHARED_LIMIT, Rule
 from volbench.results.explain.rules.advice import p95_text
+from volbench.results.explain.rules.levers import more
 from volbench.results.explain.rules.shared_evidence import context, explains_little
 from volbench.results.explain.wording import amount, clock, number, row
 from volbench.results.stats.grid import Floats, median, quantile
@@ -73,7 +74,8 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
     start_s = emptied_s if began_filled else float(t_s[0]) - width_s
     empty = np.nan_to_num(balance, nan=100.0) <= EMPTY_PERCENT
     most, during = quantile(device.iops[:first], 1.0), median(device.iops[empty])
-    fell = None if not began_filled or most is None or during is None else during <= FALL_MAX * most
+    comparable = began_filled and most is not None and during is not None and not case.changes_load
+    fell = during <= FALL_MAX * most if comparable and most is not None and during is not None else None
     when = f"at {clock(emptied_s, case.clock_zero_s)}" if began_filled else "before the first sample"
     text = f"the burst credits ran out {when}, and stayed at {number(float(np.nanmin(balance)))} %"
     last = float(t_s[int(np.flatnonzero(empty)[-1])])
@@ -85,13 +87,13 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
         checks=(True, fell),
         evidence=(
             row("exhausted_at", emptied_s if began_filled else None, "s", text),
-            *_rates(most if began_filled else None, during),
+            *_rates(most if comparable else None, during),
             *context(case),
         ),
         advice=(
-            "A volume whose baseline is what this load wants (gp3 with provisioned IOPS, a larger gp2), or less"
-            " load until the credits are there again. `volbench credits` says how long that takes."
-            + p95_text(replace(case, grid=case.grid.where(empty)), "iops")
+            f"{more(case, 'iops')}, so that the baseline is what this load wants; or less load until the credits"
+            " are there again: `volbench credits` says how long that takes."
+            + p95_text(replace(case, grid=case.grid.where(empty)), "iops", level=during, within="without credits")
         ),
     )
 
@@ -149,7 +151,7 @@ def _rates(most: float | None, during: float | None) -> Iterator[EvidenceRow]:
     if during is None:
         return
     text = f"without credits the volume gave {amount(during, 'iops')}"
-    if most is not None:
+    if most is not None and most >= during:  # else the load asked for less before
         text += f"; before it gave up to {amount(most, 'iops')}"
     yield row("baseline", during, "1/s", text)
 

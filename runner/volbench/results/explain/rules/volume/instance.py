@@ -24,7 +24,7 @@ from volbench.results.stats.grid import mean, quantile
 NAME = "instance.storage_limit"
 ADVICE = (
     "Learn first whose limit it is. The instance's: a larger type, since neither a larger volume nor more"
-    " provisioned IOPS would help. The volume's: provision more of what it lacks."
+    " provisioned IOPS would help. The volume's: give it more of what it lacks."
 )
 DECIDE = row(
     "decide",
@@ -176,8 +176,13 @@ def _counted(case: Case) -> Iterator[Cause]:
         share=case.storage_share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice="A larger instance type: a larger volume would not help, its own limit was not reached."
-        + p95_text(case, resource, verb="the instance must give"),
+        advice=(
+            "A larger instance type: a larger volume would not help, its own limit was not reached."
+            if volume < limit.EXCEEDED_MIN
+            else "A larger instance type and a volume that gives more: both limits were met, and either alone"
+            " leaves the other."
+        )
+        + p95_text(case, resource, level=level, verb="the instance must give"),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -123,7 +124,8 @@ def lazy_load_findings(case: Case) -> Iterator[Cause]:
         ),
         advice=(
             "Read every block once before the load comes (fio or dd over the device), enable fast snapshot restore"
-            " or an initialisation rate, or load the buffer pool from a dump of it."
+            " or an initialisation rate"
+            + (", or load the buffer pool from a dump of it." if step_kind(case.kind).has_statements else ".")
         ),
     )
 

@@ -75,8 +75,9 @@ CAUSES = (
             " then says that it is one of the two."
         ),
         advice=(
-            "Provision more IOPS or choose a volume type that has them. Or reduce the demand: a larger buffer"
-            " pool for reads, fewer writes per transaction. The finding estimates the throughput with more IOPS"
+            "Give the volume more IOPS as its kind allows (gp3 and io2: provision them; gp2: enlarge it; Ceph RBD:"
+            " more OSDs), or choose a volume type that has them. Or reduce the demand: for transactions a larger"
+            " buffer pool for reads, or fewer writes. The finding estimates the throughput with more IOPS"
             " and names the next limit; `--what-if` predicts another volume. To check: `fio` with random reads of"
             " 4 KiB and then of 64 KiB, 32 at a time; a limit of operations keeps the operations per second, a"
             " limit of bytes the MiB/s. CloudWatch: `VolumeReadOps` and `VolumeWriteOps`,"
@@ -100,7 +101,10 @@ CAUSES = (
             " stays the same (within 15 %) while operations per second change at least twofold, with a queue on"
             " both sides, is the limit of bytes that all share; with the roles exchanged it is a limit of IOPS."
         ),
-        advice="Provision more throughput. Move dumps and scans to another time or to a replica.",
+        advice=(
+            "Give the volume more throughput, as its kind allows. Move dumps and scans to another time or to a"
+            " replica."
+        ),
     ),
 )
 
@@ -323,11 +327,12 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
             " BurstBalance, or the volume's own balance of credits, decides"
         )
         rows.append(row("decide", None, "1", text))
+    after = replace(case, grid=case.grid.within(at, case.window_s[1]))
     advice = (
         f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
         f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
         f" {when} is the burst, not the volume."
-        f"{p95_text(replace(case, grid=case.grid.within(at, case.window_s[1])), burst.resource)}"
+        f"{p95_text(after, burst.resource, level=burst.baseline, within='after that')}"
     )
     return Cause(
         cause="storage.burst_exhausted",

@@ -24,6 +24,7 @@ from volbench.results.explain.rule import (
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.host.lost_time import lost_syncs
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
+from volbench.results.explain.rules.levers import commits
 from volbench.results.explain.rules.shared_evidence import (
     context,
     data_read_ms,
@@ -62,12 +63,15 @@ CAUSES = (
         name="storage.sync_latency",
         claims=frozenset({"latency"}),
         group="the volume is slow",
-        title="Commits wait for slow syncs of the volume",
+        title="Syncs of the volume are slow, and the load waits for them",
         panels=("await", "fsync"),
         options=frozenset({"innodb_flush_log_at_trx_commit", "mode", "mount", "replicas", "sync_binlog"}),
         all_along=True,
         by_medians=True,
-        meaning="Commits wait for slow fsyncs of the redo log or the binary log.",
+        meaning=(
+            "Commits wait for slow fsyncs of the redo log or the binary log, or a step that syncs files itself for"
+            " those of its files."
+        ),
         signs=(
             "An fsync of a log takes at least 4 ms, syncs are at least 15 % of statement time, and waits for"
             " files at least 30 % (or those who hold row locks mostly sync). Time that no instrument shows counts"
@@ -157,9 +161,13 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
     waited = case.base_await_ms
     checks = [True, each_ms >= 2 * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
     noun = "a read of the volume" if what == "read" else "an fsync of the log"
+    groups = " for each commit (group commit)" if commits(case) else ""
+    holds = (
+        ": a buffer pool that holds the working set" if step_kind(case.kind).transactions or case.recorded else ""
+    )
     advice = {
-        "read": "Storage with a lower read latency, or fewer reads: a buffer pool that holds the working set.",
-        "sync": "Storage with a lower write and flush latency, or fewer syncs for each commit (group commit)."
+        "read": f"Storage with a lower read latency, or fewer reads{holds}.",
+        "sync": f"Storage with a lower write and flush latency, or fewer syncs{groups}."
         " Relaxing innodb_flush_log_at_trx_commit or sync_binlog loses transactions in a crash.",
     }[what]
     return Cause(
