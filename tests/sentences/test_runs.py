@@ -33,6 +33,7 @@ STATED = re.compile(
 HEADLINE = re.compile(
     rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|,)"
 )
+LOSS = re.compile(r"(?P<volume>[\w.-]+) lost (?P<lost>[\d,]+) of (?P<of>[\d,]+) acknowledged commits")
 OF_BEST = re.compile(r"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best .*?, (?P<change>[^,]+) than ")
 AS_MEASURED = re.compile(
     rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
@@ -95,7 +96,7 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
     """What is left after the figures that were checked is no number."""
     text = plain(report.summary.headline)
     assert text
-    remainder = text
+    remainder = LOSS.sub("", text)
     subject = HEADLINE.search(text)
     if report.comparisons and subject is not None:
         baseline, metric = report.volumes[0].name, LABELS[subject["label"]]
@@ -305,6 +306,9 @@ def test_losses_of_a_crash_test_are_those_of_all_cells(
     for volume in {step.volume for step in steps if "lost_commits" in step.metrics}:
         cells = [step.metrics for step in steps if step.volume == volume and "lost_commits" in step.metrics]
         lost, of = (sum(cell[name] for cell in cells) for name in ("lost_commits", "acknowledged_commits"))
+        assert text.splitlines()[2].startswith(f"**{plain(report.summary.headline)}")
+        (stated,) = [each for each in LOSS.finditer(report.summary.headline) if each["volume"] == volume]
+        assert (value_of(stated["lost"]), value_of(stated["of"])) == (lost, of)
         (caveat,) = re.findall(rf"Volume {volume} lost ([\d,]+) of ([\d,]+) acknowledged", text)
         (row,) = re.findall(rf"\| {volume} \| .*\| ([\d,]+) of ([\d,]+) \| ([\d.]+) s \| 0 \| ([\d.]+) s \|", text)
         assert [value_of(each) for each in (*caveat, *row)] == pytest.approx(

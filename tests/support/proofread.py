@@ -50,8 +50,15 @@ def headline_anew(report: Report) -> Headline:
     """Return the headline of a report's rows."""
     names = [volume.name for volume in report.volumes]
     volumes = names[:1] if report.sweep is not None else names
-    about = _about(report.suite)
-    return headline_of(_pairs(report), report.cells, volumes, report.findings, effects=report.effects, about=about)
+    return headline_of(
+        _pairs(report),
+        report.cells,
+        volumes,
+        report.findings,
+        effects=report.effects,
+        about=_about(report.suite),
+        durability=report.durability,
+    )
 
 
 def sentence_anew(report: Report) -> str:

@@ -10,6 +10,7 @@ from volbench.core.records.goals.gate import ConditionRow, Decision, Gate
 from volbench.core.records.goals.policy import PolicyFile
 from volbench.core.records.report import Report
 from volbench.errors import EXIT_NO_GO, EXIT_OK, EXIT_UNDECIDED
+from volbench.results.compare.losses import of_volumes, with_losses
 from volbench.results.gate.decide import decide, scope_of, worst
 
 EXIT_CODES: dict[Decision, int] = {"go": EXIT_OK, "no-go": EXIT_NO_GO, "undecided": EXIT_UNDECIDED}
@@ -38,7 +39,9 @@ def gate_report(
     used = {scope.current, *scope.candidates}
     return Gate(
         decision=decision,
-        reason=_reason(decision, conditions, complete=report.complete),
+        reason=with_losses(
+            _reason(decision, conditions, complete=report.complete), of_volumes(report.durability, used)
+        ),
         policy=policy.name,
         policy_sha256=_sha256(policy_text),
         run_id=report.run_id,

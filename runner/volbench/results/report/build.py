@@ -105,7 +105,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained)
     summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses)
     about = run.suite.comparison.about
-    headline = headline_of(pairs, cells, names, explained.findings, effects=effects, about=about)
+    headline = headline_of(
+        pairs, cells, names, explained.findings, effects=effects, about=about, durability=durability
+    )
     compared = [volume for volume in volumes if volume.name in names]
     clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(

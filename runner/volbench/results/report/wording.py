@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from volbench.core.base.text import change, change_with_interval, duration, number, percent, quantity, size
+from volbench.core.base.text import ABSENT, change, change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
 from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.losses import event_text
 from volbench.results.stats.covariates import CPU, LABELS, Adjustment
 
 SHARED_MIN = 0.1
@@ -78,10 +79,16 @@ def _differs_from_medians(row: ComparisonRow) -> bool:
 
 def fault_text(row: DurabilityRow) -> str:
     """Return `2 power cuts (volume: async)`, `1 kill of the server`."""
-    event = "power cut" if row.fault == "power_cut" else "kill of the server"
-    event_text = event if row.cuts == 1 else event.replace("cut", "cuts").replace("kill", "kills")
     durability_text = f" (volume: {row.volume_durability.replace('_', '-')})" if row.volume_durability else ""
-    return f"{row.cuts} {event_text}{durability_text}"
+    return f"{row.cuts} {event_text(row, row.cuts)}{durability_text}"
+
+
+def damage_text(row: DurabilityRow) -> str:
+    """Return how much is torn or damaged; a dash where no recovery let it be checked."""
+    unchecked = row.failed_recoveries
+    if unchecked >= row.cuts and not row.torn_or_damaged:
+        return ABSENT if unchecked else "0"
+    return f"{row.torn_or_damaged:,}{f', {unchecked} of {row.cuts} cuts not checked' if unchecked else ''}"
 
 
 def recovery_text(row: DurabilityRow) -> str:
@@ -89,6 +96,8 @@ def recovery_text(row: DurabilityRow) -> str:
     took = quantity(row.recovery_s, "s")
     if not row.failed_recoveries:
         return took
+    if row.cuts == 1:
+        return "failed"
     failed = f"failed after {row.failed_recoveries} of {row.cuts} cuts"
     return failed if row.recovery_s is None else f"{failed}, else {took}"
 

@@ -10,9 +10,10 @@ from pydantic import Field
 from volbench.core.records.base import Moment, Record
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import Report, VolumeRow
+from volbench.results.compare.losses import loss_text
 from volbench.results.report.wording import parameter_text
 
-SUMMARY_SCHEMA = 1
+SUMMARY_SCHEMA = 2
 """Part of the cache's identity: a new version reads every run again."""
 _LIVE_FACTS = frozenset({"free_bytes", "device_number", "loop_backing_file", "path", "notes"})
 """Facts that differ between any two runs and say nothing about either."""
@@ -71,7 +72,7 @@ def summarise(report: Report) -> RunSummary:
         started_at=report.started_at,
         complete=report.complete,
         verdict=report.summary.verdict,
-        sentence=report.summary.sentence,
+        sentence=_sentence(report),
         server=f"{report.server.flavor} {report.server.version}" if report.server else "",
         volbench_version=report.volbench_version,
         cells=len(report.cells),
@@ -83,6 +84,12 @@ def summarise(report: Report) -> RunSummary:
         groups=tuple(_groups(report)),
         settings=dict(sorted(_settings(report))),
     )
+
+
+def _sentence(report: Report) -> str:
+    """Return the verdict, with what cuts cost the volumes: the index has no headline."""
+    losses = loss_text(report.durability)
+    return f"{report.summary.sentence} But {losses}." if losses else report.summary.sentence
 
 
 def _groups(report: Report) -> Iterator[MetricGroup]:

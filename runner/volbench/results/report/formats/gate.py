@@ -102,16 +102,17 @@ def escaped(text: str) -> str:
 
 def _junit(gate: Gate) -> str:
     rows = [(row.check, row.decision, "\n".join(condition_details(row))) for row in gate.conditions]
-    return decisions_junit("gate", gate.policy, rows)
+    return decisions_junit("gate", gate.policy, rows, reason=gate.reason)
 
 
-def decisions_junit(command: str, name: str, rows: Sequence[tuple[str, Decision, str]]) -> str:
+def decisions_junit(command: str, name: str, rows: Sequence[tuple[str, Decision, str]], *, reason: str = "") -> str:
     """Return decisions as test cases: a no-go is a failure, an undecided condition is skipped.
 
     Args:
         command: for the names of suite and classes.
         name: of the policy or plan.
         rows: (condition, decision, evidence).
+        reason: of all of them together.
     """
     counts = {kind: str(sum(row[1] == decision for row in rows)) for kind, decision in _JUNIT_COUNTS.items()}
     root = Element("testsuites", name=clean(f"volbench {command} {name}"))
@@ -126,6 +127,8 @@ def decisions_junit(command: str, name: str, rows: Sequence[tuple[str, Decision,
                 SubElement(case, "skipped", message=text)
             case "go":
                 SubElement(case, "system-out").text = text
+    if reason:
+        SubElement(suite, "system-out").text = clean(reason)
     indent(root)
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -42,6 +42,7 @@ from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.wording import (
     confidence_text,
+    damage_text,
     data_text,
     fault_text,
     label,
@@ -279,7 +280,7 @@ def _durability(report: Report) -> Iterator[str]:
             parameter_text(row.settings),
             f"{row.lost_commits:,} of {row.acknowledged_commits:,}",
             quantity(row.lost_s, "s") if row.lost_commits else "none",
-            f"{row.torn_or_damaged:,}",
+            damage_text(row),
             recovery_text(row),
             quantity(row.first_query_ms, "ms"),
             number(row.commits_per_s),

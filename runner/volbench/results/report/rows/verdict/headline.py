@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from volbench.core.base.text import change_words, counted, percent, quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
+from volbench.core.records.report import (
+    CellRow,
+    ComparisonRow,
+    DurabilityRow,
+    EffectRow,
+    FindingRow,
+    HeadlineFigure,
+)
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary, certain_among
 from volbench.results.compare.figures import figure_of
+from volbench.results.compare.losses import with_losses
 from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
@@ -71,8 +79,9 @@ def headline_of(
     *,
     effects: Sequence[EffectRow] = (),
     about: Sequence[str] = (),
+    durability: Sequence[DurabilityRow] = (),
 ) -> Headline:
-    """Return size, cause and decision in one clause, without a full stop.
+    """Return size, cause, decision and what cuts cost in one clause, without a full stop.
 
     Args:
         pairs: each candidate with the baseline.
@@ -81,7 +90,21 @@ def headline_of(
         findings: of the run, the first of a step first.
         effects: of a sweep.
         about: steps that the suite is about, the first that has a figure counts; empty: all.
+        durability: what cuts cost each volume; a loss is never left out.
     """
+    headline = _of_figures(pairs, cells, volumes, findings, effects=effects, about=about)
+    return replace(headline, text=with_losses(headline.text, durability))
+
+
+def _of_figures(
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    volumes: Sequence[str],
+    findings: Sequence[FindingRow],
+    *,
+    effects: Sequence[EffectRow],
+    about: Sequence[str],
+) -> Headline:
     if len(pairs) > 1:
         return _of_many(pairs, cells, volumes, findings, about)
     if pairs:

@@ -1,0 +1,72 @@
+"""What cuts cost, in the words of a headline: commits that were lost, a server that did not come back, damage.
+
+A volume that is fast and loses what it acknowledged is no better volume, so no headline leaves that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from volbench.core.records.report import DurabilityRow
+
+LOSSES_MAX = 2
+"""Volumes and settings whose figures a headline has, the gravest first; the rest is named."""
+_EVENTS = {"power_cut": ("power cut", "power cuts"), "kill_server": ("kill of the server", "kills of the server")}
+
+
+def with_losses(text: str, rows: Sequence[DurabilityRow]) -> str:
+    """Return the text with what cuts cost the volumes at its end; the text alone where they cost nothing."""
+    losses = loss_text(rows)
+    return f"{text}; but {losses}" if losses else text
+
+
+def loss_text(rows: Sequence[DurabilityRow]) -> str:
+    """Return `b lost 5 of 200 acknowledged commits and did not recover from the power cut`; else nothing."""
+    costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
+    clauses = [f"{subject_of(row, rows)} {' and '.join(_costs(row))}" for row in costly[:LOSSES_MAX]]
+    further = list(dict.fromkeys(subject_of(row, rows) for row in costly[LOSSES_MAX:]))
+    if further:
+        names = " and ".join(filter(None, (", ".join(further[:-1]), further[-1])))
+        clauses.append(f"{names} lost commits or did not recover too")
+    return ", and ".join(clauses)
+
+
+def of_volumes(rows: Sequence[DurabilityRow], names: Collection[str]) -> list[DurabilityRow]:
+    """Return the rows of these volumes."""
+    return [row for row in rows if row.volume in names]
+
+
+def subject_of(row: DurabilityRow, rows: Sequence[DurabilityRow]) -> str:
+    """Return the volume, with the settings that set it apart from its siblings."""
+    siblings = [each for each in rows if each.volume == row.volume]
+    names = sorted({name for sibling in siblings for name in sibling.settings})
+    differing = [name for name in names if len({sibling.settings.get(name) for sibling in siblings}) > 1]
+    settings = " ".join(f"{name}={row.settings[name]}" for name in differing if name in row.settings)
+    return f"{row.volume} with {settings}" if settings else row.volume
+
+
+def event_text(row: DurabilityRow, cuts: int) -> str:
+    """Return `power cut`, `kills of the server`."""
+    singular, plural = _EVENTS.get(row.fault, _EVENTS["kill_server"])
+    return singular if cuts == 1 else plural
+
+
+def _is_costly(row: DurabilityRow) -> bool:
+    return bool(row.lost_commits or row.failed_recoveries or row.torn_or_damaged)
+
+
+def _gravity(row: DurabilityRow) -> tuple[float, float, int]:
+    failed = row.failed_recoveries / row.cuts if row.cuts else 0.0
+    lost = row.lost_commits / row.acknowledged_commits if row.acknowledged_commits else 0.0
+    return failed, lost, row.torn_or_damaged
+
+
+def _costs(row: DurabilityRow) -> Iterator[str]:
+    if row.lost_commits:
+        yield f"lost {row.lost_commits:,} of {row.acknowledged_commits:,} acknowledged commits"
+    if row.torn_or_damaged:
+        yield f"has {row.torn_or_damaged:,} torn commits or damaged rows or tables"
+    if row.failed_recoveries and row.cuts == 1:
+        yield f"did not recover from the {event_text(row, 1)}"
+    elif row.failed_recoveries:
+        yield f"did not recover from {row.failed_recoveries} of {row.cuts} {event_text(row, row.cuts)}"
