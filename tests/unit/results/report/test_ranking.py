@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
@@ -55,6 +57,33 @@ def test_a_volume_without_a_valid_cell_has_its_figure_marked_and_is_never_the_be
     assert (a.best, a.factor, b.best, b.mark) == (True, 1.0, False, "invalid")
     assert b.value > a.value
     assert "invalid)" in markdown(spoiled)
+
+
+def test_a_disturbed_figure_that_is_better_leaves_the_valid_one_no_best(report: Report) -> None:
+    """The slowest of three volumes, the only valid one, was the best, and others `0.169 times` worse."""
+    cells = tuple(
+        cell.model_copy(update={"valid": False, "bounds": {"tps": (cell.metrics["tps"].value, None)}})
+        if cell.volume in "ab" and "tps" in cell.metrics
+        else cell
+        for cell in report.cells
+    )
+    spoiled = report.model_copy(update={"cells": cells})
+    row = next(row for row in ranking(spoiled) if row.metric == "tps")
+    a, b, c = row.values
+    assert a is not None
+    assert b is not None
+    assert c is not None
+    assert [value.best for value in (a, b, c)] == [False, False, False]
+    assert b.note == "disturbed"
+    assert re.fullmatch(r"1\.\d+ times, disturbed", a.note)
+    assert re.fullmatch(r"[56]\.\d+ times", c.note)
+
+
+def test_no_figure_is_less_than_once_worse(report: Report) -> None:
+    cells = tuple(cell.model_copy(update={"valid": False}) if cell.volume == "b" else cell for cell in report.cells)
+    values = [value for row in ranking(report.model_copy(update={"cells": cells})) for value in row.values if value]
+    assert any(value.factor < 1 for value in values)
+    assert {value.note for value in values if value.factor < 1} == {"invalid"}
 
 
 def test_pages_show_it(report: Report, three: RunDirectory) -> None:

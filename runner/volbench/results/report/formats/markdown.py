@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.core.base.text import (
     change,
+    counted,
     duration,
     escape_bars,
     escape_controls,
@@ -14,7 +15,6 @@ from volbench.core.base.text import (
     number,
     percent,
     quantity,
-    times,
 )
 from volbench.core.records.report import (
     ComparisonRow,
@@ -121,7 +121,7 @@ def _ranking(report: Report) -> Iterator[str]:
         values = " | ".join(_ranked(value, row.unit) for value in row.values)
         yield f"| {_escaped(f'{row.step} {row.parameters}'.strip())}: {_escaped(row.title)} | {values} |"
     if len(rows) > ROWS_MAX:
-        yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+        yield f"\n{counted(len(rows) - ROWS_MAX, 'further row')}: see report.json."
     yield ""
 
 
@@ -129,7 +129,7 @@ def _ranked(value: RankedValue | None, unit: str) -> str:
     if value is None:
         return "–"
     text = number(value.value) if unit == "1/s" else quantity(value.value, unit)
-    return f"**{text}**" if value.best else f"{text} ({', '.join(filter(None, (times(value.factor), value.mark)))})"
+    return f"**{text}**" if value.best else f"{text}{f' ({value.note})' if value.note else ''}"
 
 
 def _forecasts(report: Report) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _table(report: Report) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|---|---|---|"
     yield from map(_row, rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:
-        yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+        yield f"\n{counted(len(rows) - ROWS_MAX, 'further row')}: see report.json."
     yield from (f"\n{note}" for note in table_notes(rows))
     yield ""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from volbench.core.base.text import change_with_interval, number, quantity
+from volbench.core.base.text import change_with_interval, change_words, number, quantity
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
@@ -126,15 +126,32 @@ def _row(group: str, step: str, comparisons: Iterable[ComparisonRow]) -> Contras
 def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
     clauses = []
     for group in FILE_GROUPS:
-        slowdowns = [row.slowdown[name] for row in rows if row.group == group and name in row.slowdown]
-        if slowdowns:
-            spread = (
-                number(min(slowdowns))
-                if len(slowdowns) == 1
-                else f"{number(min(slowdowns))} to {number(max(slowdowns))}"
-            )
-            clauses.append(f"for {group} {spread} times as long")
+        of_group = [row for row in rows if row.group == group]
+        compared = [row for row in of_group if name in row.slowdown]
+        if compared:
+            spread = _spread(sorted(row.slowdown[name] for row in compared))
+            clauses.append(f"for {group} {spread}{_of_steps(compared, of_group)}")
     return f"Against the baseline, {name} takes {', '.join(clauses)}. None of these figures predicts another."
+
+
+def _spread(slowdowns: Sequence[float]) -> str:
+    """Return `1.04 to 1.89 times as long`; what takes less time is said to be shorter, never 0.46 times as long."""
+    low, high = slowdowns[0], slowdowns[-1]
+    if low >= 1:
+        return f"{number(low) if low == high else f'{number(low)} to {number(high)}'} times as long"
+    ends = [
+        f"{number(end)} times as long" if end >= 1 else change_words(end).replace("lower", "shorter")
+        for end in ((low,) if low == high else (low, high))
+    ]
+    return ends[0] if len(ends) == 1 else f"from {ends[0]} to {ends[1]}"
+
+
+def _of_steps(compared: Sequence[ContrastRow], of_group: Sequence[ContrastRow]) -> str:
+    """Return which steps a figure is of where some of its group have none that can be compared."""
+    if len(compared) == len(of_group):
+        return ""
+    of = f"{compared[0].step} alone" if len(compared) == 1 else f"{len(compared)} of {len(of_group)} steps"
+    return f" ({of}: no more can be compared)"
 
 
 def _pairs(report: Report, step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:

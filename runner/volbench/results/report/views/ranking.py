@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from volbench.core.base.text import times
 from volbench.core.records.cell import is_beyond
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import CellRow, Report, Standing
@@ -22,8 +23,9 @@ SHADE_FACTOR = 8.0
 class RankedValue:
     """A volume's figure, of cells of this `standing`.
 
-    `factor` is how many times worse than the best of the row it is (1 for the best); `shade` is 0 for the best and
-    1 from SHADE_FACTOR on, linear in the logarithm.
+    `factor` is how many times worse than the best of the row it is (1 for the best); of invalid cells, which bound
+    nothing and set no best, it may be below 1. `shade` is 0 for the best and 1 from SHADE_FACTOR on, linear in the
+    logarithm.
     """
 
     value: float
@@ -34,13 +36,18 @@ class RankedValue:
 
     @property
     def best(self) -> bool:
-        """Whether it is of valid cells, and no volume of the row with valid cells is better."""
+        """Whether it is of valid cells, and no volume of the row is better, of disturbed cells either."""
         return self.factor == 1.0 and self.standing == "valid"
 
     @property
     def mark(self) -> str:
         """What a reader must know of it: `disturbed` or `invalid`; empty for valid cells."""
         return "" if self.standing == "valid" else self.standing
+
+    @property
+    def note(self) -> str:
+        """What stands behind a value that is not the best: `2.37 times, disturbed`; never a factor below 1."""
+        return ", ".join(filter(None, (times(self.factor) if self.factor > 1 else "", self.mark)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +93,8 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
     }
     medians = {volume: median(values) for volume, (_, values) in by_volume.items() if values}
     medians = {volume: value for volume, value in medians.items() if math.isfinite(value)}
-    of_valid = [value for volume, value in medians.items() if by_volume[volume][0] == "valid"]
-    best = (max if sample.better == "higher" else min)(of_valid or medians.values(), default=math.nan)
+    known = [value for volume, value in medians.items() if by_volume[volume][0] != "invalid"]
+    best = (max if sample.better == "higher" else min)(known or medians.values(), default=math.nan)
     return RankedMetric(
         step=step,
         parameters=parameters,
@@ -105,7 +112,7 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
 
 
 def _value(value: float, best: float, of: tuple[Standing | None, Sequence[float]], *, higher: bool) -> RankedValue:
-    """The factor is below 1 where cells that are not valid measured better than the best of valid ones."""
+    """A disturbed cell that measured the best would have been no worse without: all others are against it."""
     worse, better = (value, best) if higher else (best, value)
     factor = 1.0 if worse == better else better / worse if worse > 0 else math.inf
     shade = min(1.0, math.log(max(factor, 1.0)) / math.log(SHADE_FACTOR)) if math.isfinite(factor) else 1.0
