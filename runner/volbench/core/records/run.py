@@ -56,7 +56,7 @@ class ComparisonSpec(Record):
     about: tuple[str, ...] = Field(
         default=(),
         description="Rows of the report that the headline's figure is of, such as `small-files` or `tree/stat`; the"
-        " first with a figure counts. Absent: the row with the largest difference.",
+        " first with a figure counts. Absent: the row with the largest difference, fio's last.",
     )
     until: Literal["all_cells", "decided"] = Field(
         default="all_cells",

@@ -164,7 +164,7 @@ def test_findings_of_different_strength_are_not_joined_under_the_strongest() -> 
     assert "confidence 85 %" in texts["gp3 (point-select)"]
     assert "disk" not in texts["gp3 (point-select)"]
     assert "A hint only, confidence 19 %" in texts["disk (read-write)"]
-    assert "no cell of this volume and step is valid" in texts["disk (dump)"]
+    assert "the step or a part of it is invalid in every cell of this volume" in texts["disk (dump)"]
 
 
 def test_a_sentence_about_a_cause_has_no_nested_brackets() -> None:

@@ -83,16 +83,16 @@ def test_candidates_are_not_compared_with_each_other(tmp_path: Path) -> None:
     assert headline.endswith("; both better")
 
 
-def test_of_twelve_volumes_it_has_the_best_only(tmp_path: Path) -> None:
-    """Eight volumes, their best, their worst, who lacks a figure and whose cause: nobody read on."""
+def test_of_twelve_volumes_it_has_the_best_and_the_worst_only(tmp_path: Path) -> None:
+    """Eight volumes, who lacks a figure and whose cause: nobody read on."""
     speeds = (1.0, *(0.5 + 0.25 * number for number in range(11)))
     report = report_of(tmp_path, *speeds, repeats=1)
-    figure = change_words(tps_of(report, "l").ratio or 0)
+    figure, worst = (change_words(tps_of(report, name).ratio or 0) for name in "lb")
     assert report.summary.headline.startswith(
         "One cell each, not decided: l looks best of 12 volumes by transactions/s in read-write, "
-        f"{figure} than a; repeat to decide; a, d, e, f and 6 more lie on the same "
+        f"{figure} than a (worst: b {worst}); repeat to decide; a, d, e, f and 6 more lie on the same "
     )
-    assert len(report.summary.headline) < 200
+    assert len(report.summary.headline) < 220
 
 
 def test_what_is_not_decided_is_said_before_what_looks_best(tmp_path: Path) -> None:
@@ -192,7 +192,9 @@ def test_what_both_volumes_have_does_not_set_them_apart(slower: Report) -> None:
 
 def test_a_cause_on_top_of_an_invalid_step_says_so(slower: Report) -> None:
     """It was withheld and asserted in two lines."""
-    assert headline_with(slower, finding(valid=False)).endswith(", no cell of this volume and step is valid")
+    assert headline_with(slower, finding(valid=False)).endswith(
+        ", the step or a part of it is invalid in every cell of this volume"
+    )
 
 
 def test_of_one_volume_cause_and_figure_are_of_one_step(tmp_path: Path) -> None:
@@ -219,6 +221,26 @@ def test_the_headline_is_of_the_first_row_of_the_suite_with_a_figure(tmp_path: P
     rows = report.comparisons
     assert subject_of(rows) == ("read-write", "8 threads", "tps")
     assert subject_of(rows, ("nothing", "dump", "read-write")) == ("dump", "4 threads", "dump_s")
+
+
+def test_of_fio_and_the_server_the_headline_is_of_the_server(tmp_path: Path) -> None:
+    """A headline stood on fio's IOPS although MySQL was measured on the same volumes."""
+    report = report_of(tmp_path, 1.0, 0.2)
+    tps = tps_of(report)
+    fio = tps.model_copy(update={"step": "fio/randread", "metric": "fio_iops", "ratio": 0.001, "parameters": {}})
+    assert subject_of((fio, *report.comparisons)) == ("read-write", "8 threads", "tps")
+    assert subject_of((fio,)) == ("fio/randread", "", "fio_iops")
+    assert subject_of((fio, tps), ("fio/randread",)) == ("fio/randread", "", "fio_iops")
+
+
+def test_of_many_volumes_the_worst_is_named_where_it_is_worse_than_the_baseline(tmp_path: Path) -> None:
+    """The best of eight was so in its burst: without credits the same volume was the last."""
+    headline = report_of(tmp_path, 1.0, 3.0, 2.0, 1.5, 0.3).summary.headline
+    assert re.search(
+        r"^b is better than a and looks best of 5 .*, [\d.]+ times higher than a \(worst: e [\d.]+ times lower\); ",
+        headline,
+    )
+    assert "worst" not in report_of(tmp_path / "all", 1.0, 3.0, 2.0, 1.5, 1.3).summary.headline
 
 
 def test_what_takes_the_conclusion_away_is_in_the_headline(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_step_without_a_valid_cell_has_no_costs_and_its_causes_say_so(tmp_path
     assert all(row.valid for row in report.findings if row.volume == "b")
     assert f"no valid cell: {REASON}" in cells_text(report)
     assert f"no valid cell: {REASON}" in render(report, directory, "html")
-    assert "no cell of this volume and step is valid" in markdown(report)
+    assert "the step or a part of it is invalid in every cell of this volume" in markdown(report)
     (notes,) = (notes for (volume, _), notes in explain_run(load_run(directory)).notes.items() if volume == "a")
     assert notes[-1] == f"4 of 4 cells invalid, so causes are of invalid cells, and costs are not given: {REASON}"
 

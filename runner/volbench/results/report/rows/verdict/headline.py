@@ -27,13 +27,15 @@ from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_
 from volbench.results.report.wording import joined, label, load_text
 
 LISTED_MAX = 3
-"""Candidates whose figures a headline lists; of more, the best and the worst."""
+"""Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
 CAUSE_CONFIDENCE_MIN = 0.7
 """From here on a cause is `likely`: what is less likely is a question, and no reason in a headline."""
 CAUSE_SHARE_MIN = 0.2
 """What explains less than a fifth of a latency does not make one volume several times slower."""
 _OF_VOLUMES = GROUPS[:2]
 """Causes of these kinds come first: the volumes differ, while server and load are the same on all."""
+_FIO = "fio_"
+"""Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
 _REPEAT = "repeat to decide"
 
 Subject = tuple[str, str, str]
@@ -44,12 +46,13 @@ def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subj
     """Return what the run is about: step, load and metric of the headline's figure; None without a figure.
 
     Of the first step of `about` that has a figure (itself, else its phases), else of all steps, the leading metric
-    with a verdict, of at least half of the volumes, with the largest difference.
+    with a verdict, of at least half of the volumes, with the largest difference; fio's where nothing else has one.
     """
     leading = [row for row in _leading(rows) if row.ratio]
+    of_all = [row for row in leading if not row.metric.startswith(_FIO)] or leading
     matches = ((step, is_of) for step in about for is_of in (str.__eq__, _is_step))
     of_steps = ([row for row in leading if is_of(row.step, step)] for step, is_of in matches)
-    measured = next((of_step for of_step in of_steps if of_step), leading)
+    measured = next((of_step for of_step in of_steps if of_step), of_all)
     many = max(1, len({row.candidate for row in rows}) / 2)
     subjects = {subject: _of_subject(measured, subject) for subject in map(_subject, measured)}
     return max(
@@ -165,9 +168,11 @@ def _of_many(
     if len(of_subject) > LISTED_MAX:
         named, reason = ([best, worst], worst) if is_baseline_best else ([best], best)
     figures = joined([f"{row.candidate if len(named) > 1 else ''} {_change_text(row)}".strip() for row in named])
+    is_unnamed = worst not in named and _goodness(worst) < 0
+    worst_text = f" (worst: {worst.candidate} {_change_text(worst)})" if is_unnamed else ""
     text = (
         f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {_name(best)}, {figures} than"
-        f" {baseline}{_cause_text(reason, findings)}"
+        f" {baseline}{worst_text}{_cause_text(reason, findings)}"
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
         text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"

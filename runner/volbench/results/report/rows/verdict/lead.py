@@ -12,7 +12,9 @@ CONFIDENCE_MAX = 0.99
 """Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
 NONE = "none"
-INVALID_ONLY = "no cell of this volume and step is valid"
+INVALID_ONLY = "the step or a part of it is invalid in every cell of this volume"
+"""Causes are of a step with all of its parts: one invalid part spoils them, while the figure of the whole may be
+valid."""
 CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
 """Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
 
