@@ -23,6 +23,7 @@ from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
 from volbench.results.report.rows.effects_text import describe_effects
+from volbench.results.report.rows.prediction import missed_sentences
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 
@@ -38,13 +39,15 @@ def rendered_again(report: Report) -> Report:
     """Return the report with the headline and the sentence that this version makes of its rows."""
     headline = headline_anew(report)
     note = MADE_ANEW.format(version=report.volbench_version)
+    missed = tuple(missed_sentences(report.predictions, report.forecasts))
+    known = {note, *missed}
     summary = report.summary.model_copy(
         update={
             "headline": headline.text,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
             "time_difference": _time_difference(report),
-            "caveats": (note, *(_singular(text) for text in report.summary.caveats if text != note)),
+            "caveats": (note, *missed, *(_singular(text) for text in report.summary.caveats if text not in known)),
         }
     )
     return report.model_copy(
@@ -70,6 +73,7 @@ def _sweep(report: Report) -> SweepRow | None:
 
 
 def _singular(text: str) -> str:
+    text = text.replace("did not recover from 1 of the power cuts", "did not recover from a cut")
     return re.sub(r"^(1 of \d+ step results) are", r"\1 is", text)
 
 

@@ -42,7 +42,7 @@ from volbench.results.report.rows.forecast import forecast_rows
 from volbench.results.report.rows.load_limit import load_limit_sentences
 from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.pools import pool_sentences
-from volbench.results.report.rows.prediction import prediction_rows
+from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.saturation import curve_rows
 from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
@@ -102,7 +102,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
-    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained)
+    forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells)
+    missed = tuple(missed_sentences(predictions, forecasts))
+    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
     summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses)
     about = run.suite.comparison.about
     headline = headline_of(
@@ -130,8 +132,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         findings=explained.findings,
         refuted=explained.refuted,
         moments=moment_rows(explained, results, volume_of),
-        forecasts=forecast_rows(loaded, cells),
-        predictions=prediction_rows(run.suite.forecast, cells),
+        forecasts=forecasts,
+        predictions=predictions,
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
@@ -169,6 +171,7 @@ def _warnings(
     pairs: Sequence[PairSummary],
     names: Sequence[str],
     explained: RunExplanation,
+    missed: Sequence[str],
 ) -> tuple[str, ...]:
     """Return the caveats, the gravest first: a budget that ended the run, volumes that could not be used, nodes."""
     run, events, volume_of = loaded.run, loaded.events, _volume_of(loaded.run)
@@ -185,6 +188,7 @@ def _warnings(
         first=(
             *((OVER_BUDGET,) if over_budget else ()),
             *unavailable_volumes(events, volume_of).values(),
+            *missed,
             *server_caveats(run, loaded.results),
             *purge_caveats(explained),
             *class_caveats(_facts(volumes, names), explained.findings),

@@ -189,7 +189,7 @@ def test_a_falling_metric_is_said_as_what_it_is() -> None:
     )
     (text,) = association_sentences([row])
     assert "p95 rises when there is less innodb questions_per_s (" in text
-    assert f"{MINUS}0.69, p95 2.00 s later, over 31 intervals of 2 cells; CPU use: " in text
+    assert f"{MINUS}0.69, p95 2.00 s after it, over 31 intervals of 2 cells; CPU use: " in text
 
 
 def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> None:

@@ -50,7 +50,7 @@ def test_what_did_not_happen_has_no_measurement_and_is_said(report: Report) -> N
     fall = report.forecasts[0]
     assert fall.predicted_s == pytest.approx(5_400_000 / 2850)
     assert (fall.measured_s, fall.within_tolerance) == ((), None)
-    assert f"did not happen in any of {fall.cells} valid cells" in forecast_text(fall)
+    assert f"did not happen within the step in any of {fall.cells} valid cells" in forecast_text(fall)
     assert "not measured in a valid cell" in forecast_text(fall.model_copy(update={"cells": 0}))
 
 

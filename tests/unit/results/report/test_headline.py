@@ -233,6 +233,17 @@ def test_of_fio_and_the_server_the_headline_is_of_the_server(tmp_path: Path) -> 
     assert subject_of((fio, tps), ("fio/randread",)) == ("fio/randread", "", "fio_iops")
 
 
+def test_a_step_with_the_figures_of_few_volumes_is_not_what_a_run_of_many_is_about(tmp_path: Path) -> None:
+    """Of four volumes two had valid cells of MySQL, and the slower of both was the `best of 4 volumes`."""
+    report = report_of(tmp_path, 1.0, 3.0, 2.0, 1.5, 0.3, steps=(OLTP, DumpStep(name="dump")))
+    few = [row for row in report.comparisons if row.step != "dump" or row.candidate == "b"]
+    assert subject_of(few, ("dump", "read-write")) == ("read-write", "8 threads", "tps")
+    assert subject_of(few, ("dump",)) == ("dump", "4 threads", "dump_s")
+    pairs = summarise(cast("Iterable[Comparison]", few))
+    text = headline_of(pairs, report.cells, tuple("abcde"), (), about=("dump",)).text
+    assert re.search("of the 2 of 5 volumes that can be compared by dump time", text)
+
+
 def test_of_many_volumes_the_worst_is_named_where_it_is_worse_than_the_baseline(tmp_path: Path) -> None:
     """The best of eight was so in its burst: without credits the same volume was the last."""
     headline = report_of(tmp_path, 1.0, 3.0, 2.0, 1.5, 0.3).summary.headline

@@ -9,14 +9,21 @@ import pytest
 from pydantic import ValidationError
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
+from sentences import plain
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.metrics import metric
-from volbench.core.records.report import CellRow
+from volbench.core.records.report import CellRow, ForecastRow
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
-from volbench.results.report.rows.prediction import prediction_lines, prediction_rows, prediction_text
+from volbench.results.report.rows.prediction import (
+    mark_text,
+    missed_sentences,
+    prediction_lines,
+    prediction_rows,
+    prediction_text,
+)
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
@@ -80,6 +87,41 @@ def test_an_input_is_neither_met_nor_missed() -> None:
     assert "input" in prediction_text(row)
 
 
+def test_what_is_met_and_far_from_what_was_reported_says_so() -> None:
+    """A clone of 94.4 files a second was called met beside a report of 20.5."""
+    row = row_of(prediction(reported=20.0), cell("b", 65.0))
+    assert mark_text(row) == "met; 3.25 times higher than the reported figure"
+    assert mark_text(row_of(prediction(reported=60.0), cell("b", 65.0))) == "met"
+
+
+def test_what_was_missed_stands_on_top_with_the_farthest_miss() -> None:
+    """Two of three predictions were wrong by six times, and only the table said so."""
+    predictions = (
+        prediction(),
+        prediction(value=400.0),
+        prediction(value=20.0),
+        prediction(value=500.0, input=True),
+    )
+    rows = prediction_rows(ForecastSpec(predictions=predictions), (cell("b", 65.0),))
+    assert list(missed_sentences(rows[:1], ())) == []
+    (text,) = missed_sentences(rows[:2], ())
+    assert text == "1 of 2 predictions was missed: b, cold, cold read speed was 6.15 times lower than predicted."
+    forecast = ForecastRow(
+        volume="a",
+        event="the dump takes",
+        predicted_s=1.0,
+        measured_s=(10.0,),
+        difference=9.0,
+        within_tolerance=False,
+        text="",
+    )
+    (text,) = missed_sentences(rows, [forecast])
+    assert text == (
+        "3 of 4 predictions were missed; the farthest: a, the dump takes: the time was 10.0 times higher than"
+        " predicted."
+    )
+
+
 def test_a_prediction_has_a_known_metric_a_derivation_and_a_value_in_its_interval() -> None:
     for wrong in ({"metric": "speed"}, {"derivation": ""}, {"interval": [1, 2]}, {"value": 0}):
         with pytest.raises(ValidationError):
@@ -113,6 +155,7 @@ def test_plan_and_all_reports_show_prediction_and_measurement(tmp_path: Path) ->
     assert DERIVATION in next(prediction_lines(spec))
     for text in (render(report, run, "html"), markdown(report), "\n".join(summary_lines(report))):
         assert "−9.1 %" in text
-        assert "met" in text
+        assert "met; " in text
+        assert "times higher than the reported figure" in plain(text)
     assert DERIVATION in markdown(report)
     assert 'id="predictions"' in render(report, run, "html")

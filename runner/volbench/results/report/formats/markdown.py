@@ -145,7 +145,7 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
         return
     reported = any(row.reported is not None for row in rows)
     yield ""
-    also = " reported |" if reported else ""
+    also = " reported elsewhere |" if reported else ""
     yield f"| predicted before the run | forecast | measured | error | |{also} derivation |"
     yield f"|---|--:|--:|--:|---|{'--:|' if reported else ''}---|"
     for row in rows:

@@ -106,7 +106,7 @@ def _absence(row: ForecastRow) -> str:
     if not row.cells:
         return "not measured in a valid cell"
     cells = "the valid cell" if row.cells == 1 else f"any of {row.cells} valid cells"
-    return f"did not happen in {cells}"
+    return f"did not happen within the step in {cells}"
 
 
 def _row(

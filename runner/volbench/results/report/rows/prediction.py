@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from volbench.core.base.text import change, number, quantity
+from volbench.core.base.text import change, change_words, number, part_of, quantity
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import CellRow, PredictionRow
+from volbench.core.records.report import CellRow, ForecastRow, PredictionRow
 from volbench.results.report.wording import label
 
 TOLERANCE = 0.20
@@ -57,7 +58,33 @@ def mark_text(row: PredictionRow) -> str:
     if row.measured is None:
         return "not measured"
     text = "input" if row.input else "met" if row.within_tolerance else "missed"
-    return text if row.valid else f"{text}, of disturbed cells"
+    text = text if row.valid else f"{text}, of disturbed cells"
+    return f"{text}; {far} the reported figure" if (far := _far_from_reported(row)) else text
+
+
+def missed_sentences(predictions: Sequence[PredictionRow], forecasts: Sequence[ForecastRow]) -> Iterator[str]:
+    """Yield what a reader of the verdict has to know of the predictions: how many missed, and the largest miss."""
+    rows: list[tuple[PredictionRow | ForecastRow, str]] = [
+        (row, f"{_subject(row)}{'' if row.valid else ' of disturbed cells'} was") for row in predictions
+    ]
+    rows += [(row, f"{row.volume}, {row.event}: the time was") for row in forecasts]
+    judged = [(row, text) for row, text in rows if row.within_tolerance is not None]
+    missed = [
+        (1 + row.difference, text)
+        for row, text in judged
+        if row.difference is not None and not row.within_tolerance
+    ]
+    if missed:
+        head = part_of(len(missed), len(judged), ("prediction", "predictions"), ("was missed", "were missed"))
+        ratio, text = max(missed, key=lambda miss: abs(math.log(miss[0])) if miss[0] > 0 else math.inf)
+        yield f"{head}{'' if len(missed) == 1 else '; the farthest'}: {text} {change_words(ratio)} than predicted."
+
+
+def _far_from_reported(row: PredictionRow) -> str:
+    """Return `4.60 times higher than`; empty within the tolerance."""
+    if row.reported is None or row.measured is None or abs(row.measured / row.reported - 1) <= TOLERANCE:
+        return ""
+    return f"{change_words(row.measured / row.reported)} than"
 
 
 def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:

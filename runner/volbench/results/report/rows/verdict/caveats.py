@@ -22,7 +22,7 @@ from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, FigureRow, ServerRow, VolumeRow
 from volbench.core.records.run import JournalEvent, RunRecord
 from volbench.results.compare.comparison_summary import PairSummary
-from volbench.results.compare.figures import figure_rows
+from volbench.results.compare.figures import figure_rows, standing_of
 from volbench.results.compare.settings import server_differences
 from volbench.results.report.rows.verdict.progress import progress_caveats
 from volbench.results.report.wording import adjustment_text, figure_text
@@ -178,10 +178,8 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
             sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
     for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
         if failed:
-            yield (
-                f"Volume {volume}: the server did not recover from {failed:,.0f} of the power cuts ({step}); only "
-                "a backup would help."
-            )
+            cuts = "a cut" if failed == 1 else f"{failed:,.0f} cuts"
+            yield f"Volume {volume}: the server did not recover from {cuts} ({step}); only a backup would help."
         if lost:
             yield (
                 f"Volume {volume} lost {lost:,.0f} of {acknowledged:,.0f} acknowledged commits in the crash test "
@@ -262,8 +260,10 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
         ]
         more = f" and {counted(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else ""
         verb = "is" if len(invalid) == 1 else "are"
+        kinds_of_cells = sorted({standing_of(valid=False, bounded=bool(cell.bounds)) for cell in invalid})
         yield (
-            f"{len(invalid)} of {len(cells)} step results {verb} invalid and excluded from every comparison: "
+            f"{len(invalid)} of {len(cells)} step results {verb} {' or '.join(kinds_of_cells)} and excluded from"
+            " every comparison: "
             f"{'; '.join(reasons[:2])}{more}."
         )
 

@@ -45,15 +45,17 @@ Subject = tuple[str, str, str]
 def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subject | None:
     """Return what the run is about: step, load and metric of the headline's figure; None without a figure.
 
-    Of the first step of `about` that has a figure (itself, else its phases), else of all steps, the leading metric
-    with a verdict, of at least half of the volumes, with the largest difference; fio's where nothing else has one.
+    Of the first step of `about` with a figure (itself, else its phases), of half of the volumes if any has, else
+    of all steps, the leading metric with a verdict, of at least half of the volumes, with the largest difference;
+    fio's where nothing else has one.
     """
     leading = [row for row in _leading(rows) if row.ratio]
     of_all = [row for row in leading if not row.metric.startswith(_FIO)] or leading
     matches = ((step, is_of) for step in about for is_of in (str.__eq__, _is_step))
-    of_steps = ([row for row in leading if is_of(row.step, step)] for step, is_of in matches)
-    measured = next((of_step for of_step in of_steps if of_step), of_all)
+    of_steps = [[row for row in leading if is_of(row.step, step)] for step, is_of in matches]
     many = max(1, len({row.candidate for row in rows}) / 2)
+    of_many = [of_step for of_step in of_steps if len({row.candidate for row in of_step}) >= many]
+    measured = next(filter(None, (*of_many, *of_steps)), of_all)
     subjects = {subject: _of_subject(measured, subject) for subject in map(_subject, measured)}
     return max(
         subjects,
@@ -189,12 +191,16 @@ def _best_text(
     That all are worse errs no more often than one of them does; that a chosen one is better has to be certain
     among all.
     """
+    compared = len(rows) + 1
+    of = (
+        f"{volumes} volumes" if compared == volumes else f"the {compared} of {volumes} volumes that can be compared"
+    )
     if _goodness(best) < 0:
-        verb = "is" if all(row.verdict == "worse" for row in rows) and len(rows) == volumes - 1 else "looks"
-        return f"{baseline} {verb} best of {volumes} volumes"
+        verb = "is" if all(row.verdict == "worse" for row in rows) and compared == volumes else "looks"
+        return f"{baseline} {verb} best of {of}"
     if best.verdict == "better" and best.candidate in certain:
-        return f"{best.candidate} is better than {baseline} and looks best of {volumes} volumes"
-    return f"{best.candidate} looks best of {volumes} volumes"
+        return f"{best.candidate} is better than {baseline} and looks best of {of}"
+    return f"{best.candidate} looks best of {of}"
 
 
 def _decision_of_many(pairs: Sequence[PairSummary], certain: Collection[str]) -> str:
