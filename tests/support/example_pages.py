@@ -46,7 +46,7 @@ def rendered_again(report: Report) -> Report:
             "headline": headline.text,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
-            "time_difference": _time_difference(report),
+            "time_difference": _time_difference(report, headline.figure.step if headline.figure else ""),
             "caveats": (note, *missed, *(_singular(text) for text in report.summary.caveats if text not in known)),
         }
     )
@@ -77,10 +77,10 @@ def _singular(text: str) -> str:
     return re.sub(r"^(1 of \d+ step results) are", r"\1 is", text)
 
 
-def _time_difference(report: Report) -> tuple[str, ...]:
+def _time_difference(report: Report, step: str) -> tuple[str, ...]:
     """Return what the extra time is, made anew from its rows, and the other sentences as they were."""
     old = report.summary.time_difference
-    sentences = difference_sentences(report.time_differences)
+    sentences = difference_sentences(report.time_differences, first=step)
     return (*sentences, *(text for text in old if not text.startswith("A transaction takes"))) if sentences else old
 
 

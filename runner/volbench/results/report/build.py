@@ -14,7 +14,6 @@ from volbench.core.records.report import (
     ServerRow,
     Summary,
     SweepRow,
-    TimeDifferenceRow,
     VolumeRow,
 )
 from volbench.core.records.run import RunRecord, is_over_budget, skipped_cells
@@ -105,11 +104,13 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells)
     missed = tuple(missed_sentences(predictions, forecasts))
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
-    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, differences, responses)
     about = run.suite.comparison.about
     headline = headline_of(
         pairs, cells, names, explained.findings, effects=effects, about=about, durability=durability
     )
+    step = headline.figure.step if headline.figure else ""
+    sentences = difference_sentences(differences, first=step)
+    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, sentences, responses)
     compared = [volume for volume in volumes if volume.name in names]
     clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(
@@ -211,7 +212,7 @@ def _summary(
     names: Sequence[str],
     warnings: tuple[str, ...],
     sweep: SweepRow | None,
-    differences: Sequence[TimeDifferenceRow],
+    differences: Sequence[str],
     responses: ResponseTables,
 ) -> Summary:
     run = loaded.run
@@ -223,7 +224,7 @@ def _summary(
         warnings,
         low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
         sweep_sentences=sweep.conclusions if sweep else (),
-        time_difference=(*difference_sentences(differences), *pool_sentences(explained, every)),
+        time_difference=(*differences, *pool_sentences(explained, every)),
         response=response_sentences(responses),
         findings=explained.findings,
     )

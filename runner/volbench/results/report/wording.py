@@ -7,7 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from volbench.core.base.text import ABSENT, change, change_with_interval, duration, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
-from volbench.core.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow, FigureRow
+from volbench.core.records.report import (
+    BackupRow,
+    CellRow,
+    ComparisonRow,
+    DataRow,
+    DurabilityRow,
+    EffectRow,
+    FigureRow,
+)
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.losses import event_text
 from volbench.results.stats.covariates import CPU, LABELS, Adjustment
@@ -61,13 +69,22 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     notes = []
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
-            "Figures of volumes are medians of cells. A change is the ratio of their geometric means (within nodes,"
-            " or within bounds of disturbed cells, the median of the ratios of all pairs), so it is not that of the"
-            " two medians."
+            "Figures of volumes are medians of cells, and a change is not their ratio: it is that of the geometric"
+            " means. Where cells ran on several nodes, or disturbed ones count within bounds, it is the median of"
+            " the ratios of all pairs of cells."
         )
     if any(row.ratio is not None and row.ci is None for row in rows):
-        notes.append("No interval: with these cells, the change may be anything.")
+        notes.append("No interval: so few cells do not bound the change.")
     return notes
+
+
+def decides_text(row: ComparisonRow | EffectRow) -> str:
+    """Return `about 12 cells a side would decide`; of cells too few to show their spread, how many can at all."""
+    if row.runs_needed is None:
+        return ""
+    if min(row.runs) < 2:
+        return f"at least {row.runs_needed} cells a side are needed"
+    return f"about {row.runs_needed} cells a side would decide"
 
 
 def _differs_from_medians(row: ComparisonRow) -> bool:

@@ -76,6 +76,14 @@ def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> Non
     assert reverse == text
 
 
+def test_sentences_of_the_headlines_step_come_first() -> None:
+    """A headline of one step stood above the times of another."""
+    rows = time_difference_rows([DISK, GP3], "disk")
+    both = [*rows, *(row.model_copy(update={"step": "night"}) for row in rows)]
+    assert ["(night" in text for text in difference_sentences(both)] == [False, True]
+    assert ["(night" in text for text in difference_sentences(both, first="night")] == [True, False]
+
+
 def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> None:
     """As on a busy machine: waiting for a CPU was 115 % of the extra time, and nothing said what shrank."""
     before = volume("disk", *[{"data_reads": 1.0, "commit_log": 5.0}] * 4)

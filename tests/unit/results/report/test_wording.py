@@ -7,7 +7,7 @@ import pytest
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.wording import label, load_text, table_notes
+from volbench.results.report.wording import decides_text, label, load_text, table_notes
 
 
 def test_labels_are_those_of_the_catalogue() -> None:
@@ -56,8 +56,16 @@ def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
     assert table_notes([row(0.8, (0.7, 0.9)), row(0.8001, (0.7, 0.9))]) == []
     (note,) = table_notes([row(0.78, (0.7, 0.9))])
     assert note.startswith(
-        "Figures of volumes are medians of cells. A change is the ratio of their geometric means "
+        "Figures of volumes are medians of cells, and a change is not their ratio: it is that of the geometric "
     )
+
+
+def test_cells_too_few_to_show_their_spread_do_not_say_how_many_would_decide() -> None:
+    """`no interval: may be anything` stood above `4 cells would decide` in each row of one cell."""
+    undecided = row(0.8, None).model_copy(update={"runs_needed": 4, "runs": (1, 1)})
+    assert decides_text(undecided) == "at least 4 cells a side are needed"
+    assert decides_text(undecided.model_copy(update={"runs": (2, 3)})) == "about 4 cells a side would decide"
+    assert decides_text(undecided.model_copy(update={"runs_needed": None})) == ""
 
 
 def test_no_bound_is_explained_where_it_stands() -> None:

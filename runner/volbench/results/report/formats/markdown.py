@@ -44,6 +44,7 @@ from volbench.results.report.wording import (
     confidence_text,
     damage_text,
     data_text,
+    decides_text,
     fault_text,
     label,
     load_text,
@@ -55,7 +56,7 @@ from volbench.results.report.wording import (
 )
 
 ROWS_MAX = 24
-CAVEATS_MAX = 6
+CAVEATS_MAX = 7
 LISTED_MAX = 5
 SENTENCES_MAX = 12
 RESPONSES_MAX = 2
@@ -310,7 +311,7 @@ def _row(row: ComparisonRow) -> str:
     arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
     sign = _VERDICT_MARKS[row.verdict]
     if row.verdict == "inconclusive" and row.runs_needed is not None:
-        sign += f", {row.runs_needed} cells would decide"
+        sign += f", {decides_text(row)}"
     cells = (
         _escaped(f"{row.step} {load_text(row.parameters)}".strip()),
         _escaped(label(row.metric)) + arrow,

@@ -78,7 +78,13 @@ def fact(value: Any, name: str) -> str:
 _FILTERS = (
     *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity),
     *(wording.confidence_text, wording.table_notes, wording.data_text, wording.fault_text, wording.label),
-    *(wording.damage_text, wording.parameter_text, wording.recovery_text, wording.window_text),
+    *(
+        wording.damage_text,
+        wording.decides_text,
+        wording.parameter_text,
+        wording.recovery_text,
+        wording.window_text,
+    ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
     *(response.counted_text, response.slope_text),
     *(breakable, fact, sentence, signed),

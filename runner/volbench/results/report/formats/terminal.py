@@ -17,7 +17,7 @@ from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import cause_groups, overlaps
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
-from volbench.results.report.wording import why_invalid
+from volbench.results.report.wording import decides_text, why_invalid
 
 CAUSES_MAX, INVALID_MAX, OVERLAPS_MAX = 4, 3, 2
 """Lines of a kind; the reports have all of them."""
@@ -148,7 +148,7 @@ def comparison_line(row: ComparisonRow) -> str:
     head = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
     if row.ratio is None or row.ci is None:
         return f"{head}: {row.verdict} ({row.reason})"
-    runs_needed = f", about {row.runs_needed} cells a side would decide" if row.runs_needed else ""
+    runs_needed = f", {decides_text(row)}" if row.runs_needed else ""
     p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
     p_text = "" if p_value is None else f", p {p_value:.3g}"
     return (

@@ -147,6 +147,8 @@ def _margin(rows: Sequence[ComparisonRow]) -> str:
 
 def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
     if pair.runs_needed is not None:
+        if all(min(row.runs) < 2 for row in rows):
+            return f"at least {pair.runs_needed} cells a volume are needed"
         return f"about {pair.runs_needed} cells a volume would decide"
     reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
     return reasons[0] if len(reasons) == 1 else ""
