@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from volbench.core.base.text import change_with_interval, change_words, number, quantity
+from volbench.core.base.text import change_with_interval, change_words, counted, number, quantity
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
@@ -150,7 +150,11 @@ def _of_steps(compared: Sequence[ContrastRow], of_group: Sequence[ContrastRow]) 
     """Return which steps a figure is of where some of its group have none that can be compared."""
     if len(compared) == len(of_group):
         return ""
-    of = f"{compared[0].step} alone" if len(compared) == 1 else f"{len(compared)} of {len(of_group)} steps"
+    of = (
+        f"{compared[0].step} alone"
+        if len(compared) == 1
+        else f"{len(compared)} of {counted(len(of_group), 'step')}"
+    )
     return f" ({of}: no more can be compared)"
 
 

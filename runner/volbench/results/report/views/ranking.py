@@ -93,8 +93,8 @@ def _row(step: str, parameters: str, metric: str, cells: Sequence[CellRow], volu
     }
     medians = {volume: median(values) for volume, (_, values) in by_volume.items() if values}
     medians = {volume: value for volume, value in medians.items() if math.isfinite(value)}
-    known = [value for volume, value in medians.items() if by_volume[volume][0] != "invalid"]
-    best = (max if sample.better == "higher" else min)(known or medians.values(), default=math.nan)
+    measured = [value for volume, value in medians.items() if by_volume[volume][0] != "invalid"]
+    best = (max if sample.better == "higher" else min)(measured or medians.values(), default=math.nan)
     return RankedMetric(
         step=step,
         parameters=parameters,
