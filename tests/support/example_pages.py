@@ -27,9 +27,10 @@ from volbench.results.report.rows.prediction import missed_sentences
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 
+MADE_ANEW_BEGIN = "Measured and explained by volbench "
 MADE_ANEW = (
-    "Measured and explained by volbench {version}, and the raw files are not kept: findings and advice are those of"
-    " that version. Headline, sentence and layout are of a later one."
+    MADE_ANEW_BEGIN + "{version}, and the raw files are not kept: findings and advice are those of"
+    " that version. A later one made the headline, the sentence below it, the tables and the layout."
 )
 DATA = re.compile(r'<script type="application/json" id="timeline-data">(.*?)</script>', re.DOTALL)
 CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
@@ -40,14 +41,14 @@ def rendered_again(report: Report) -> Report:
     headline = headline_anew(report)
     note = MADE_ANEW.format(version=report.volbench_version)
     missed = tuple(missed_sentences(report.predictions, report.forecasts))
-    known = {note, *missed}
+    old = [text for text in report.summary.caveats if not text.startswith(MADE_ANEW_BEGIN)]
     summary = report.summary.model_copy(
         update={
             "headline": headline.text,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
             "time_difference": _time_difference(report, headline.figure.step if headline.figure else ""),
-            "caveats": (note, *missed, *(_singular(text) for text in report.summary.caveats if text not in known)),
+            "caveats": (note, *missed, *(_singular(text) for text in old if text not in missed)),
         }
     )
     return report.model_copy(
