@@ -118,6 +118,15 @@ def test_the_unfair_pair_is_shown_as_one() -> None:
     assert displayed["unfair: ebs warm against efs cold"] == pytest.approx(1800 / 67)
 
 
+def test_how_fast_a_volume_looks_is_said_as_any_change() -> None:
+    """`unfair: a cold against b warm: 0.0732` stood in a list of times as fast."""
+    cold = {"cold_read_mib_per_s": {"ebs": 20.0, "efs": 60.0}, "warm_read_mib_per_s": {"ebs": 900.0, "efs": 900.0}}
+    text = "\n".join(markdown_lines(report_of(cells_of("large", "cold_read", cold)), str))
+    assert "- cold against cold: ebs looks 3.00 times slower\n" in text
+    assert "- warm against warm: ebs looks as fast\n" in text
+    assert "- unfair: ebs cold against efs warm: ebs looks 45.0 times slower\n" in text
+
+
 def test_reads_of_phases_are_paired_too_and_a_missing_one_gives_no_pair() -> None:
     (pairs,) = read_pairs(report_of(cells_of("dd", "sequential", {}), cells_of(*DD), cells_of(*WARM)))
     assert (pairs.step, pairs.cold, pairs.warm) == ("dd", (58.0, 55.0), (8000.0, 4000.0))
@@ -128,7 +137,7 @@ def test_markdown_has_both_tables_with_names_made_harmless() -> None:
     report = report_of(cells_of("dd", "sequential", {}), cells_of(*DD), cells_of(*WARM), cells_of(*FILES))
     text = "\n".join(markdown_lines(report, lambda name: name.replace("_", r"\_")))
     assert r"| small files | clone/create | files/s | 170/s | 26.0/s | × 6.54 [" in text
-    assert "- unfair: ebs warm against efs cold: 145" in text
+    assert "- unfair: ebs warm against efs cold: ebs looks 145 times faster" in text
     assert "dd/read_cold" not in text
     assert "dd/read\\_cold" in text
 
