@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from volbench.core.base.text import MINUS, number
+from volbench.core.base.text import MINUS, counted, number
 from volbench.core.records.report import AssociationRow, QueryRow, Report, TransactionRow
 from volbench.core.records.sources import unit_of
 from volbench.errors import RunUnreadable
@@ -128,7 +128,7 @@ def correlation_sentences(report: Report) -> tuple[str, ...]:
 def _association_sentence(row: AssociationRow) -> str:
     metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
     lag = f", p95 {number(float(f'{row.lag_s:.3g}'))} s after it" if row.lag_s else ""
-    cells = f", over {row.samples:,} intervals" + (f" of {row.cells} cells" if row.cells > 1 else "")
+    cells = f", over {counted(row.samples, 'interval')}" + (f" of {row.cells} cells" if row.cells > 1 else "")
     cpu = f"; CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and row.source != "cpu" else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"
     effect = "; a load that waits longer does less" if _falls_with_the_load(row) else ""
