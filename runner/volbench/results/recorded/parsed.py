@@ -103,8 +103,11 @@ class Table:
         self._rows: dict[SeriesKey, dict[float, float]] = {}
 
     def add(self, t_s: float, source: str, metric: str, entity: str, value: float | None) -> None:
-        """One value; None is not known and gives no row. A time that comes twice keeps its last value."""
-        if value is not None and abs(value) <= NUMBER_MAX:
+        """One value; None is not known and gives no row, nor does a time that is no number.
+
+        A time that comes twice keeps its last value.
+        """
+        if value is not None and abs(value) <= NUMBER_MAX and abs(t_s) <= NUMBER_MAX:
             key = SeriesKey(source=source, metric=metric, entity=entity)
             self._rows.setdefault(key, {})[t_s] = float(value)
 
