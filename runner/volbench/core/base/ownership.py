@@ -113,14 +113,21 @@ def erase_contents(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> No
 def remove(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> None:
     """Remove a marked directory; the marker goes last, so that an interrupted removal can be repeated.
 
-    An empty directory without marker, which an interrupted removal leaves, is removed. A missing one is fine.
+    An empty directory without marker, which an interrupted removal leaves, is removed, and so is one with a half
+    written marker alone, which an interrupted `claim` leaves. A missing one is fine.
     Raises as `erase_contents` does.
     """
     with _open_if_exists(directory) as descriptor:
         if descriptor is None:
             return
-        if os.listdir(descriptor):  # noqa: PTH208 - by descriptor
-            _check_owned(descriptor, directory, owners)
+        names = set(os.listdir(descriptor))  # noqa: PTH208 - by descriptor
+        if names:
+            if not names <= {PARTIAL, OLD_PARTIAL}:
+                _check_owned(descriptor, directory, owners)
+            elif (fault := directory_fault(descriptor, directory, owners)) is not None:
+                raise _refused(
+                    directory, fault, "nothing was erased; remove the directory by hand if it is not needed"
+                )
             _erase(descriptor, directory)
         _remove_empty(directory, descriptor)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from volbench.core.base import ownership
-from volbench.core.base.marker import MARKER
+from volbench.core.base.marker import MARKER, PARTIAL
 from volbench.errors import EXIT_REFUSED, EnvironmentLacks, Refused
 
 
@@ -163,6 +163,21 @@ def test_interrupted_removal_goes_on(own_directory: Path) -> None:
     assert names(own_directory) == [MARKER]
     ownership.remove(own_directory)
     assert not own_directory.exists()
+
+
+def test_remove_takes_what_an_interrupted_claim_leaves(tmp_path: Path) -> None:
+    """A kill before the marker has its name leaves it half written; a file beside it is not volbench's."""
+    remainder = tmp_path / "rest"
+    remainder.mkdir(mode=0o700)
+    (remainder / PARTIAL).write_text("{")
+    ownership.remove(remainder)
+    assert not remainder.exists()
+    remainder.mkdir(mode=0o700)
+    (remainder / PARTIAL).write_text("{")
+    (remainder / "user.txt").write_text("x")
+    with pytest.raises(Refused):
+        ownership.remove(remainder)
+    assert (remainder / "user.txt").read_text() == "x"
 
 
 def test_remove_takes_the_empty_rest(tmp_path: Path) -> None:
