@@ -95,10 +95,16 @@ class CpuUse:
 
         The cell's own runnable threads are its CPU use and its run-queue delay, by Little's law. What others *want*
         depends little on the load, where what they *get* of busy CPUs is what the load leaves.
+
+        The count of runnable threads is read when samplers and waiting threads wake, so that it is too high: on an
+        idle machine it has been 5 to 7. A second bound knows nothing of it: the scheduler serves all threads in the
+        same part of their runnable time, so that others want at most `foreign / (own / (own + run_delay))`.
         """
         if self.runnable is None or self.run_delay is None:
             return None
         others = max(0.0, self.runnable - 1 - self.own - self.run_delay)
+        if self.own > 0:
+            others = min(others, self.foreign * (self.own + self.run_delay) / self.own)
         return others / (others + self.cpus)
 
     @property

@@ -37,3 +37,16 @@ def test_on_busy_cpus_the_threads_that_want_them_count() -> None:
     assert covariates_of(Observation(cpu=cpu, cpus=4), LIMITS) == {"cpu_wanted": pytest.approx(0.6)}
     alone = CpuUse(cpus=4, foreign=0.0, own=1.0, run_delay=0.5, runnable=2.2)
     assert covariates_of(Observation(cpu=alone, cpus=4), LIMITS) == {"cpu_taken": 0.0, "cpu_wanted": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "run_delay", "runnable"),
+    [(0.58, 0.31, 5.6), (1.3, 3.8, 10.0)],
+    ids=["waits for the volume", "fills the CPUs by itself"],
+)
+def test_threads_that_wake_with_the_reading_are_no_other_work(
+    own: float, run_delay: float, runnable: float
+) -> None:
+    """Figures of two cells of the demo, with nothing else on the machine: others used a twentieth of a CPU."""
+    cpu = CpuUse(cpus=2, foreign=0.05, own=own, run_delay=run_delay, runnable=runnable)
+    assert covariates_of(Observation(cpu=cpu, cpus=2), LIMITS)["cpu_wanted"] < 0.1
