@@ -15,6 +15,7 @@ from volbench.results.report.rows.response import (
     agreement_text,
     response_sentences,
     response_tables,
+    slope_text,
 )
 
 SECONDS = 60
@@ -74,3 +75,14 @@ def test_a_run_without_transactions_has_no_response() -> None:
     nothing = explained(SimpleNamespace(waits=None, waits_by_query={}, valid=True))
     tables = response_tables(nothing, ["v"])
     assert (tables.rows, tables.undetermined, response_sentences(tables)) == ((), (), ())
+
+
+def test_a_slope_that_says_nothing_is_not_printed() -> None:
+    """Of a demo stood `−21.6 [−7,711, 7,668]`, and 0 for waits that no count held."""
+    row = response_tables(explained(view(1)), ["v"]).rows[0]
+    wide = 1.01 * row.latency_ms / row.await_ms
+    near, far = ((row.slope - half, row.slope + half) for half in (0.97 * wide, wide))
+    assert slope_text(row.model_copy(update={"ci": near})) != "not known"
+    assert slope_text(row.model_copy(update={"ci": far})) == "not known"
+    assert slope_text(row.model_copy(update={"ci": None, "counted": None, "slope": 0.0})) == "not known"
+    assert slope_text(row.model_copy(update={"ci": None, "counted": (1.7, 4.0), "slope": 2.85})) == "2.85"

@@ -95,6 +95,10 @@ def response_sentences(tables: ResponseTables) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+UNKNOWN = "not known"
+"""In place of a slope that says nothing."""
+
+
 def is_told(row: ResponseRow) -> bool:
     """Return whether a row's interval is narrow enough for a sentence: a slope, or that there is hardly any."""
     if row.ci is None:
@@ -105,9 +109,11 @@ def is_told(row: ResponseRow) -> bool:
 
 
 def slope_text(row: ResponseRow) -> str:
-    """Return a slope with its interval."""
+    """Return a slope with its interval; not known where none was estimated, or it could be more than all latency."""
     if row.ci is None:
-        return number(row.slope)
+        return number(row.slope) if row.counted is not None else UNKNOWN
+    if (row.ci[1] - row.ci[0]) / 2 * row.await_ms > row.latency_ms:
+        return UNKNOWN
     low, high = map(number, row.ci)
     return f"{number(row.slope)} [{f'about {low}' if low == high else f'{low}, {high}'}]"
 
