@@ -17,6 +17,7 @@ pytestmark = pytest.mark.emulator
 
 PAGE, BLOCK = 16384, 4096
 WRITERS, PAGES_EACH = 8, 16
+CUTS_MAX = 8
 
 
 def write_pages(file: Path, writer: int, written: list[int]) -> None:
@@ -63,8 +64,16 @@ def torn_pages(root: Path, **options: str) -> tuple[int, int]:
 
 
 def test_pages_are_torn_without_a_promise(root: Path) -> None:
-    torn, by_the_volume = torn_pages(root, atomic_bytes="4KiB")
-    assert torn == by_the_volume > 0
+    """Writers on a busy machine may have nothing under way at a cut, so that further ones follow."""
+    torn = 0
+    for number in range(CUTS_MAX):
+        directory = root / str(number)
+        directory.mkdir()
+        torn, by_the_volume = torn_pages(directory, atomic_bytes="4KiB")
+        assert torn == by_the_volume
+        if torn:
+            break
+    assert torn > 0
 
 
 @pytest.mark.parametrize("size", ["16KiB", "64KiB", "0"])

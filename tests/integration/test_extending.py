@@ -36,6 +36,7 @@ GENERATED = {
     "results/README.md",
     "results/schema/cell.schema.json",
     "results/schema/run.schema.json",
+    "runner/volbench/core/records/named_metrics.py",
 }
 SUITE = """
 schema: 2
@@ -140,6 +141,7 @@ def test_only_generated_pages_change_and_they_name_all_three(answer: dict[str, A
     assert "### Step toy (`ToyStep`)" in pages["results/README.md"]
     assert "| `toy_sync_ms` | ms | lower | mean time of one write with its sync |" in pages["results/README.md"]
     assert "### source `toy_io`" in pages["results/README.md"]
+    assert '"toy_io"' in pages["runner/volbench/core/records/named_metrics.py"]
     title, meaning = "*The sampling process writes.*", "**Meaning.** The sampling process writes what it reads."
     assert f"## interference.toy\n{title}\n\n{meaning}" in pages["docs/causes.md"]
 
