@@ -109,7 +109,7 @@ def is_told(row: ResponseRow) -> bool:
 
 
 def slope_text(row: ResponseRow) -> str:
-    """Return a slope with its interval; not known where none was estimated, or it could be more than all latency."""
+    """Return a slope with its interval; not known where none was estimated, or it may exceed all latency."""
     if row.ci is None:
         return number(row.slope) if row.counted is not None else UNKNOWN
     if (row.ci[1] - row.ci[0]) / 2 * row.await_ms > row.latency_ms:
