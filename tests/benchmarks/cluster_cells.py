@@ -23,10 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-import cluster_run  # noqa: E402
+import cluster_run
 
-from volbench.machine.placement.docker.image_names import local_images, pick_server_image  # noqa: E402
-from volbench.results.store.run_directory import RunDirectory, find_runs  # noqa: E402
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image
+from volbench.results.store.run_directory import RunDirectory, find_runs
 
 OVERHEAD_S_MAX = 30.0
 AT_ONCE_RATIO_MAX = 1.3

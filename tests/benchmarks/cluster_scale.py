@@ -32,19 +32,19 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from fake_api_server import NAMESPACE, PODS, FakeApiServer, serving  # noqa: E402
-from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
+from fake_api_server import NAMESPACE, PODS, FakeApiServer, serving
+from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.core.records.cell import CellResult, PreparedTemplate  # noqa: E402
-from volbench.core.records.run import PlannedCell, RunRecord  # noqa: E402
-from volbench.machine.placement.interface import Job  # noqa: E402
-from volbench.machine.placement.kubernetes import placement as placement_module  # noqa: E402
-from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER  # noqa: E402
-from volbench.machine.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
-from volbench.measure.execute.run import Orchestrator  # noqa: E402
-from volbench.measure.session.targets import make_target  # noqa: E402
-from volbench.results.store.files import write_record  # noqa: E402
-from volbench.results.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory  # noqa: E402
+from volbench.core.records.cell import CellResult, PreparedTemplate
+from volbench.core.records.run import PlannedCell, RunRecord
+from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes import placement as placement_module
+from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER
+from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
+from volbench.measure.execute.run import Orchestrator
+from volbench.measure.session.targets import make_target
+from volbench.results.store.files import write_record
+from volbench.results.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
 
 REQUESTS_PER_CELL_MAX = 40
 REQUESTS_PER_S_MAX = 100

@@ -28,18 +28,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from fake_api_server import JOBS, PODS, FakeApiServer, serving  # noqa: E402
-from kubernetes import client, watch  # noqa: E402
+from fake_api_server import JOBS, PODS, FakeApiServer, serving
+from kubernetes import client, watch
 
-from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec  # noqa: E402
-from volbench.machine.cluster.client import Cluster, cluster_errors  # noqa: E402
-from volbench.machine.placement.interface import Job  # noqa: E402
-from volbench.machine.placement.kubernetes import placement as placement_module  # noqa: E402
-from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, LABEL_ATTEMPT, cell_name  # noqa: E402
-from volbench.machine.placement.kubernetes.options import KubernetesOptions  # noqa: E402
-from volbench.machine.placement.kubernetes.placement import KubernetesPlacement  # noqa: E402
-from volbench.machine.placement.kubernetes.run_watch import RunWatch  # noqa: E402
-from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN  # noqa: E402
+from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.machine.cluster.client import Cluster, cluster_errors
+from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes import placement as placement_module
+from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.machine.placement.kubernetes.options import KubernetesOptions
+from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
+from volbench.machine.placement.kubernetes.run_watch import RunWatch
+from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 
 RUN = "20260101T000000Z-lanes-abcdef"
 CHANGE_EVERY_S = 10

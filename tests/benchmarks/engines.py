@@ -8,8 +8,6 @@ faster: then decision 10 (docs/decisions) no longer stands. On two busy cores (l
 long to read a million samples, 1.2 times for 300 short files of 200 series, and 1.5 times to write.
 """
 
-# ruff: noqa: S608 - paths of our own
-
 from __future__ import annotations
 
 import argparse

@@ -21,10 +21,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parent)]
 
-from long_run import make_run  # noqa: E402
-from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
+from long_run import make_run
+from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.core.records.steps.oltp import OltpStep  # noqa: E402
+from volbench.core.records.steps.oltp import OltpStep
 
 TIMES = 4
 EXPONENT_MAX = 1.4

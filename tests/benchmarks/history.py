@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "runner")]
 
-from synthetic_history import slower_from, write_history  # noqa: E402
+from synthetic_history import slower_from, write_history
 
-from volbench.results.site.build import build_site  # noqa: E402
+from volbench.results.site.build import build_site
 
 RUNS = 1000
 SUITES = 10

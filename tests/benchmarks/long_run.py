@@ -26,12 +26,12 @@ import pyarrow.parquet as pq
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 
-from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
+from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.core.records.steps.oltp import OltpStep  # noqa: E402
-from volbench.results.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
-from volbench.results.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
-from volbench.results.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.store.series import SERIES_COLUMNS, SeriesWriter
+from volbench.results.store.tables import SCHEMA_KEY, TABLE_SCHEMA
 
 SECONDS_MAX = 8.0
 BYTES_MAX = 1 << 30

@@ -26,10 +26,10 @@ from statistics import median
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "runner")]
 
-from mysql_container import mysql_container  # noqa: E402
-from scratch_server import scratch_server  # noqa: E402
+from mysql_container import mysql_container
+from scratch_server import scratch_server
 
-from volbench.machine.engine.connection import Account, connection, rows  # noqa: E402
+from volbench.machine.engine.connection import Account, connection, rows
 
 WATCH = "watch"
 THREAD = "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = 'watch'"
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--connections", type=int, default=100)
     args = parser.parse_args()
-    source = random.Random(1)  # noqa: S311 - the same order each time
+    source = random.Random(1)
     with tempfile.TemporaryDirectory(prefix="ob") as name, ExitStack() as stack:
         account = stack.enter_context(served(args.server, Path(name)))
         rows(account, f"CREATE USER {WATCH}@localhost")

@@ -28,11 +28,11 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "runner")]
 
-from scratch_server import ScratchServer  # noqa: E402
+from scratch_server import ScratchServer
 
-from volbench.core.profile.resolve import resolve  # noqa: E402
-from volbench.machine.volume.emulated.teardown import take_down  # noqa: E402
-from volbench.machine.volume.emulated.volume import EmulatedVolume  # noqa: E402
+from volbench.core.profile.resolve import resolve
+from volbench.machine.volume.emulated.teardown import take_down
+from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 KINDS = {
     "stall": "storage.stall",
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=40)
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
-    source = random.Random(args.seed)  # noqa: S311 - drawn again with the same seed
+    source = random.Random(args.seed)
     kinds = args.kinds.split(",")
     results = []
     for number in range(args.rounds):

@@ -28,10 +28,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "runner")]
 
-from synthetic_run import build_run, two_volumes  # noqa: E402
+from synthetic_run import build_run, two_volumes
 
-from volbench.results.report.render import write_reports  # noqa: E402
-from volbench.results.store.run_directory import RUN_FILE, RunDirectory  # noqa: E402
+from volbench.results.report.render import write_reports
+from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
 LIST_RATIO_MAX = 1.0
 """CPU time of counting the runs, over that of listing them, which reads each report too."""

@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(Path(__file__).parent)]
 
-from long_run import make_run  # noqa: E402
+from long_run import make_run
 
 BEFORE = "a5f0051"
 """The last commit that read runs again and again, and series with DuckDB."""

@@ -131,7 +131,7 @@ def drawn(out: Path, loads: int) -> list[dict[str, Any]]:
 
 def pairs() -> Iterator[dict[str, Any]]:
     """Yield a choice for each drawn objective, among the volumes that a load was predicted on and run on."""
-    prices, source = load_prices(), random.Random(1)  # noqa: S311 - drawn again with the same seed
+    prices, source = load_prices(), random.Random(1)
     for path in sorted(EXAMPLES.glob("*.json")):
         loads: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
         for pair in json.loads(path.read_text())["pairs"]:

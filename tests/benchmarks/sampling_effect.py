@@ -106,7 +106,7 @@ def mean_of(tps: Series, zero_s: float, begin_s: float, end_s: float) -> float:
 
 def alternated(pids: Sequence[int], pairs: int) -> dict[bool, list[tuple[float, float]]]:
     """Begins and ends of the blocks with sampling (True) and without, pair by pair."""
-    order = random.Random(1)  # noqa: S311 - the same order each time
+    order = random.Random(1)
     blocks: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     try:
         for _ in range(pairs):

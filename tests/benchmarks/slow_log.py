@@ -35,8 +35,8 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from log_kinds import KINDS, write_log  # noqa: E402
-from scratch_server import scratch_server  # noqa: E402
+from log_kinds import KINDS, write_log
+from scratch_server import scratch_server
 
 MB = 1e6
 TIMES_FASTER_MIN = 4.0

@@ -53,7 +53,7 @@ LOADS = (
 
 def drawn_suite(seed: int) -> dict[str, Any]:
     """Three loads with a pool and a data set of the seed's, as a suite."""
-    source = random.Random(seed)  # noqa: S311 - drawn again with the same seed
+    source = random.Random(seed)
     pool_mib = source.randrange(24, 65, 8)
     return {
         "schema": 2,
@@ -88,7 +88,7 @@ def drawn_suite(seed: int) -> dict[str, Any]:
 
 def drawn_volumes(seed: int) -> list[str]:
     """Six volumes of the seed's, two of each kind."""
-    source = random.Random(seed + 1)  # noqa: S311 - drawn again with the same seed
+    source = random.Random(seed + 1)
     sizes, gp3, io2 = (
         source.sample(range(*bounds), 2) for bounds in ((150, 950, 50), (3000, 12_000, 500), (1000, 14_000, 500))
     )

@@ -66,7 +66,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 )
 @pytest.mark.usefixtures("transport")
 def test_kills_at_random_moments_leave_nothing_after_the_next_start(root: Path, kills: int) -> None:
-    source = random.Random(kills)  # noqa: S311 - the same moments each time
+    source = random.Random(kills)
     for number in range(kills):
         profile = source.choice(["ebs-gp3", "efs-elastic"])
         runner = start_runner(root, profile)

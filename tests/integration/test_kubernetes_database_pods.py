@@ -24,7 +24,7 @@ pytestmark = [
 ]
 PROXY = "a-mysql-proxy"
 """A container that has a server's name and runs none."""
-PASSWORD = "open-sesame"  # noqa: S105 - of a server of this test
+PASSWORD = "open-sesame"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ POD = "mysql-0"
 RATE = 50
 LOAD_S = 20.0
 """Between two reports."""
-PASSWORD = "open-sesame"  # noqa: S105 - of a server of this test
+PASSWORD = "open-sesame"
 SECURITY = {
     "runAsNonRoot": True,
     "runAsUser": 999,

@@ -91,7 +91,7 @@ def mariadb_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accoun
 @pytest.mark.parametrize("mode", MODES)
 def test_mysql_reads_the_masked_statement_as_it_read_the_first(mysql_account: Account, mode: str) -> None:
     """STATEMENT_DIGEST() of MySQL's own parser, in the session's mode; with the mode given, nothing is left out."""
-    rng = random.Random(f"mysql {mode}")  # noqa: S311 - no secret
+    rng = random.Random(f"mysql {mode}")
     with connection(mysql_account) as opened, opened.cursor() as cursor:
         cursor.execute("CREATE DATABASE IF NOT EXISTS m")
         cursor.execute("USE m")
@@ -113,7 +113,7 @@ def test_mysql_reads_the_masked_statement_as_it_read_the_first(mysql_account: Ac
 @pytest.mark.parametrize("mode", MODES)
 def test_mariadb_parses_the_masked_statement(mariadb_account: Account, mode: str) -> None:
     """By PREPARE, which parses and looks up the tables."""
-    rng = random.Random(f"mariadb {mode}")  # noqa: S311 - no secret
+    rng = random.Random(f"mariadb {mode}")
     with connection(mariadb_account) as opened:
         run(opened, "CREATE DATABASE IF NOT EXISTS m")
         run(opened, "USE m")

@@ -3,8 +3,6 @@
 MySQL Shell is in no distribution: its dump is our own construction here (`shell_dump_writer`).
 """
 
-# ruff: noqa: S608 - names of its own
-
 from __future__ import annotations
 
 import gzip

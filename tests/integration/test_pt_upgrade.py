@@ -70,8 +70,8 @@ def requested(source: ScratchServer, root: Account, queries: Sequence[str], *, v
         for query in queries
     ]
     accounts = (
-        Account(user="reader", password="read only", socket=str(source.socket)),  # noqa: S106 - throw-away
-        Account(user="reader", password="read only", socket=root.socket),  # noqa: S106 - throw-away
+        Account(user="reader", password="read only", socket=str(source.socket)),
+        Account(user="reader", password="read only", socket=root.socket),
     )
     with read_only(accounts[0]) as only, read_only(accounts[1]) as foreign:
         compared = compare_queries(only, foreign, classes, lambda *_: None, pause=lambda _: None)

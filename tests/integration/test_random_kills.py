@@ -45,7 +45,7 @@ def kill_runner(local: Bench, process: subprocess.Popen[bytes]) -> bool:
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
 def test_runner_and_server_killed_at_random_moments(local: Bench, kills: int) -> None:
     """As many of the one as of the other; results that the journal acknowledged stay as they are."""
-    chance = random.Random(370 + kills)  # noqa: S311 - moments, no secrets
+    chance = random.Random(370 + kills)
     settings = (f"repeats={2 + kills // 4}", "steps.0.duration=3s")
     process = local.start(*settings)
     victims = {"runner": kill_runner, "server": kill_server}

@@ -16,7 +16,7 @@ from volbench.machine.engine.connection import Account, MemoryFile, check_client
 from volbench.machine.engine.sysbench.config import sysbench_files
 
 pytestmark = pytest.mark.mysqld
-PASSWORD = "s3cret-of-production"  # noqa: S105 - of nobody
+PASSWORD = "s3cret-of-production"
 BOUND_S = 15.0
 LOG = """# Time: 2026-01-01T00:00:00.000000Z
 # User@Host: app[app] @ localhost []  Id: 1

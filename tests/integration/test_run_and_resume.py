@@ -52,7 +52,7 @@ def assert_has_summaries(bench: Bench) -> None:
 @pytest.mark.parametrize("moments", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_runner_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(bench: Bench, moments: int) -> None:
     """Killed without warning at seeded moments, resumed each time; at the end all is done and nothing is left."""
-    chance = random.Random(20 + moments)  # noqa: S311 - moments, no secrets
+    chance = random.Random(20 + moments)
     process = bench.start(f"repeats={moments // 4}")
     for _ in range(moments):
         try:

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.mysqld,
     pytest.mark.skipif(not toolkit.local_tools_image(), reason="needs docker: a tools image"),
 ]
-PASSWORD = "read only"  # noqa: S105 - of the featured schema
+PASSWORD = "read only"
 QUERIES = (
     "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
     "SELECT id, email, name, born, score FROM customers ORDER BY id",

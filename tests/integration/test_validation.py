@@ -135,9 +135,9 @@ def test_two_rows_that_exchanged_a_value_differ_where_crc32_is_blind(
     """CRC32 is affine: BIT_XOR of it, the default of pt-table-checksum, is the same for values of equal length."""
     source, candidate = pair
     row_bits = "CAST(CRC32(CONCAT_WS('#', id, born)) AS UNSIGNED)"
-    crc32 = f"SELECT COUNT(*), BIT_XOR({row_bits}) FROM {SCHEMA}.customers"  # noqa: S608 - our own names
+    crc32 = f"SELECT COUNT(*), BIT_XOR({row_bits}) FROM {SCHEMA}.customers"
     accounts = [Account(user="root", socket=str(server.socket)) for server in pair]
-    born_of = f"SELECT born FROM {SCHEMA}.customers WHERE id IN (11, 12) ORDER BY id"  # noqa: S608 - our own names
+    born_of = f"SELECT born FROM {SCHEMA}.customers WHERE id IN (11, 12) ORDER BY id"
     [first], [second] = rows(accounts[0], born_of)
     with connection(accounts[1], SCHEMA, timeout_s=60) as opened, opened.cursor() as cursor:
         for number, born in ((11, second), (12, first)):

@@ -118,14 +118,14 @@ def test_an_account_of_a_plugin_that_mysql_9_has_no_more_cannot_log_in(
     hashed = rows(local[0], "SELECT authentication_string FROM mysql.user WHERE user = 'app'")[0][0]
     send(
         mysql,
-        f"UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = '{hashed}' "  # noqa: S608
+        f"UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = '{hashed}' "
         "WHERE user = 'app'",
         "FLUSH PRIVILEGES",
     )
     try:
         row = checked(local[0], mysql)
         with pytest.raises(Exception, match="mysql_native_password"):
-            rows(Account(user="app", password="a secret", socket=mysql.socket), "SELECT 1")  # noqa: S106
+            rows(Account(user="app", password="a secret", socket=mysql.socket), "SELECT 1")
     finally:
         send(mysql, TAKEN_BACK, *MADE)
     assert row.decision == "no-go"
@@ -136,7 +136,7 @@ def test_an_account_of_a_plugin_that_mysql_9_has_no_more_cannot_log_in(
 
 def test_where_accounts_cannot_be_seen_nothing_is_decided(local: tuple[Account, Account]) -> None:
     source, candidate = local
-    low = Account(user="low", password="low", socket=candidate.socket)  # noqa: S106 - of a throw-away server
+    low = Account(user="low", password="low", socket=candidate.socket)
     send(candidate, "CREATE USER low@localhost IDENTIFIED BY 'low'")
     try:
         row = checked(source, low)

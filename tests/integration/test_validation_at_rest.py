@@ -1,7 +1,5 @@
 """What a validation leaves on the disk: no value of a row where the plan says so, whatever differs."""
 
-# ruff: noqa: S608 - statements of a test
-
 from __future__ import annotations
 
 import json
@@ -17,7 +15,7 @@ from volbench.cli.main import app
 from volbench.errors import StepFailed
 
 pytestmark = pytest.mark.mysqld
-SECRET = "sesame9731"  # noqa: S105 - a value in a row
+SECRET = "sesame9731"
 ROWS = (
     "CREATE DATABASE kept",
     "CREATE TABLE kept.people (name VARCHAR(40) PRIMARY KEY, n VARCHAR(40))",

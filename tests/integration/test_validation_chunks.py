@@ -1,7 +1,5 @@
 """Chunks of checksums on real servers: every type of key divides a table, by ranges of its primary key."""
 
-# ruff: noqa: S608 - names and texts of our own
-
 from __future__ import annotations
 
 import re

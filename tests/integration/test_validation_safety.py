@@ -23,7 +23,7 @@ from volbench.core.sql.fingerprint import fingerprint
 from volbench.machine.engine.connection import Account, connection, write_private
 
 pytestmark = pytest.mark.mysqld
-PASSWORD = "vault-9731"  # noqa: S105 - of a throw-away server
+PASSWORD = "vault-9731"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])}
 COMMAND = [sys.executable, "-c", "from volbench.cli.main import main; main()", "validate"]
 BOUND_S = 120.0
@@ -67,7 +67,7 @@ def state_of(server: ScratchServer) -> list[object]:
     tables = [name for name, kind in server.query(f"SHOW FULL TABLES FROM {SCHEMA}") if kind == "BASE TABLE"]
     requests = (
         "SHOW MASTER STATUS",
-        *(f"SELECT * FROM {SCHEMA}.{name} ORDER BY 1, 2" for name in tables),  # noqa: S608 - our own
+        *(f"SELECT * FROM {SCHEMA}.{name} ORDER BY 1, 2" for name in tables),
         f"SHOW TRIGGERS FROM {SCHEMA}",
         f"SHOW EVENTS FROM {SCHEMA}",
         "SHOW GRANTS FOR reader@localhost",

@@ -77,7 +77,7 @@ def assert_held_to(took: list[float], iops: float, *, seconds: float) -> None:
 
 def read_at_random(path: Path, *, seconds: float, size: int = 4096, extent: int = 64 << 20) -> list[float]:
     """Seconds that each direct random read of a file took."""
-    buffer, source = mmap.mmap(-1, size), random.Random(1)  # noqa: S311 - the same each time
+    buffer, source = mmap.mmap(-1, size), random.Random(1)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
     took = []
     try:

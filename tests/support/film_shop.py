@@ -4,8 +4,6 @@
 make about 1 GB. The tables follow the idea of MySQL's sample schema `sakila`; definitions and rows are our own.
 """
 
-# ruff: noqa: S311, S608 - reproducible, not secret; numbers and words of its own
-
 from __future__ import annotations
 
 import argparse

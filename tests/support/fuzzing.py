@@ -91,7 +91,7 @@ class Outcome:
 
 def damaged(reader: Reader, number: int, more_seeds: Sequence[bytes] = ()) -> bytes:
     """The input of a number."""
-    rng = random.Random(f"{reader.name}:{number}")  # noqa: S311 - no secret
+    rng = random.Random(f"{reader.name}:{number}")
     return reader.mutate(
         rng, [rng.choice(more_seeds)] if more_seeds and rng.random() < GUIDED_SHARE else reader.seeds()
     )
@@ -181,7 +181,7 @@ def campaign(
         begin = seed * NUMBERS_OF_SEED
         end = begin + count
         work += [(reader.name, first, min(end, first + CHUNK)) for first in range(begin, end, CHUNK)]
-    random.Random(0).shuffle(work)  # noqa: S311 - so that an early end has seen all readers
+    random.Random(0).shuffle(work)
     outcome, ends_at = Outcome(), time.monotonic() + (seconds or float("inf"))
     if state is not None:
         state.mkdir(parents=True, exist_ok=True)

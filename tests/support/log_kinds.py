@@ -19,7 +19,7 @@ _HEAD = (
 
 def statements(kind: str, seed: int = 48) -> Iterator[str]:
     """Statements of a kind without an end."""
-    chosen = random.Random(seed)  # noqa: S311
+    chosen = random.Random(seed)
     while True:
         template = chosen.choice(TEMPLATES[kind])
         values = {

@@ -18,7 +18,7 @@ from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 _SIX = "SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
 GROWN: tuple[str, ...] = (
-    "INSERT INTO customers (email, name, born, score, seen) "  # noqa: S608 - no input
+    "INSERT INTO customers (email, name, born, score, seen) "
     "SELECT CONCAT(b.n, '.', c.n, email), name, born, score, seen "
     f"FROM customers JOIN ({_SIX}) b JOIN ({_SIX}) c",
     "UPDATE items SET price = ROUND(price, 2)",

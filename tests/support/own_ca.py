@@ -126,7 +126,7 @@ def free_port() -> int:
     """
     ephemeral_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
-        port = random.randrange(ephemeral_from // 2, ephemeral_from)  # noqa: S311 - no secret
+        port = random.randrange(ephemeral_from // 2, ephemeral_from)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 

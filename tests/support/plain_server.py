@@ -26,7 +26,7 @@ from volbench.measure.workload.interface import StepContext, StepOutcome
 from volbench.measure.workload.registry import workload_for
 
 DATASET = DatasetSpec(tables=2, rows=20_000)
-PASSWORD = "se cret,#1"  # noqa: S105 - of a throw-away server; spaces and commas must survive
+PASSWORD = "se cret,#1"
 START_BOUND_S = 180.0
 MARIADBD = "mariadbd"
 EXTRA = [] if shutil.which(MARIADBD) else ["--mysqlx=OFF"]

@@ -1,6 +1,6 @@
 """A schema of what MySQL and MariaDB print in other words, and faults to plant in it, in SQL that both take."""
 
-# ruff: noqa: E501, S608 - statements of a test, each in one line
+# ruff: noqa: E501 - statements of a test, each in one line
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ TABLES: tuple[str, ...] = (
     f"CREATE DATABASE {SCHEMA}",
     f"CREATE TABLE {SCHEMA}.sold (id INT NOT NULL PRIMARY KEY, customer_id INT NOT NULL, state TINYINT NOT NULL, "
     "total DECIMAL(12,2) NOT NULL, note VARCHAR(80), KEY of_customer (customer_id, state))",
-    f"INSERT INTO {SCHEMA}.sold SELECT i, i % {_CUSTOMERS}, i DIV {_CUSTOMERS} % {STATES}, i / 7, "  # noqa: S608 - no input
+    f"INSERT INTO {SCHEMA}.sold SELECT i, i % {_CUSTOMERS}, i DIV {_CUSTOMERS} % {STATES}, i / 7, "
     "CONCAT('note ', i) FROM (SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n + 100000 * f.n AS i "
     f"FROM {_NUMBERS} a JOIN {_NUMBERS} b JOIN {_NUMBERS} c JOIN {_NUMBERS} d JOIN {_NUMBERS} e "
     f"JOIN (SELECT 0 n UNION SELECT 1 UNION SELECT 2) f) numbers WHERE i < {_ROWS}",
@@ -35,7 +35,7 @@ _QUERIES = (
 
 def arrivals(*, seconds: float, per_s: float, connections: int, seed: int = 1) -> Schedule:
     """Random arrivals at a rate, over so many connections."""
-    draw = random.Random(seed)  # noqa: S311 - a load, no secret
+    draw = random.Random(seed)
     lanes: list[list[ScheduledStatement]] = [[] for _ in range(connections)]
     at_s = 0.0
     while (at_s := at_s + draw.expovariate(per_s)) < seconds:

@@ -16,7 +16,7 @@ from empty_data import copy_of_local, directory_in_memory
 from volbench.machine.engine.connection import Account, rows
 
 START_BOUND_S = 180.0
-PASSWORD = "open, sesame#1"  # noqa: S105 - of a throw-away server
+PASSWORD = "open, sesame#1"
 
 
 class ScratchServer:

@@ -37,7 +37,7 @@ OURS = {
     "volbench/mariadb:11.8": "Debian sid, mariadb-server-core",
 }
 """Image of ours: what it was built of. `make images` builds all but that of bookworm, which is built here."""
-PASSWORD = "not for lists, #1"  # noqa: S105 - of a throw-away server
+PASSWORD = "not for lists, #1"
 _PORT = 3306
 _PULL_BOUND_S = 900.0
 _BUILD_BOUND_S = 900.0

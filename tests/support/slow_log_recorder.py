@@ -4,8 +4,6 @@
 the fixtures of tests/fixtures/slowlog were made so.
 """
 
-# ruff: noqa: S608 - statements of constants, for throw-away servers
-
 from __future__ import annotations
 
 import argparse
@@ -98,7 +96,7 @@ def _prepare(root: Any) -> None:
 
 def _work(connect: Callable[..., Any], rounds: int, seed: int, *, mariadb: bool) -> list[Sent]:
     workers = [
-        _Client(connect, f"c{seed}-{number:02d}", random.Random(seed * 1000 + number), rounds, mariadb=mariadb)  # noqa: S311
+        _Client(connect, f"c{seed}-{number:02d}", random.Random(seed * 1000 + number), rounds, mariadb=mariadb)
         for number in range(CLIENTS)
     ]
     threads = [threading.Thread(target=worker.run) for worker in workers]

@@ -48,7 +48,7 @@ class Shop:
 
 def slow_log(shop: Shop) -> Iterator[str]:
     """The lines of the log, each with its line feed."""
-    draw = random.Random(shop.seed)  # noqa: S311 - a log, no secret
+    draw = random.Random(shop.seed)
     kinds = (*_READS, *(_WRITES if shop.writes else ()))
     weights = [weight for weight, _ in kinds]
     yield from head(shop.flavor)

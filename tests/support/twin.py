@@ -1,4 +1,4 @@
-# ruff: noqa: S311, PTH101, PTH102, PTH106, PTH108, PTH112, PTH115, PTH116, PTH119, PTH208, PTH211 - the same calls on two texts
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH112, PTH115, PTH116, PTH119, PTH208, PTH211 - the same calls on two texts
 """The same random operations on two directories: a differential test of a file system against another."""
 
 from __future__ import annotations

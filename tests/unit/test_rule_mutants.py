@@ -45,15 +45,21 @@ def test_fits() -> None:
 def test_each_number_of_a_constant_is_changed_both_ways_and_nothing_else() -> None:
     names = [(mutant.name, mutant.text) for mutant in rule_mutants.mutants(MODULE, SOURCE)]
     assert names == [
-        ("SLOW_MS", "2.6"), ("SLOW_MS", repr(2.0 / 1.3)),
-        ("SAMPLES", "4"), ("SAMPLES", "2"),
-        ("SPREAD", "0.65"), ("SPREAD", repr(0.5 / 1.3)),
-    ]  # fmt: skip
+        ("SLOW_MS", "2.6"),
+        ("SLOW_MS", repr(2.0 / 1.3)),
+        ("SAMPLES", "4"),
+        ("SAMPLES", "2"),
+        ("SPREAD", "0.65"),
+        ("SPREAD", repr(0.5 / 1.3)),
+    ]
     both = [mutant.text for mutant in rule_mutants.mutants(MODULE, "COUNT = 3\nONE = 1\n")]
     assert both == ["4", "2", "2", "0"], "a whole number moves by one at least"
     assert [mutant.value((0.5, 2)) for mutant in rule_mutants.mutants(MODULE, "RANGE = (0.5, 2)\n")] == [
-        (0.65, 2), (0.5 / 1.3, 2), (0.5, 3), (0.5, 1),
-    ]  # fmt: skip
+        (0.65, 2),
+        (0.5 / 1.3, 2),
+        (0.5, 3),
+        (0.5, 1),
+    ]
 
 
 def test_only_what_a_test_asks_for_is_noticed(tmp_path: Path) -> None:
@@ -87,10 +93,13 @@ pytest.main(["-q", "-p", "no:cacheprovider", str(root / "test_limit.py")],
     verdicts = json.loads((tmp_path / "state.json").read_text())
     noticed = {key.partition(":")[2]: value for key, value in verdicts.items()}
     assert noticed == {
-        "SLOW_MS:0=2.6": True, f"SLOW_MS:0={2.0 / 1.3}": True,
-        "RANGE:0=0.65": False, f"RANGE:0={0.5 / 1.3}": False,
-        "RANGE:1=10": False, "RANGE:1=6": True,
-    }  # fmt: skip
+        "SLOW_MS:0=2.6": True,
+        f"SLOW_MS:0={2.0 / 1.3}": True,
+        "RANGE:0=0.65": False,
+        f"RANGE:0={0.5 / 1.3}": False,
+        "RANGE:1=10": False,
+        "RANGE:1=6": True,
+    }
 
 
 def test_what_has_a_verdict_is_not_tried_again(

@@ -29,12 +29,12 @@ Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
 @app.command("run")
 def run(cell: CellFile, out: Out) -> None:
     """Run one cell and write its result to --out; its log is in raw/volbench.log there."""
-    from volbench.measure.sample.controller import launch  # noqa: PLC0415
+    from volbench.measure.sample.controller import launch
 
     logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
     sampling_process = launch(out / RAW_FILE)  # it imports its modules while this process does
-    from volbench.measure.execute.cell.agent import run_cell  # noqa: PLC0415
+    from volbench.measure.execute.cell.agent import run_cell
 
     _end(run_cell(_read(cell), out, sampling_process=sampling_process))
 
@@ -42,7 +42,7 @@ def run(cell: CellFile, out: Out) -> None:
 @app.command("prepare")
 def prepare(cell: CellFile, out: Out) -> None:
     """Make the dataset's template in the cache unless the cache has it."""
-    from volbench.measure.execute.cell.prepare import prepare_dataset  # noqa: PLC0415
+    from volbench.measure.execute.cell.prepare import prepare_dataset
 
     _stop_on_sigterm()
     _end(prepare_dataset(_read(cell), out))
@@ -51,9 +51,9 @@ def prepare(cell: CellFile, out: Out) -> None:
 @app.command("first-touch")
 def first_touch(directory: Annotated[Path, typer.Argument(help="Of a volume restored from a snapshot.")]) -> None:
     """Read all files below a directory twice, and print the times as a line of JSON; write nothing."""
-    from dataclasses import asdict  # noqa: PLC0415
+    from dataclasses import asdict
 
-    from volbench.measure.workload.cold.first_touch import read_twice  # noqa: PLC0415
+    from volbench.measure.workload.cold.first_touch import read_twice
 
     console.out.file.write(f"{json.dumps(asdict(read_twice(directory)))}\n")
 
@@ -63,10 +63,10 @@ def erase(
     directory: Annotated[Path, typer.Argument(help="A directory that volbench marked as its own.")],
     owner: Annotated[
         list[int], typer.Option("--owner", help="Another user whose directories belong to volbench.")
-    ] = [],  # noqa: B006
+    ] = [],
 ) -> None:
     """Remove a directory that has volbench's marker; refuse any other."""
-    from volbench.core.base import ownership  # noqa: PLC0415
+    from volbench.core.base import ownership
 
     ownership.remove(directory, owners=frozenset(owner))
 
@@ -77,7 +77,7 @@ def run_node_helper(
     devices: Annotated[Path, typer.Option("--devices", help="The node's /dev.")] = Path("/dev"),
 ) -> None:
     """Drop a node's caches and read EBS log pages for the cells on it, until SIGTERM."""
-    from volbench.measure.execute.node_helper import LOOK_EVERY_S, Node, node_helper  # noqa: PLC0415
+    from volbench.measure.execute.node_helper import LOOK_EVERY_S, Node, node_helper
 
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
@@ -109,8 +109,8 @@ def _end(result: CellResult) -> None:
 
 
 def _read(cell: Path) -> CellSpec:
-    from volbench.core.records.cell import CELL_SCHEMA, CellSpec  # noqa: PLC0415
-    from volbench.results.store.files import read_record  # noqa: PLC0415
+    from volbench.core.records.cell import CELL_SCHEMA, CellSpec
+    from volbench.results.store.files import read_record
 
     return read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA)
 

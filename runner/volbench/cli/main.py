@@ -116,7 +116,7 @@ class LazyGroup(TyperGroup):
         """Return the commands that begin so, without importing any; options are the base class's."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        from typer._click.shell_completion import CompletionItem  # noqa: PLC0415 - only while completing
+        from typer._click.shell_completion import CompletionItem
 
         summaries = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
         return [CompletionItem(name, help=text) for name, text in summaries.items() if name.startswith(incomplete)]
@@ -190,7 +190,7 @@ def main() -> NoReturn:
     except VolbenchError as error:
         _fail(error)
     except ModuleNotFoundError as error:
-        from volbench.core.base.extras import missing_extra  # noqa: PLC0415 - only where an import failed
+        from volbench.core.base.extras import missing_extra
 
         if (lacking := missing_extra(error)) is None:
             _crash(error)
@@ -226,7 +226,7 @@ def _fail(error: VolbenchError) -> NoReturn:
 
 
 def _crash(error: Exception) -> NoReturn:
-    from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
+    from volbench.cli.crash import crashed
 
     console.show_error(crashed(error, sys.argv[1:]))
     console.discard_output()

@@ -64,7 +64,7 @@ def observe(
     length: Annotated[str, typer.Option("--for", help="How long, such as 30m; else until Ctrl-C.")] = "",
     on: Annotated[
         list[str], typer.Option("--on", metavar="TRIGGER", help='Keep incidents: "p95 > 200ms for 5s"; repeat it.')
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the observation; it must not exist.")
     ] = None,
@@ -134,7 +134,7 @@ def report(
             metavar="FILE|cloudwatch:NAME",
             help="The volume's own side of that time: CloudWatch JSON, a log of NVMe counters; repeat it.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     json: options.Json = False,
 ) -> None:
     """Explain an observation: all of its time, each incident against the time before it, top statements."""

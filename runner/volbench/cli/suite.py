@@ -22,7 +22,7 @@ app = typer.Typer(help="Check suite files, print their schema and documentation.
 @app.command("check")
 def check(
     suites: Annotated[list[Path], typer.Argument(help="Suite files.")],
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     json: options.Json = False,
 ) -> None:
     """Check suite files without running anything; every fault is shown with its line."""

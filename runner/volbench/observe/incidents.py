@@ -32,11 +32,12 @@ def by_event(incidents: Sequence[Incident]) -> list[Incident]:
                 "trigger": " and ".join(dict.fromkeys((*before.trigger.split(" and "), incident.trigger))),
                 "end_s": None if None in ends else max(end for end in ends if end is not None),
                 "window_s": (
-                    min(before.window_s[0], incident.window_s[0]), max(before.window_s[1], incident.window_s[1]),
+                    min(before.window_s[0], incident.window_s[0]),
+                    max(before.window_s[1], incident.window_s[1]),
                 ),
                 "is_complete": before.is_complete and incident.is_complete,
             }
-        )  # fmt: skip
+        )
     return events
 
 

@@ -227,7 +227,7 @@ class RingTail:
             self._names = NamesReader()
 
     def _new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
-        assert self._path is not None  # noqa: S101 - asked only then
+        assert self._path is not None
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

@@ -252,7 +252,7 @@ def _difference_text(comparison: QueryComparison, *, values: bool) -> str:
 
 
 def _slower_text(comparison: QueryComparison) -> str:
-    assert comparison.shift is not None  # noqa: S101 - slower classes were timed
+    assert comparison.shift is not None
     low, high = (number(end) if end else "?" for end in (comparison.shift.low, comparison.shift.high))
     return (
         f"{number(comparison.shift.ratio)} times [{low}, {high}] as slow, "
@@ -267,5 +267,5 @@ def _plan_text(comparison: QueryComparison) -> str:
 
 
 def _plan_change(comparison: QueryComparison) -> str:
-    assert comparison.plans is not None  # noqa: S101 - only changed plans are reported
+    assert comparison.plans is not None
     return f"plan {comparison.plans[0] or 'none'} became {comparison.plans[1] or 'none'}"

@@ -1,7 +1,5 @@
 """The statements that a validation would send to the source, without connecting and so without table names."""
 
-# ruff: noqa: S608 - these are shown, never sent
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Changes of a table on a real server: each method, what it refuses, and what a load beside it loses."""
 
-# ruff: noqa: S608 - names of its own
-
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,5 @@
 """pt-archiver deletes rows of a real server: those that it should, what it refuses, and a load beside it."""
 
-# ruff: noqa: S608 - names of its own
-
 from __future__ import annotations
 
 import shutil

@@ -1,7 +1,5 @@
 """The replica step on real servers, MariaDB here and MySQL in a container: what it measures, and how it fails."""
 
-# ruff: noqa: S608 - names of its own
-
 from __future__ import annotations
 
 import contextlib

@@ -277,7 +277,7 @@ def slow(factor: float | None) -> None:
 
 def record(name: str, seed: int, volumes: Volumes, work: Path, out: Path) -> None:
     """One recording into OUT_DIR/NAME-SEED."""
-    condition, draw = CONDITIONS[name], random.Random(f"{name}/{seed}")  # noqa: S311 - no secret
+    condition, draw = CONDITIONS[name], random.Random(f"{name}/{seed}")
     limits = {key: draw.randint(*span) for key, span in condition.limits.items()}
     if "read_iops" in limits:
         limits["write_iops"] = limits["read_iops"]

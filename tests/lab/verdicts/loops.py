@@ -41,7 +41,7 @@ class Loops:
 
 def compute(seed: int, parent: int) -> None:
     """Work and sleep by turns until the parent is gone."""
-    spans = random.Random(seed)  # noqa: S311 - lengths of spans
+    spans = random.Random(seed)
     end_s = time.monotonic() + LIFE_S_MAX
     while os.getppid() == parent and time.monotonic() < end_s:
         until_s = time.monotonic() + spans.uniform(*SPAN_S)

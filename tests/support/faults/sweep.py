@@ -291,7 +291,7 @@ def main_of_sweep(arguments: Sequence[str], say: Callable[[str], object] = print
     sweep = Sweep(args.directory)
     faults = list(sweep.faults(args.kind or tuple(KINDS), every=args.every))
     if args.most:
-        faults = random.Random(0).sample(faults, min(args.most, len(faults)))  # noqa: S311 - no secret
+        faults = random.Random(0).sample(faults, min(args.most, len(faults)))
     say("calls of the run: " + ", ".join(f"{kind} {count}" for kind, count in sweep.counts.items()))
     wrong = 0
     for number, fault in enumerate(faults, start=1):

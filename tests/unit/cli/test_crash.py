@@ -12,7 +12,7 @@ from volbench.cli import main as command_line
 from volbench.cli.crash import crashed, report_text
 from volbench.errors import EXIT_CRASHED
 
-SECRET = "s3cr3t-w0rd"  # noqa: S105 - it must not be seen
+SECRET = "s3cr3t-w0rd"
 ARGUMENTS = ["run", "suites/quick.yaml", "--server", f"mysql://u:{SECRET}@h/x", "--api-token", SECRET]
 
 

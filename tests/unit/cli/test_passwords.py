@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 
-SECRET = "s3cr3t-w0rd"  # noqa: S105 - it must not be seen
+SECRET = "s3cr3t-w0rd"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ def test_triggers_that_see_one_event_make_one_incident() -> None:
     ]
     first, second = by_event(observed)
     assert (first.name, first.trigger, first.onset_s, first.end_s) == (
-        "001", "stalled > 1s and p95 > 200ms", 100.0, 109.0,
-    )  # fmt: skip
+        "001",
+        "stalled > 1s and p95 > 200ms",
+        100.0,
+        109.0,
+    )
     assert first.window_s == (40.0, 119.0)
     assert second == observed[2], "twenty seconds later is another event"
 

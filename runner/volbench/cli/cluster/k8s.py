@@ -54,9 +54,9 @@ def _group() -> None:
 @app.command("render")
 def render(
     suite: options.SuitePath,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
-    settings: options.Settings = [],  # noqa: B006
-    target_option: options.TargetOptions = [],  # noqa: B006
+    volume: options.Volumes = [],
+    settings: options.Settings = [],
+    target_option: options.TargetOptions = [],
     tools: options.Tools = "",
     everything: options.Everything = False,
     json: options.Json = False,
@@ -96,8 +96,8 @@ def list_runs(
     json: options.Json = False,
 ) -> None:
     """List runs that have jobs, pods, config maps or claims in a namespace; claims cost while they are there."""
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes.leftovers import runs_in  # noqa: PLC0415 - brings the client
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes.leftovers import runs_in
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         runs = runs_in(cluster)
@@ -117,8 +117,8 @@ def clean(
     json: options.Json = False,
 ) -> None:
     """Delete what runs have in a namespace: jobs, pods, config maps, and claims with their data."""
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes.leftovers import delete_runs  # noqa: PLC0415 - brings the client
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes.leftovers import delete_runs
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         deleted = []
@@ -142,17 +142,17 @@ def snapshot(
     user: Annotated[int, typer.Option(help="User id that may read the files; 999 is the official images'.")] = 999,
     timeout: Annotated[str, typer.Option(help="Of each of snapshot, restore and reading.")] = "1h",
     keep: Annotated[bool, typer.Option("--keep", help="Leave all of it for a day.")] = False,
-    target_option: options.TargetOptions = [],  # noqa: B006 - typer copies it
+    target_option: options.TargetOptions = [],
     json: options.Json = False,
 ) -> None:
     """Back up a claim by the snapshot API, restore it to a new claim and read that; remove all of it again.
 
     The data is as after a power cut: a server that starts on it recovers first.
     """
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan  # noqa: PLC0415 - brings the client
-    from volbench.machine.placement.kubernetes.snapshots.measure import measure_snapshot  # noqa: PLC0415
-    from volbench.machine.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
+    from volbench.machine.placement.kubernetes.snapshots.measure import measure_snapshot
+    from volbench.machine.volume.kinds.run_owner import RunOwner
 
     timeout_s = parse_duration_option(timeout, "--timeout")
     image, run_id = tools or tools_image(), new_run_id("snapshot")
@@ -222,8 +222,8 @@ def _described(run: RunObjects) -> str:
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
     """Yield the run's objects in the order of their creation; without `everything` one cell of each volume."""
-    from volbench.machine.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
-    from volbench.machine.volume.kinds.run_owner import owner_manifest  # noqa: PLC0415
+    from volbench.machine.volume.kinds.claim import claim_manifest
+    from volbench.machine.volume.kinds.run_owner import owner_manifest
 
     tools = str(run.target_options.get("tools", "")) or tools_image()
     yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
@@ -251,9 +251,9 @@ def _volume_key(run: RunRecord, cell: PlannedCell, spec: VolumeSpec) -> str:
 def _cell_manifests(
     run: RunRecord, planned: PlannedCell, specs: Mapping[str, VolumeSpec], key: str, kind: JobKind
 ) -> Iterator[dict[str, Any]]:
-    from volbench.machine.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import target as kubernetes  # noqa: PLC0415
-    from volbench.machine.volume.kinds.claim import claim_name  # noqa: PLC0415
+    from volbench.machine.placement.kubernetes import manifests as kubernetes_manifests
+    from volbench.machine.placement.kubernetes import target as kubernetes
+    from volbench.machine.volume.kinds.claim import claim_name
 
     name, _, lane = key.partition("@")
     spec = specs[name]

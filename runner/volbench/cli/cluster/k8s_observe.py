@@ -36,9 +36,9 @@ def observe(
 
     Needs the rights to read the pod and to run a command in its container.
     """
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import observation  # noqa: PLC0415 - brings the client
-    from volbench.machine.placement.kubernetes.database_pods import look_at  # noqa: PLC0415
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes import observation
+    from volbench.machine.placement.kubernetes.database_pods import look_at
 
     name, _, key = secret.partition("/")
     if secret and not (name and key):

@@ -25,10 +25,10 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="As `volbench k8s su
 
 def submit(
     suite: options.SuitePath,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
-    settings: options.Settings = [],  # noqa: B006
+    volume: options.Volumes = [],
+    settings: options.Settings = [],
     tools: options.Tools = "",
-    target_option: options.TargetOptions = [],  # noqa: B006
+    target_option: options.TargetOptions = [],
     yes: options.Yes = False,
     results_to: options.ResultsTo = "",
     cost_max: options.CostMax = None,
@@ -38,7 +38,7 @@ def submit(
     json: options.Json = False,
 ) -> None:
     """Start a run whose orchestrator is a Job in the cluster; k8s/base must be applied there."""
-    from volbench.cli.cluster.submission import ResultsClaim, submit_suite  # noqa: PLC0415 - brings the client
+    from volbench.cli.cluster.submission import ResultsClaim, submit_suite
 
     submit_suite(
         suite,
@@ -55,8 +55,8 @@ def submit(
 
 def logs(name: JobName, namespace: Namespace = "", context: Context = "") -> None:
     """Follow the log of a submitted run from its start to its end; the exit code is the run's."""
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import remote  # noqa: PLC0415 - brings the client
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes import remote
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         code = remote.follow(cluster, name, write=console.out.file.write, say=console.say)
@@ -72,8 +72,8 @@ def fetch(
     json: options.Json = False,
 ) -> None:
     """Copy the results of a submitted run to this machine, each file verified by its checksum."""
-    from volbench.machine.cluster.client import Cluster  # noqa: PLC0415
-    from volbench.machine.placement.kubernetes import fetched  # noqa: PLC0415 - brings the client
+    from volbench.machine.cluster.client import Cluster
+    from volbench.machine.placement.kubernetes import fetched
 
     with closing(Cluster(context=context, namespace=namespace)) as cluster:
         runs = fetched.fetch(cluster, name, out, image=tools or tools_image())
@@ -87,9 +87,9 @@ def fetch(
 
 def in_cluster(
     suite: options.SuitePath,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
-    settings: options.Settings = [],  # noqa: B006
-    target_option: options.TargetOptions = [],  # noqa: B006
+    volume: options.Volumes = [],
+    settings: options.Settings = [],
+    target_option: options.TargetOptions = [],
     results: Annotated[Path, typer.Option(help="Where the claim for results is mounted.")] = Path("/results"),
     job_uid: Annotated[str, typer.Option(envvar="VOLBENCH_JOB_UID", help="Its pods continue one run.")] = "",
     resume: Annotated[str, typer.Option(envvar="VOLBENCH_RESUME", help="Run to continue; none: a new run.")] = "",

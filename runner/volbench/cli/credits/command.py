@@ -43,13 +43,13 @@ Settings = Annotated[
 ]
 
 
-def credits(  # noqa: A001 - it is the command's name
+def credits(
     profile: Annotated[str, typer.Option("--profile", help="A volume profile, such as ebs-gp2.")],
     size: Annotated[str, typer.Option("--size", help="Its size, such as 50GiB (EFS: bytes stored).")] = "",
     instance: Annotated[
         str, typer.Option("--instance", help="Add the limits of an instance, such as m5.large.")
     ] = "",
-    settings: Settings = [],  # noqa: B006 - typer copies it
+    settings: Settings = [],
     iops: Annotated[float | None, typer.Option("--iops", help="A constant load, requests per second.")] = None,
     throughput: Annotated[str, typer.Option("--throughput", help="A constant load, bytes per second: 40MiB.")] = "",
     io_size: Annotated[
@@ -66,7 +66,7 @@ def credits(  # noqa: A001 - it is the command's name
     streams: Annotated[
         int | None, typer.Option("--streams", min=1, help="Concurrent reads of the dump (default: unlimited).")
     ] = None,
-    window: Windows = [],  # noqa: B006 - typer copies it
+    window: Windows = [],
     timezone: options.TimeZone = "",
     host: options.RecordedHost = "",
     volume: options.RecordedVolume = "",

@@ -48,14 +48,14 @@ def recommend(
     ] = "",
     profile: Annotated[
         list[str], typer.Option("--profile", help="A type to choose from; may be repeated (default: all priced).")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     prices: Annotated[
         Path | None, typer.Option("--prices", help="Prices in place of suites/prices/aws.yaml.")
     ] = None,
     fleet: Annotated[
         bool, typer.Option("--fleet", help="SOURCE is a directory with a file or a directory for each server.")
     ] = False,
-    step: Annotated[list[str], typer.Option("--step", help="Of a run: the load; may be repeated.")] = [],  # noqa: B006
+    step: Annotated[list[str], typer.Option("--step", help="Of a run: the load; may be repeated.")] = [],
     from_volume: Annotated[
         str, typer.Option("--from-volume", help="Of a run: the volume that loads are predicted from.")
     ] = "",

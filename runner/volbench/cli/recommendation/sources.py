@@ -84,7 +84,7 @@ def evidence_of(server: Server, reading: Reading) -> Evidence:
     if reading.steps or reading.volume:
         raise UsageError("--step and --from-volume are about a run", where=str(server.source))
     if not live and (path / OBSERVATION_FILE).is_file():
-        from volbench.observe.load import recorded_load  # noqa: PLC0415 - needs the extra server
+        from volbench.observe.load import recorded_load
 
         return recorded_load(path)
     if not live and not path.exists():

@@ -36,9 +36,9 @@ def capacity(
         str, typer.Option("--step", help="The load: an oltp step of the suite (default: the first).")
     ] = "",
     repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="Cells of the last, fine ladder.")] = 6,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    volume: options.Volumes = [],
     target: options.TargetOption = "auto",
-    settings: options.Settings = [],  # noqa: B006
+    settings: options.Settings = [],
     out: options.Results = Path("results"),
     json: options.Json = False,
 ) -> None:

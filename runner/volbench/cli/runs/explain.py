@@ -52,8 +52,8 @@ def explain(
             help="Directory with output of sar, iostat -x, sysbench, pt-stalk, pt-diskstats or CloudWatch.",
         ),
     ] = None,
-    what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
-    await_ms: options.AwaitMs = [],  # noqa: B006
+    what_if: options.WhatIf = [],
+    await_ms: options.AwaitMs = [],
     window: Annotated[
         str, typer.Option("--window", help="With --from: the part of the day to explain, such as 14:35-15:10.")
     ] = "",

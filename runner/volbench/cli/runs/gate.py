@@ -18,7 +18,7 @@ from volbench.results.store.run_directory import RunDirectory
 def gate(
     path: options.RunPath,
     policy: Annotated[Path, typer.Option("--policy", help="The policy: suites/policies/README.md.")],
-    format: Annotated[  # noqa: A002 - it is the option's name
+    format: Annotated[
         GateFormat, typer.Option("--format", help="text, md, json, junit, or html (a page to sign).")
     ] = "text",
     json: options.Json = False,

@@ -26,7 +26,7 @@ def make(
     storage_class: Annotated[
         list[str],
         typer.Option("--class", metavar="VOLUME=CLASS", help="Class of storage of a volume, such as ebs-gp3."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     region: Annotated[
         str | None, typer.Option("--region", help="Where the machine is, such as eu-central-1.")
     ] = None,

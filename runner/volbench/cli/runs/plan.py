@@ -23,13 +23,13 @@ from volbench.results.credits.prices import load_prices
 
 def plan(
     suite: options.SuitePath,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    volume: options.Volumes = [],
     target: options.TargetOption = "auto",
-    settings: options.Settings = [],  # noqa: B006
+    settings: options.Settings = [],
     modulate: options.Modulate = None,
     until: options.Until = None,
-    server: options.Servers = [],  # noqa: B006
-    target_option: options.TargetOptions = [],  # noqa: B006
+    server: options.Servers = [],
+    target_option: options.TargetOptions = [],
     json: options.Json = False,
 ) -> None:
     """Show the cells of a run in order, with the time and space they need; changes nothing."""
@@ -118,9 +118,9 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
     spec = run.suite.forecast
     if spec is None:
         return
-    from volbench.results.credits.expected import expected  # noqa: PLC0415 - most suites forecast nothing: numpy
-    from volbench.results.report.rows.forecast import forecast_lines  # noqa: PLC0415
-    from volbench.results.report.rows.prediction import prediction_lines  # noqa: PLC0415
+    from volbench.results.credits.expected import expected
+    from volbench.results.report.rows.forecast import forecast_lines
+    from volbench.results.report.rows.prediction import prediction_lines
 
     yield from prediction_lines(spec)
     for volume in run.volumes:

@@ -24,7 +24,7 @@ def query(
         ),
     ],
     results: options.Results = Path("results"),
-    format: Annotated[  # noqa: A002 - it is the option's name
+    format: Annotated[
         TableFormat,
         typer.Option("--format", help="table (vertical where the terminal is too narrow), vertical, csv or md."),
     ] = "table",
@@ -47,6 +47,6 @@ def query(
         console.show_json([dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows])
         return
     if output != options.OutputFormat.TABLE:
-        format = FORMATS[output]  # noqa: A001
+        format = FORMATS[output]
     width = console.out.width if console.out.is_terminal else None
     console.show_text(table_text(outcome.columns, outcome.rows, format, width=width))

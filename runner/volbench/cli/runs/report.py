@@ -27,14 +27,14 @@ Format = Literal["html", "md", "json", "junit", "csv"]
 
 def report(
     path: options.RunPath,
-    format: Annotated[  # noqa: A002 - it is the option's name
+    format: Annotated[
         Format | None, typer.Option("--format", help="Print this format on stdout instead of writing the files.")
     ] = None,
-    what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
+    what_if: options.WhatIf = [],
     json: options.Json = False,
 ) -> None:
     """Rebuild the reports of a run from its directory, or print one format."""
-    format = "json" if json else format  # noqa: A001 - it is the option's name
+    format = "json" if json else format
     other_volumes = [other_volume(spec) for spec in what_if]
     directory = RunDirectory.open(path)
     if format is None:
@@ -57,7 +57,7 @@ def compare(
             "volume of the first run for itself, else the first group.",
         ),
     ] = "",
-    metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],  # noqa: B006
+    metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],
     blocks: Annotated[
         bool,
         typer.Option(

@@ -25,17 +25,17 @@ from volbench.results.store.run_directory import RunDirectory
 
 def run(
     suite: options.SuitePath,
-    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    volume: options.Volumes = [],
     target: options.TargetOption = "auto",
-    settings: options.Settings = [],  # noqa: B006
+    settings: options.Settings = [],
     modulate: options.Modulate = None,
     until: options.Until = None,
     budget: options.Budget = "",
     out: options.Results = Path("results"),
     tools: options.Tools = "",
-    target_option: options.TargetOptions = [],  # noqa: B006
-    server: options.Servers = [],  # noqa: B006
-    option_file: options.OptionFiles = [],  # noqa: B006
+    target_option: options.TargetOptions = [],
+    server: options.Servers = [],
+    option_file: options.OptionFiles = [],
     yes: options.Yes = False,
     json: options.Json = False,
     results_to: options.ResultsTo = "",
@@ -45,7 +45,7 @@ def run(
     """Run a suite on volumes and write a report to results/."""
     settings = modulate_settings(suite, modulate, settings, say=console.say)
     if detach:
-        from volbench.cli.cluster.submission import ResultsClaim, submit_suite  # noqa: PLC0415 - brings the client
+        from volbench.cli.cluster.submission import ResultsClaim, submit_suite
 
         _check_detached(target, {"--server": server, "--budget": budget, "--json": json})
         submit_suite(
@@ -118,9 +118,9 @@ def _confirmed(planned: Planned) -> bool:
 def resume(
     path: options.RunPath,
     json: options.Json = False,
-    option_file: options.OptionFiles = [],  # noqa: B006
+    option_file: options.OptionFiles = [],
     results_to: options.ResultsTo = "",
-    target_option: options.TargetOptions = [],  # noqa: B006
+    target_option: options.TargetOptions = [],
     until: options.ResumeUntil = None,
     budget: options.Budget = "",
 ) -> None:

@@ -21,7 +21,7 @@ def site(
     ] = Path("history"),
     pair: Annotated[
         list[str], typer.Option("--pair", metavar="RUN..RUN", help="Put two runs side by side; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     recent: Annotated[
         int, typer.Option("--recent", min=1, help="A worse level within so many latest runs is a regression.")
     ] = RECENT_RUNS,
@@ -33,7 +33,7 @@ def site(
         typer.Option(
             "--pack", metavar="FILE", help="A result pack, or a directory of them, for the board; repeat it."
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit with 1 if there is a regression.")
     ] = False,

@@ -55,7 +55,7 @@ def _start() -> None:
 
 @app.command("list")
 def list_profiles_and_volumes(
-    directories: Directories = [],  # noqa: B006 - typer copies it
+    directories: Directories = [],
     output: options.Output = options.OutputFormat.TABLE,
     json: options.Json = False,
 ) -> None:
@@ -127,7 +127,7 @@ def emulate(
 
 
 @app.command("stop")
-def stop(name: Name, directories: Directories = []) -> None:  # noqa: B006 - typer copies it
+def stop(name: Name, directories: Directories = []) -> None:
     """Stop an emulated volume and keep its data; `volume emulate` with the same name starts it again."""
     volume = find_volume(name, directories)
     stop_volume(volume)
@@ -135,7 +135,7 @@ def stop(name: Name, directories: Directories = []) -> None:  # noqa: B006 - typ
 
 
 @app.command("remove")
-def remove(name: Name, directories: Directories = []) -> None:  # noqa: B006 - typer copies it
+def remove(name: Name, directories: Directories = []) -> None:
     """Stop an emulated volume and erase its data."""
     volume = find_volume(name, directories)
     remove_volume(volume)
@@ -163,7 +163,7 @@ def fault(
     rate: Annotated[str, typer.Option("--rate", help="neighbour: bytes per second, such as 50MiB.")] = "",
     scope: Annotated[str, typer.Option("--scope", help="neighbour: on volume, cluster or instance.")] = "",
     fill: Annotated[str, typer.Option("--fill", help="credits: how full the buckets are, such as 10%.")] = "",
-    directories: Directories = [],  # noqa: B006 - typer copies it
+    directories: Directories = [],
 ) -> None:
     """Inject a fault into a running emulated volume; `clear` reverts faults that can be reverted."""
     option_texts = {
@@ -191,7 +191,7 @@ def fault(
 
 
 @app.command("counters")
-def counters(name: Name, json: options.Json = False, directories: Directories = []) -> None:  # noqa: B006
+def counters(name: Name, json: options.Json = False, directories: Directories = []) -> None:
     """Show the counters of an emulated volume since its start, and the fidelity of the emulation."""
     volume = find_volume(name, directories)
     counted = ask(volume.directory, {"do": "counters"})["counters"]

@@ -36,7 +36,7 @@ def unprivileged_user() -> int | None:
     if os.geteuid() != 0 or not _may_change_user():
         return None
     used_numbers = {entry.pw_uid for entry in pwd.getpwall()} | _users_of_processes()
-    return random.choice([number for number in USERS if number not in used_numbers])  # noqa: S311 - no secret
+    return random.choice([number for number in USERS if number not in used_numbers])
 
 
 @dataclass(frozen=True, kw_only=True)

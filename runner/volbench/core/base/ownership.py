@@ -65,7 +65,7 @@ def claim(
                 except Refused:
                     if not tries_left or not _is_marked_now(descriptor):
                         raise
-                time.sleep(random.uniform(0, CLAIM_PAUSE_S))  # noqa: S311 - so that two do not go on in step
+                time.sleep(random.uniform(0, CLAIM_PAUSE_S))
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
     except OSError as error:

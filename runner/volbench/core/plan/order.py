@@ -26,7 +26,7 @@ def interleave(treatments: Sequence[str | Treatment], *, repeats: int, seed: int
     Each block has every treatment once. Odd blocks are in random order, each followed by its mirror image:
     over a pair of blocks a linear drift of the machine adds the same to every treatment.
     """
-    generator = random.Random(seed)  # noqa: S311 - an order to be repeated, not a secret
+    generator = random.Random(seed)
     all_treatments = [t if isinstance(t, Treatment) else Treatment(volume=t, label=t) for t in treatments]
     blocks: list[list[Treatment]] = []
     while len(blocks) < repeats:
@@ -49,4 +49,4 @@ def interleave(treatments: Sequence[str | Treatment], *, repeats: int, seed: int
 
 def _cell_seed(seed: int, repeat: int) -> int:
     """Return a seed for all cells of a block, so that they get the same rows in the same order."""
-    return random.Random(f"{seed}/{repeat}").randrange(1, 2**31)  # noqa: S311
+    return random.Random(f"{seed}/{repeat}").randrange(1, 2**31)

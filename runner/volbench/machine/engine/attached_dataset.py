@@ -86,7 +86,8 @@ def remove_from_server(attach: AttachSpec, *, run_id: str) -> None:
 @reads_answers("tables")
 def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
     """Mark the schema as volbench's: a new one, an empty one, or one that is marked already."""
-    assert _RUN_ID.fullmatch(run_id)  # noqa: S101 - it goes into a statement
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"{run_id!r} is no id of a run, and would be a part of a statement")
     remove_attached_dataset(server, schema)
     tables = _tables(server, schema)
     if tables:

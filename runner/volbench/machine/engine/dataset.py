@@ -205,7 +205,7 @@ def _refuses_plain_connections(server: Server | AttachedServer) -> bool:
 
 def _output(process: subprocess.Popen[bytes], deadline_s: float, cancelled: threading.Event) -> Iterator[bytes]:
     """Yield the process's output until it closes the pipe; empty chunks while there is no output."""
-    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
+    assert process.stdout is not None
     with process.stdout as pipe:
         while True:
             if cancelled.is_set():

@@ -42,7 +42,7 @@ def closed_parent(path: str, user: int) -> str | None:
     parts = os.path.realpath(path).split("/")[1:-1]
     for number in range(len(parts) + 1):
         parent = "/" + "/".join(parts[:number])
-        status = os.stat(parent)  # noqa: PTH116 - imported as little as possible
+        status = os.stat(parent)
         of_others = stat.S_IXGRP if status.st_gid == user else stat.S_IXOTH
         if not status.st_mode & (stat.S_IXUSR if status.st_uid == user else of_others):
             return parent
@@ -77,11 +77,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def _installation(program: str) -> set[str]:
     """Return the directories of a program: with its `share` and `lib` where it is in a `bin`."""
-    folders = {os.path.dirname(program), os.path.dirname(os.path.realpath(program))}  # noqa: PTH120
+    folders = {os.path.dirname(program), os.path.dirname(os.path.realpath(program))}
     return {
         parent
-        if os.path.basename(folder) in {"bin", "sbin", "libexec"}  # noqa: PTH119
-        and os.stat(parent := os.path.dirname(folder)).st_mode & stat.S_IXOTH  # noqa: PTH116, PTH120
+        if os.path.basename(folder) in {"bin", "sbin", "libexec"}
+        and os.stat(parent := os.path.dirname(folder)).st_mode & stat.S_IXOTH
         else folder
         for folder in folders
     }
@@ -117,11 +117,11 @@ def _enter_namespace(writable: Sequence[str], readable: Sequence[str], closed: s
         _mount("volbench", parent, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, _SPACE)
     umask = os.umask(0o022)
     for path, descriptor in zip(paths, descriptors, strict=True):
-        os.makedirs(path, mode=0o755, exist_ok=True)  # noqa: PTH103
+        os.makedirs(path, mode=0o755, exist_ok=True)
         _mount(f"/proc/self/fd/{descriptor}", path, None, _MS_BIND)
     for link, target in links:
         if not os.path.lexists(link):
-            os.symlink(target, link)  # noqa: PTH211
+            os.symlink(target, link)
     os.umask(umask)
     try:
         _set_attributes("/", _MountAttributes(attr_set=_MOUNT_ATTR_RDONLY), _AT_RECURSIVE)
@@ -135,7 +135,7 @@ def _links_into(directory: str) -> list[tuple[str, str]]:
     """Return the links beside a directory that lead into it, with their targets."""
     parent, name = os.path.split(directory)
     with os.scandir(parent) as entries:
-        links = [(entry.path, os.readlink(entry.path)) for entry in entries if entry.is_symlink()]  # noqa: PTH115
+        links = [(entry.path, os.readlink(entry.path)) for entry in entries if entry.is_symlink()]
     return [(link, target) for link, target in links if target.startswith(f"{name}/")]
 
 

@@ -122,7 +122,7 @@ class Supervisor:
         except StepFailed:
             self.kill()
             raise
-        assert state.exit_code is not None  # noqa: S101 - a stopped program has one
+        assert state.exit_code is not None
         return Finished(exit_code=state.exit_code, output=self.log_since(before))
 
     def quit(self, timeout_s: float = 300.0) -> None:

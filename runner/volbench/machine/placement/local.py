@@ -252,7 +252,7 @@ def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[byte
     agent = KnownProcess.of(process.pid)
     if agent is not None:
         agent.write(job.out / AGENT_PID_FILE)
-    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as gate:  # the agent may have been killed already
         gate.write(b"go\n")
     return process

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 
+from typing_extensions import override
+
 from volbench.core.records.cell import AttachSpec, CellSpec
 from volbench.core.records.own_files import dump_directories
 from volbench.machine.placement.interface import Job, TemplateScope
@@ -36,7 +38,8 @@ class AttachedTarget(LocalTarget):
         for attach in self._servers.values():
             AttachedServer(attach).close()
 
-    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:  # noqa: ARG002
+    @override
+    def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
         """Return the cell with its server's address."""
         return cell.model_copy(update={"attach": self._servers[cell.volume]})
 

@@ -75,12 +75,12 @@ class SamplingProcess:
         self._wait_until_ready(self._process)
 
     def _tell_configuration(self, launched: programs.Popen) -> None:
-        assert launched.stdin is not None  # noqa: S101 - a pipe was asked for
+        assert launched.stdin is not None
         with suppress(BrokenPipeError), launched.stdin as pipe:  # one that has ended gives no answer either
             pipe.write(f"{self._config_file.absolute()}\n".encode())
 
     def _wait_until_ready(self, process: programs.Popen) -> None:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        assert process.stdout is not None
         answered, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
         answer = process.stdout.readline() if answered else b""
         if answer == READY:

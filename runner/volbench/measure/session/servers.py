@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from typing_extensions import override
+
 from volbench.core.plan.volume_check import check_volumes
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec
@@ -89,7 +91,8 @@ class RunningServers(Servers):
     def __init__(self, attached: Mapping[str, AttachSpec]) -> None:
         self.attached = attached
 
-    def volumes(self, arguments: Sequence[str], suite_volumes: Mapping[str, str]) -> list[VolumeSpec]:  # noqa: ARG002
+    @override
+    def volumes(self, arguments: Sequence[str], suite_volumes: Mapping[str, str]) -> list[VolumeSpec]:
         """Return what stands for each server."""
         if arguments:
             raise UsageError(

@@ -51,7 +51,7 @@ class Tool:
 
         `on_poll` is called at least five times a second; what it raises ends the lines.
         """
-        assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
+        assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         partial_line = b""
         while True:
@@ -75,7 +75,7 @@ class Tool:
 
         The bytes go from the pipe to /dev/null within the kernel, so that the reader costs next to nothing.
         """
-        assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
+        assert self.process.stdout is not None
         source, drained, next_report_s = self.process.stdout.fileno(), 0, 0.0
         with contextlib.suppress(OSError):
             fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _SPLICE_BYTES)
@@ -97,7 +97,7 @@ class Tool:
 
         `on_poll` is called at least five times a second; what it raises ends the read.
         """
-        assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
+        assert self.process.stdout is not None
         source, chunks, missing = self.process.stdout.fileno(), list[bytes](), size
         while missing:
             self.check_limits()

@@ -197,8 +197,10 @@ def _counted(series: Mapping[SeriesKey, Series]) -> tuple[dict[SeriesKey, Series
     Kernels before 5.10 count no time of a device that passes its operations on (md): each of its times is 0.
     """
     busy = {key.entity for key, one in series.items() if key.metric.endswith("s_per_s") and one.value.any()}
-    times = {device: [one for key, one in series.items() if key.entity == device and key.metric in _TIMES]
-             for device in busy}  # fmt: skip
+    times = {
+        device: [one for key, one in series.items() if key.entity == device and key.metric in _TIMES]
+        for device in busy
+    }
     uncounted = sorted(device for device, of in times.items() if of and not any(one.value.any() for one in of))
     kept = {key: one for key, one in series.items() if key.entity not in uncounted or key.metric not in _TIMES}
     return kept, uncounted

@@ -90,9 +90,10 @@ def _only(series: Mapping[SeriesKey, Series], entities: set[str]) -> dict[Series
 
 def _operations(series: Mapping[SeriesKey, Series], entity: str) -> float:
     rates = [
-        one.value for key, one in series.items()
+        one.value
+        for key, one in series.items()
         if key.entity == entity and key.metric in _OPERATIONS and key.source in VOLUME_SOURCES
-    ]  # fmt: skip
+    ]
     return sum(float(np.mean(values)) for values in rates)
 
 

@@ -37,9 +37,15 @@ _TIMES = {
     "f_await_ms": ("flush_requests_time_seconds_total", "flush_requests_total"),
 }
 _CPU = {
-    "user": "user_ratio", "nice": "user_ratio", "system": "system_ratio", "irq": "system_ratio",
-    "softirq": "system_ratio", "iowait": "iowait_ratio", "steal": "steal_ratio", "idle": "idle_ratio",
-}  # fmt: skip
+    "user": "user_ratio",
+    "nice": "user_ratio",
+    "system": "system_ratio",
+    "irq": "system_ratio",
+    "softirq": "system_ratio",
+    "iowait": "iowait_ratio",
+    "steal": "steal_ratio",
+    "idle": "idle_ratio",
+}
 TIME_OF = {"r_await_ms": "read_time_s_per_s", "w_await_ms": "write_time_s_per_s"}
 """Seconds of operations a second, where their count is in another file: no metric of a sampler."""
 _MYSQL = "mysql_global_status_"
@@ -147,8 +153,14 @@ def recorded_by_host(points: Mapping[tuple[str, str, str], Points]) -> list[Reco
         series = dict(_series(of_host))
         if series:
             recorded = recorded_of_epochs(series)
-            recordings.append(Recorded(series=recorded.series, clocked=True, host=_host(host),
-                                       midnight_epoch_s=recorded.midnight_epoch_s))  # fmt: skip
+            recordings.append(
+                Recorded(
+                    series=recorded.series,
+                    clocked=True,
+                    host=_host(host),
+                    midnight_epoch_s=recorded.midnight_epoch_s,
+                )
+            )
     return recordings
 
 

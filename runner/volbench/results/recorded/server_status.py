@@ -148,9 +148,16 @@ def parse_status(text: str) -> Recorded:
 
 
 _WITHOUT_TIME = frozenset(
-    {"threads_running", "pending_reads", "pending_writes", "pending_fsyncs", "buffer_pool_miss_ratio",
-     "buffer_pool_free_ratio", "buffer_pool_dirty_ratio"}
-)  # fmt: skip
+    {
+        "threads_running",
+        "pending_reads",
+        "pending_writes",
+        "pending_fsyncs",
+        "buffer_pool_miss_ratio",
+        "buffer_pool_free_ratio",
+        "buffer_pool_dirty_ratio",
+    }
+)
 
 
 def _reports(text: str) -> Iterator[dict[str, int]]:

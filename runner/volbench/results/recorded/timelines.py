@@ -89,11 +89,17 @@ def sort_files(files: Sequence[FileRead], choice: Choice) -> Sorted:
         notes.append("files without times are aligned by their first lines, as --align says")
     collections = {file.name: file.collection for file in files if file.collection is not None}
     timelines = [
-        _timeline(group, host=host, clocked=bool(clocked) or not aligned, day=axis.first_day, zone=axis.zone,
-              collections=collections)
+        _timeline(
+            group,
+            host=host,
+            clocked=bool(clocked) or not aligned,
+            day=axis.first_day,
+            zone=axis.zone,
+            collections=collections,
+        )
         for host, together in _groups(placed, together=aligned and not clocked)
         for group in _without_contradictions(together)
-    ]  # fmt: skip
+    ]
     timelines += [
         _timeline({name: one}, host=one.host, clocked=False, day=None, zone="", collections=collections)
         for name, one in counted.items()

@@ -30,10 +30,10 @@ STATEMENT_S = 60.0
 """Each statement of a capture reads counters in memory."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 DIGESTS = (
-    "SELECT COALESCE(schema_name, ''), digest, digest_text, count_star, sum_timer_wait, sum_errors, sum_rows_sent, "  # noqa: S608 - a constant
+    "SELECT COALESCE(schema_name, ''), digest, digest_text, count_star, sum_timer_wait, sum_errors, sum_rows_sent, "
     f"sum_rows_examined FROM {_TABLE}"
 )
-SAMPLES = f"SELECT COALESCE(schema_name, ''), digest, query_sample_text FROM {_TABLE}"  # noqa: S608 - a constant
+SAMPLES = f"SELECT COALESCE(schema_name, ''), digest, query_sample_text FROM {_TABLE}"
 RUNNING = "SHOW GLOBAL STATUS LIKE 'Threads_running'"
 _Digests = dict[tuple[str, str], tuple[str, int, int, int, int, int]]
 MASKED = "without a statement, since the capture was masked"

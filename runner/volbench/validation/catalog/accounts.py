@@ -4,8 +4,6 @@ Password hashes stay on the servers: each server returns a digest of the hash un
 digests are compared and not stored.
 """
 
-# ruff: noqa: S608 - the salt is our own, in hex
-
 from __future__ import annotations
 
 import secrets

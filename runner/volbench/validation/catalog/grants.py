@@ -4,8 +4,6 @@ Only accounts with access to the schemas count. Names of privileges differ betwe
 privileges are compared that both flavors have under one name.
 """
 
-# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
-
 from __future__ import annotations
 
 import re

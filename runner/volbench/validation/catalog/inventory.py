@@ -4,8 +4,6 @@ An inventory is kind -> object -> attribute -> text. Versions print one thing in
 `utf8` and `utf8mb3`, `current_timestamp()` and `CURRENT_TIMESTAMP`); those are made alike here, in one place.
 """
 
-# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
-
 from __future__ import annotations
 
 import re

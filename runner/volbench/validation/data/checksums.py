@@ -1,7 +1,5 @@
 """Checksums of tables on two servers, chunk by chunk, and the rows that differ."""
 
-# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
-
 from __future__ import annotations
 
 from collections import defaultdict, deque

@@ -5,8 +5,6 @@ so that gaps in a key make no empty chunk and no chunk is larger for them. Rows 
 last key are divided by its own keys. The bounds are literals that this module writes: an answer gives digits only.
 """
 
-# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
-
 from __future__ import annotations
 
 import re

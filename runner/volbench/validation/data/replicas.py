@@ -1,7 +1,5 @@
 """Reads the table of a pt-table-checksum that the user ran; volbench never runs it."""
 
-# ruff: noqa: S608 - the table's name is checked by the plan, and schemas are quoted
-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

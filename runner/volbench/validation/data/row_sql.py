@@ -8,8 +8,6 @@ The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5(
 CRC32, is faster, and does not change when two rows exchange values of equal length: a CRC is affine.
 """
 
-# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
-
 from __future__ import annotations
 
 from volbench.validation.data.table import BYTES, STRINGS, Column, Table, quoted_name

@@ -58,7 +58,7 @@ def bytes_statement(schemas: Sequence[str]) -> str:
     """Return the query for the bytes of clustered and of secondary indexes."""
     schema_list = ", ".join(quoted(schema) for schema in schemas)
     return (
-        "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) FROM information_schema.tables "  # noqa: S608 - names of its own schemas, quoted
+        "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) FROM information_schema.tables "
         f"WHERE table_schema IN ({schema_list})"
     )
 

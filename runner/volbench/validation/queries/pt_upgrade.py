@@ -6,8 +6,6 @@ clear warnings; here it reads a table of the server. Queries and passwords reach
 disk, and the command line has only numbers of open files.
 """
 
-# ruff: noqa: S608 - the table is a constant
-
 from __future__ import annotations
 
 import re

@@ -14,7 +14,7 @@ from volbench.core.base import programs
 from volbench.core.base.redact import redact, without_literals
 
 PACKAGE = Path("runner/volbench")
-SECRET = "hunter2-s3cret"  # noqa: S105 - it must not be seen
+SECRET = "hunter2-s3cret"
 
 
 @pytest.fixture(autouse=True)

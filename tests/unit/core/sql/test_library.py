@@ -168,7 +168,7 @@ def test_no_bytes_make_it_fail_in_any_dialect(sql: bytes, dialect: int) -> None:
 
 
 def test_tokens_do_not_depend_on_where_a_piece_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = random.Random(4)  # noqa: S311 - test data
+    chosen = random.Random(4)
     for _ in range(300):
         sql = library.as_bytes("".join(chosen.choices(PIECES, k=40)))
         monkeypatch.setattr(library, "_SPANS", 4096)

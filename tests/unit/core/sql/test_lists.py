@@ -1,7 +1,5 @@
 """Lists of numbers, which the lexer passes over: the same shapes and verdicts as of lists that it does not."""
 
-# ruff: noqa: S608 - statements that nobody sends
-
 from __future__ import annotations
 
 import pytest

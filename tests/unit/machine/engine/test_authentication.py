@@ -27,7 +27,7 @@ from volbench.machine.engine.connection import (
 )
 from volbench.machine.placement.attach import parse_dsn, without_password
 
-PASSWORD = "s3cret-of-production"  # noqa: S105 - of nobody
+PASSWORD = "s3cret-of-production"
 REQUESTS = [
     {"plugin": "mysql_clear_password"},
     {"plugin": "sha256_password"},

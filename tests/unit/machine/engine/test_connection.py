@@ -29,7 +29,7 @@ def test_a_private_file_is_for_its_owner_alone_even_over_an_open_one(tmp_path: P
     assert path.read_text() == "new"
 
 
-SECRET = "hunter2"  # noqa: S105 - nobody's
+SECRET = "hunter2"
 
 
 def test_a_line_break_in_a_password_is_refused_without_showing_it() -> None:

@@ -25,7 +25,7 @@ from volbench.machine.engine.sysbench.config import _with_token_apart
 from volbench.machine.placement.attach import parse_dsn, without_password
 
 HOST = "db1.abcdefghijkl.eu-west-1.rds.amazonaws.com"
-SECRET_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - of AWS' documentation
+SECRET_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 TOKENS = RdsTokens(region="eu-west-1", host=HOST, port=3307, user="bench")
 
 
@@ -103,8 +103,8 @@ def test_a_token_is_signed_again_before_it_expires(monkeypatch: pytest.MonkeyPat
     for now_s[0] in (1000.0, 1599.0, 1600.0, 2199.0, 2500.0):
         account.option_file_text()
     assert signed == [1000.0, 1600.0, 2500.0]
-    assert account.secret == "token 3"  # noqa: S105
-    assert pickle.loads(pickle.dumps(account)).secret == "token 3"  # noqa: S105, S301 - as workers get it
+    assert account.secret == "token 3"
+    assert pickle.loads(pickle.dumps(account)).secret == "token 3"  # noqa: S301 - as workers get it
 
 
 def test_programs_that_connect_later_find_the_new_token() -> None:
@@ -119,7 +119,7 @@ def test_programs_that_connect_later_find_the_new_token() -> None:
 
     with renewing(renew, every_s=0.01):
         assert renewed.wait(30)
-        assert read_option_file(file.path)["password"] != "token 1"  # noqa: S105
+        assert read_option_file(file.path)["password"] != "token 1"
     file.close()
 
 
@@ -174,7 +174,7 @@ def test_sysbench_gets_a_token_that_its_configuration_has_no_room_for(ca: Path) 
     account = account_of(AttachSpec(host=HOST, ssl_ca=str(ca), rds_iam_region="eu-west-1"), {})
     left, variables = _with_token_apart(account)
     assert left.secret == ""
-    plain = Account(user="u", password="short")  # noqa: S106 - a test's
+    plain = Account(user="u", password="short")
     assert variables["MYSQL_PWD"] == account.secret
     assert _with_token_apart(plain) == (plain, {})
 

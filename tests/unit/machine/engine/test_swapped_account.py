@@ -13,7 +13,7 @@ from volbench.machine.engine.attached import AttachedServer, account_of
 from volbench.machine.engine.connection import write_private
 from volbench.validation.source.server import read_only
 
-SECRET = "s3cret-of-production"  # noqa: S105 - of nobody
+SECRET = "s3cret-of-production"
 DENIED = b"\xff\x15\x04#28000Access denied for user '" + SECRET.encode() + b"'@'localhost' (using password: YES)"
 
 

@@ -21,7 +21,7 @@ from volbench.measure.session.planner import make_plan
 from volbench.measure.session.servers import TargetRequest
 
 SUITE = Path(__file__).parents[4] / "suites" / "quick.yaml"
-SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen
+SECRET = "Pw7sesame"
 
 
 @pytest.mark.parametrize(

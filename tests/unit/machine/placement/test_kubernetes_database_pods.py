@@ -23,7 +23,7 @@ from volbench.machine.placement.kubernetes.observation import (
 MOUNTS = """mount 30 29 0:40 / / rw - overlay overlay rw
 mount 36 35 259:3 /mysql /var/lib/mysql rw,noatime master:1 - ext4 /dev/nvme1n1 rw
 """
-ACCESS = Access(user="watch", secret="db", key="watch", image="r/tools:1")  # noqa: S106 - a name
+ACCESS = Access(user="watch", secret="db", key="watch", image="r/tools:1")
 
 
 def output(user: int = 27, directory: str = "/var/lib/mysql", *arguments: str) -> str:

@@ -34,12 +34,12 @@ def test_the_manifests_are_those_of_submit() -> None:
 
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
 def test_all_objects_fit_the_api(version: str) -> None:
-    job = runner_job(image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s")  # noqa: S106 - a name
+    job = runner_job(image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s")
     for manifest in (
         job,
         suite_map("n", "text"),
         results_claim(size="1Gi", storage_class="c"),
-        fetch_job(name="n", image=IMAGE, claim="c", pull_secret="s"),  # noqa: S106
+        fetch_job(name="n", image=IMAGE, claim="c", pull_secret="s"),
     ):
         kubernetes_schemas.check(manifest, version)
 

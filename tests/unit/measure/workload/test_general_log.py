@@ -121,7 +121,7 @@ def test_a_literal_that_never_ends_takes_no_other_statement_with_it() -> None:
 
 def test_a_quoted_log_whose_lines_have_no_time_is_text_where_it_is_older() -> None:
     def inserted(text: str) -> str:
-        return f"INSERT INTO t VALUES ('{text}')"  # noqa: S608 - nothing runs it
+        return f"INSERT INTO t VALUES ('{text}')"
 
     old = "261101 10:00:00\t     7 Query\tDROP TABLE a\n\t\t     7 Query\tDROP TABLE b\n"
     head = "261123 10:00:00\t     7 Connect\troot@localhost on shop using Socket\n"

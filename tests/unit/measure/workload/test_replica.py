@@ -103,7 +103,7 @@ def test_each_server_is_spoken_to_in_its_own_words() -> None:
     assert "binlog_transaction_dependency_tracking" not in dialect_of(new).source_options
     assert dialect_of(mariadb).status == "SHOW SLAVE STATUS"
     assert not dialect_of(mariadb).options
-    statements = {flavor: change_source(flavor, port=4, user="u", password="p") for flavor in ("mysql", "mariadb")}  # noqa: S106
+    statements = {flavor: change_source(flavor, port=4, user="u", password="p") for flavor in ("mysql", "mariadb")}
     assert statements["mysql"].startswith("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=4,")
     assert "MASTER_USE_GTID=slave_pos" in statements["mariadb"]
 

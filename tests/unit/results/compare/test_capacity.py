@@ -131,7 +131,7 @@ def test_what_limits_it_is_what_was_named_where_it_broke() -> None:
 
 def test_the_interval_holds_the_true_capacity_as_often_as_it_says() -> None:
     """Cells whose true capacity varies by 10 %, a ladder of 5 % steps: the median is inside at 97 %."""
-    draw = random.Random(5)  # noqa: S311 - test data
+    draw = random.Random(5)
     retained = 0
     for _ in range(300):
         cells = []

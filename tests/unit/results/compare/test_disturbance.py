@@ -30,7 +30,7 @@ def closed_loop(*, clients: int, transactions: int, stolen: list[tuple[float, fl
 
     Draws are by transaction, so that the same transactions come with and without the disturbance.
     """
-    draw = random.Random(seed)  # noqa: S311 - test data
+    draw = random.Random(seed)
     work = [(draw.expovariate(1 / 8), draw.expovariate(1 / 2)) for _ in range(transactions)]
     waiting = [(0.0, number) for number in range(clients)]
     arrivals: list[tuple[float, int]] = [(work[number][0], number) for _, number in waiting]
@@ -65,7 +65,7 @@ def served(begin: float, need: float, stolen: list[tuple[float, float]]) -> floa
 @pytest.mark.parametrize("clients", [1, 8])
 def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int) -> None:
     """The CPU is away for 5 to 40 % of the time: without that the loop does no more than the bound says."""
-    draw = random.Random(seed)  # noqa: S311 - test data
+    draw = random.Random(seed)
     share = draw.uniform(0.05, 0.4)
     stolen = [(float(at), at + 20 * share) for at in range(0, 40_000, 20)]
     disturbed = closed_loop(clients=clients, transactions=2000, stolen=stolen, seed=seed)[-1]
@@ -175,7 +175,7 @@ def test_ties_inside_the_bounds_do_not_weaken_separated_sides(runs: int) -> None
 
 def test_the_worst_p_value_is_that_of_a_corner() -> None:
     """All 2^8 corners of two boxes of four: the largest p of those is what one look gives."""
-    draw = random.Random(5)  # noqa: S311 - test data
+    draw = random.Random(5)
     for shift in (0.0, 0.3, 1.0):
         x = [(v := math.exp(draw.gauss(0, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]
         y = [(v := math.exp(draw.gauss(shift, 0.2)), v * 0.9, v * 1.1) for _ in range(4)]

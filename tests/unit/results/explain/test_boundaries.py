@@ -205,8 +205,10 @@ def test_other_locks_from_a_fifth_of_statement_time_on(share: float, named: bool
 def test_a_pool_is_small(missed: float, share: float, named: bool) -> None:
     """From one page in a hundred on, where reads are half of statement time."""
     series: Series = {
-        **reads_of(share, 1.0), Innodb.buffer_pool_miss_ratio: missed, Innodb.pages_read_per_s: 5000.0,
-    }  # fmt: skip
+        **reads_of(share, 1.0),
+        Innodb.buffer_pool_miss_ratio: missed,
+        Innodb.pages_read_per_s: 5000.0,
+    }
     variables = {"innodb_buffer_pool_size": str(64 * MIB), "innodb_page_size": "16384"}
     assert ("memory.buffer_pool_small" in finds(series, variables=variables)) is named
 
@@ -214,9 +216,12 @@ def test_a_pool_is_small(missed: float, share: float, named: bool) -> None:
 @pytest.mark.parametrize(("age", "named"), [(0.66, False), (0.74, True)])
 def test_a_redo_log_is_full(age: float, named: bool) -> None:
     series: Series = {
-        **statements(), Innodb.checkpoint_age_ratio: age, Innodb.os_log_written_mib_per_s: 1.0,
-        CPU.user_ratio: 0.1, CPU.system_ratio: 0.0,
-    }  # fmt: skip
+        **statements(),
+        Innodb.checkpoint_age_ratio: age,
+        Innodb.os_log_written_mib_per_s: 1.0,
+        CPU.user_ratio: 0.1,
+        CPU.system_ratio: 0.0,
+    }
     variables = {"innodb_redo_log_capacity": str(100 * MIB)}
     assert ("redo.checkpoint_stall" in finds(series, variables=variables)) is named
 
@@ -240,10 +245,15 @@ def test_what_ran_meanwhile_has_three_intervals(seconds: int, named: bool) -> No
 @pytest.mark.parametrize(("shortest_ms", "named"), [(0.45, False), (0.55, True)])
 def test_a_server_is_far_away_from_half_a_millisecond_on(shortest_ms: float, named: bool) -> None:
     series: Series = {
-        PS.statements_per_s: 10_000.0, PS.statement_s_per_s: 1.0, Client.tps: 500.0, Client.latency_ms_p50: 16.0,
-        RoundTrip.round_trip_ms_min: shortest_ms, RoundTrip.round_trip_ms: shortest_ms,
-        RoundTrip.round_trip_ms_max: shortest_ms, RoundTrip.round_trips_per_s: 10.0,
-    }  # fmt: skip
+        PS.statements_per_s: 10_000.0,
+        PS.statement_s_per_s: 1.0,
+        Client.tps: 500.0,
+        Client.latency_ms_p50: 16.0,
+        RoundTrip.round_trip_ms_min: shortest_ms,
+        RoundTrip.round_trip_ms: shortest_ms,
+        RoundTrip.round_trip_ms_max: shortest_ms,
+        RoundTrip.round_trips_per_s: 10.0,
+    }
     assert ("network.latency" in finds(series)) is named
 
 

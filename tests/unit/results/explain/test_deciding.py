@@ -105,8 +105,10 @@ def test_much_and_leading(share: float | None, leads: bool, much: bool, leading:
     foreign = finding("others", share, leads=leads)
     left = stand(
         [foreign, finding("m"), finding("l")],
-        rule("others"), rule("m", yields_to_much=["others"]), rule("l", yields_to_leading=["others"]),
-    )  # fmt: skip
+        rule("others"),
+        rule("m", yields_to_much=["others"]),
+        rule("l", yields_to_leading=["others"]),
+    )
     assert ("m" in left, "l" in left) == (much, leading)
 
 
@@ -152,8 +154,9 @@ def test_one_of_two_marks_the_pair_and_shares_what_it_explains() -> None:
 def test_what_comes_after_another_explains_less(share: float, leads: bool, limit: float, foreign: float) -> None:
     left = stand(
         [finding("others", share, leads=leads), finding("limit", 0.6)],
-        rule("others"), rule("limit", after=["others"]),
-    )  # fmt: skip
+        rule("others"),
+        rule("limit", after=["others"]),
+    )
     assert left["limit"][0] == pytest.approx(limit)
     assert left["others"][0] == pytest.approx(foreign)
 
@@ -162,9 +165,11 @@ def test_a_cause_stands_in_place_of_another() -> None:
     name, alike = "storage.readahead_small", "storage.read_latency"
     left = stand(
         [finding("a", cause=name), finding("b", cause=alike), finding("c", cause=alike)],
-        rule("a"), rule("b"), rule("c"),
+        rule("a"),
+        rule("b"),
+        rule("c"),
         causes=dict(CAUSES),
-    )  # fmt: skip
+    )
     assert left.keys() == {"a"}
 
 

@@ -86,8 +86,11 @@ def test_a_few_intervals_with_others_are_not_all_of_the_time_between() -> None:
     at = np.arange(len(case.grid))
     begin = np.isin(at, (4, 5, 6)) | np.isin(at, (len(at) - 4, len(at) - 3, len(at) - 2))
     for finding in foreign_findings(neighbour(case, reads=begin * 9000.0, kib=16.0, tps=np.where(begin, 0.3, 1.0))):
-        share = next(float(row.text.split("that is ")[1].split(" %")[0]) for row in finding.evidence
-                     if row.metric == "foreign_mib_per_s")  # fmt: skip
+        share = next(
+            float(row.text.split("that is ")[1].split(" %")[0])
+            for row in finding.evidence
+            if row.metric == "foreign_mib_per_s"
+        )
         assert share >= 25
 
 

@@ -185,7 +185,7 @@ def test_the_cells_that_are_proposed_decide_more_often_than_not() -> None:
 
 def test_the_cells_that_are_proposed_decide_a_comparison_too() -> None:
     """Simulated: five cells a side, and as many more as were proposed, of the difference that was estimated."""
-    draw, decided, tried = random.Random(11), 0, 0  # noqa: S311 - test data
+    draw, decided, tried = random.Random(11), 0, 0
     for _ in range(60):
         before, after = ([draw.lognormvariate(m, 0.04) for _ in range(5)] for m in (3.0, 3.0 + math.log(1.04)))
         [row] = gate(report({"a": before, "b": after}), "b not worse than a by > 10 %").conditions[0].groups

@@ -156,11 +156,23 @@ def test_mountstats_between_states() -> None:
 
 def monitoring(second: int, instance: str = "db-1") -> dict[str, object]:
     return {
-        "engine": "MYSQL", "instanceID": instance, "timestamp": f"2025-03-11T14:00:{second:02d}Z",
+        "engine": "MYSQL",
+        "instanceID": instance,
+        "timestamp": f"2025-03-11T14:00:{second:02d}Z",
         "cpuUtilization": {"user": 20.0, "system": 5.0, "wait": 10.0, "idle": 64.0, "steal": 1.0},
-        "diskIO": [{"device": "rdsdev", "readIOsPS": 300.0 + second, "writeIOsPS": 3.0, "readKbPS": 4800.0,
-                    "writeKbPS": 24.0, "await": 80.0, "avgQueueLen": 24.0, "util": 99.0}],
-    }  # fmt: skip
+        "diskIO": [
+            {
+                "device": "rdsdev",
+                "readIOsPS": 300.0 + second,
+                "writeIOsPS": 3.0,
+                "readKbPS": 4800.0,
+                "writeKbPS": 24.0,
+                "await": 80.0,
+                "avgQueueLen": 24.0,
+                "util": 99.0,
+            }
+        ],
+    }
 
 
 @pytest.mark.parametrize("form", ["lines", "list", "events"])
@@ -187,10 +199,12 @@ def test_two_instances_of_rds_are_two_hosts() -> None:
 
 def test_performance_insights() -> None:
     points = [{"Timestamp": f"2025-03-11T14:0{n}:00+00:00", "Value": 300.0 + n} for n in range(3)]
-    answer = {"MetricList": [
-        {"Key": {"Metric": "os.diskIO.rdsdev.readIOsPS.avg"}, "DataPoints": points},
-        {"Key": {"Metric": "db.SQL.Innodb_rows_read.avg"}, "DataPoints": points},
-    ]}  # fmt: skip
+    answer = {
+        "MetricList": [
+            {"Key": {"Metric": "os.diskIO.rdsdev.readIOsPS.avg"}, "DataPoints": points},
+            {"Key": {"Metric": "db.SQL.Innodb_rows_read.avg"}, "DataPoints": points},
+        ]
+    }
     content = read(json.dumps(answer), "Performance Insights")
     assert values(content, "diskstats", "reads_per_s", "rdsdev") == [300, 301, 302]
     assert content.notes == ("Performance Insights' db.SQL.Innodb_rows_read.avg: not used",)

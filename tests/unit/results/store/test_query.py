@@ -147,8 +147,7 @@ def test_settings_that_only_the_report_judges_count(own_results: Path) -> None:
 def test_samples_say_whether_their_cell_is_valid(results: Path, view: str) -> None:
     answer = query(
         results,
-        f"SELECT DISTINCT v.valid, c.volume, c.repeat FROM {view} v"  # noqa: S608 - names of views
-        " JOIN cells c USING (run_id, cell_id)",
+        f"SELECT DISTINCT v.valid, c.volume, c.repeat FROM {view} v JOIN cells c USING (run_id, cell_id)",
     )
     assert {(volume, repeat) for valid, volume, repeat in answer.rows if not valid} == {("a", 1)}
     assert len(answer.rows) == 4

@@ -68,7 +68,7 @@ def judged(volume: str, measured: Sequence[Count], result: Replayed, *, duration
 
 
 def noisy(mean: float, *, spread: float, count: int = 60) -> list[float]:
-    draw = random.Random(3)  # noqa: S311 - test data
+    draw = random.Random(3)
     return [max(0.0, draw.gauss(mean, spread)) for _ in range(count)]
 
 

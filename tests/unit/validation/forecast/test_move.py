@@ -113,7 +113,7 @@ def test_without_a_dump_nothing_is_predicted(tmp_path: Path) -> None:
 
 
 def test_the_interval_holds_the_next_as_often_as_it_says() -> None:
-    draw = random.Random(2)  # noqa: S311 - test data
+    draw = random.Random(2)
     retained = 0
     for _ in range(600):
         low, high = _prediction([draw.lognormvariate(0, 0.2) for _ in range(5)])

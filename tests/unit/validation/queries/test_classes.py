@@ -1,7 +1,5 @@
 """Classes of a log that is read in parts and in runs of plain entries, against those of its statements in order."""
 
-# ruff: noqa: S608 - statements in a text, which nobody runs
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """What a slow query log may look like, by the sources of the servers; the test beside has logs that they wrote."""
 
-# ruff: noqa: S608 - statements in a text, which nobody runs
-
 from __future__ import annotations
 
 import time

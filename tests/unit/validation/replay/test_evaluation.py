@@ -33,7 +33,7 @@ def outcome(
     plan: ReplayPlan = PLAN,
 ) -> tuple[Replayed, CheckRow]:
     """One class of statements of about 10 ms that take `ratio` times as long, some with an error."""
-    draw = random.Random(7)  # noqa: S311 - test data
+    draw = random.Random(7)
     answers = []
     for number in range(count):
         logged_s = 0.01 * draw.lognormvariate(0, 0.3)
@@ -121,7 +121,7 @@ def test_waiting_for_a_busy_connection_counts_from_when_a_statement_was_due() ->
 
 
 def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
-    draw = random.Random(3)  # noqa: S311 - test data
+    draw = random.Random(3)
     retained = 0
     for _ in range(400):
         low, high = bounds(sorted(draw.random() for _ in range(300)), 0.95, alpha=0.05)

@@ -12,7 +12,7 @@ from volbench.core.records.validation.result import ServerSide
 from volbench.machine.engine.connection import Account
 from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
-ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
+ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)
 SOURCE = ServerSide(address="db-old:3307", flavor="mysql", version="8.0.45", user="checker")
 CANDIDATE = ServerSide(address="db-new:3306", flavor="mysql", version="9.7.0-commercial", user="root")
 REPORT: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from volbench.core.records.base import Seconds
 from volbench.core.records.metric import LATENCIES, SERVER_START, Metric
@@ -66,7 +67,8 @@ class DdlStep(StepBase):
             raise ValueError("the phase 'create' is needed: the others work on what it makes")
         return self
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - it has tables of its own
+    @override
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         return StepCost(measured_s=sum(map(self.statements, self.phases)) * ASSUMED_DDL_S / self.threads)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import override
 
 from volbench.core.records.base import Bytes, Fraction, Seconds
 from volbench.core.records.metric import LATENCIES, Metric
@@ -55,7 +56,8 @@ class FioStep(StepBase):
         description="The state of MySQL during the step: stopped, so that all I/O is fio's, or idle.",
     )
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - it has a file of its own
+    @override
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         fill_s = self.size_bytes / 2**20 / ASSUMED_WRITE_MIB_PER_S if self.prefill else 0.0
         restart_s = SERVER_RESTART_S if self.server == "stopped" else 0.0

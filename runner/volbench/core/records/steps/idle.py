@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from volbench.core.records.base import Seconds
 from volbench.core.records.steps.base import StepBase, StepCost
@@ -17,7 +18,8 @@ class IdleStep(StepBase):
     kind: Literal["idle"] = "idle"
     duration_s: Seconds = Field(default=10.0, alias="duration", gt=0)
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - the time is given
+    @override
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         return StepCost(measured_s=self.duration_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from volbench.core.records.base import Fraction, Seconds
 from volbench.core.records.metric import LATENCIES, QUERIES
@@ -45,7 +46,8 @@ class ReplayStep(StepBase):
         default=0.05, description="A larger share sent late by the client's own fault is invalid."
     )
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - the log sets the time
+    @override
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         return StepCost(measured_s=self.duration_s, unmeasured_s=self.warmup_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from volbench.core.records.base import Bytes, Seconds
 from volbench.core.records.metric import WARM_READ, Metric
@@ -39,7 +40,8 @@ class SequentialStep(StepBase):
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
 
-    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - it has a file of its own
+    @override
+    def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         return StepCost(measured_s=len(self.modes) * sum(self.size_bytes) / 2**20 / ASSUMED_WRITE_MIB_PER_S)
 

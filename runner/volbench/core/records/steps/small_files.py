@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from volbench.core.records.base import Bytes, Seconds
 from volbench.core.records.metric import CPU_SYSTEM, CPU_USER, LATENCIES, WARM_READ, Metric
@@ -71,7 +72,8 @@ class SmallFilesStep(StepBase):
         """Return the estimate."""
         return self.cost_at(data_bytes, {})
 
-    def cost_at(self, data_bytes: int, speeds: Mapping[str, float]) -> StepCost:  # noqa: ARG002 - own files
+    @override
+    def cost_at(self, data_bytes: int, speeds: Mapping[str, float]) -> StepCost:
         """Return the estimate, with `speeds` in files/s of a phase."""
         assumed_s = self.files * ASSUMED_FILE_S / self.jobs + self.tree_bytes() / 2**20 / ASSUMED_WRITE_MIB_PER_S
         return StepCost(

@@ -261,7 +261,7 @@ class _Changing(threading.Thread):
         closes: bool,
     ) -> None:
         super().__init__(daemon=True)
-        assert target is not None  # noqa: S101 - a pipe was asked for
+        assert target is not None
         self._source, self._target, self._change, self._closes = source, target, change, closes
         self.error: Exception | None = None
         self.start()

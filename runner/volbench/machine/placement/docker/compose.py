@@ -24,7 +24,7 @@ _CONFINED: Mapping[str, Any] = {
     "security_opt": ["no-new-privileges:true"],
     "read_only": True,
 }
-_OF_A_RUN: Mapping[str, Any] = {**_CONFINED, "user": USER, "tmpfs": ["/tmp:rw,mode=1777"], "pids_limit": 4096}  # noqa: S108 - in the container
+_OF_A_RUN: Mapping[str, Any] = {**_CONFINED, "user": USER, "tmpfs": ["/tmp:rw,mode=1777"], "pids_limit": 4096}
 _SERVICE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 
 
@@ -90,7 +90,7 @@ def _runner(names: list[str], mounts: list[str], suite: str) -> dict[str, Any]:
         ],
         **_OF_A_RUN,
         "stop_grace_period": "3m",
-        "environment": {"HOME": "/tmp", "VOLBENCH_CACHE": "/cache"},  # noqa: S108 - in the container
+        "environment": {"HOME": "/tmp", "VOLBENCH_CACHE": "/cache"},
         "volumes": ["${RESULTS:-./results}:/results", *mounts],
     }
 

@@ -217,8 +217,8 @@ class DockerTarget:
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
                 read_only=True,
-                tmpfs={"/tmp": "rw,mode=1777"},  # noqa: S108 - inside the container
-                environment={"HOME": "/tmp", "PYTHONUNBUFFERED": "1"},  # noqa: S108
+                tmpfs={"/tmp": "rw,mode=1777"},
+                environment={"HOME": "/tmp", "PYTHONUNBUFFERED": "1"},
                 working_dir="/",
                 detach=True,
             )

@@ -124,7 +124,7 @@ def describe(pod: DatabasePod) -> Iterator[str]:
 
 
 def _environment(access: Access) -> list[Object]:
-    home = {"name": "HOME", "value": "/tmp"}  # noqa: S108 - in a container of its own
+    home = {"name": "HOME", "value": "/tmp"}
     if not access.secret:
         return [home]
     source = {"secretKeyRef": {"name": access.secret, "key": access.key}}

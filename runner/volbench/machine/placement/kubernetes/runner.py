@@ -80,7 +80,7 @@ def runner_job(
         **_container(RUNNER, image, ["volbench", "k8s", "in-cluster", f"{RUN_FILES}/{SUITE_FILE}"]),
         "args": list(options),
         "env": [
-            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - inside a container, of its own
+            {"name": "HOME", "value": "/tmp"},
             {"name": "PYTHONUNBUFFERED", "value": "1"},
             {"name": "VOLBENCH_TOOLS_IMAGE", "value": image},
             {"name": JOB_UID, "valueFrom": uid},
@@ -90,7 +90,7 @@ def runner_job(
         "volumeMounts": [
             {"name": "results", "mountPath": RESULTS},
             {"name": "run", "mountPath": RUN_FILES, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+            {"name": "tmp", "mountPath": "/tmp"},
         ],
     }
     pod = {
@@ -122,7 +122,7 @@ def fetch_job(*, name: str, image: str, claim: str = RESULTS_CLAIM, pull_secret:
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
         "volumeMounts": [
             {"name": "results", "mountPath": RESULTS, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside a container, of its own
+            {"name": "tmp", "mountPath": "/tmp"},
         ],
     }
     pod = {

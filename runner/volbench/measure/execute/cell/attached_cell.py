@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from typing_extensions import override
+
 from volbench.core.records.cell import AttachSpec, CellSpec, DatasetSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.steps import Step
@@ -57,7 +59,8 @@ class AttachedCell(CellRun):
         """Return what steps may use: no file on the server's volume."""
         return self._context(volume_dir=self.out, scratch_dir=self.server.scratch_dir)
 
-    def is_discarded_after(self, step: Step) -> bool:  # noqa: ARG002
+    @override
+    def is_discarded_after(self, step: Step) -> bool:
         """Return False: the server goes on."""
         return False
 

@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.machine.host.sysfs import SYS, counts_flushes
 from volbench.measure.sample.change import MIB, Change, ratio
@@ -43,7 +45,8 @@ class DiskStats(Sampler):
         self._file = KernelFile(path)
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(config.disks)
 

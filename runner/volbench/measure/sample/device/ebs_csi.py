@@ -10,6 +10,8 @@ import urllib.request
 from collections.abc import Iterator
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
@@ -38,7 +40,8 @@ class EbsCsi(Sampler):
         self._volume_id = volume_id
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(config.ebs_csi_url, config.ebs_volume_id)
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.machine.volume.node_helper import ask_for_log_page
 from volbench.measure.sample.change import MIB, Change, ratio
@@ -66,7 +68,8 @@ class EbsNvme(Sampler):
         self._fds: dict[Path, int] = {}
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(config.nvme_devices, Path(config.node_helper) if config.node_helper else None)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change, ratio
 from volbench.measure.sample.config import SamplingConfig
@@ -38,7 +40,8 @@ class Emulator(Sampler):
         self._socket: socket.socket | None = None
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(Path(config.emulator_socket) if config.emulator_socket else None)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
@@ -52,7 +54,8 @@ class MountStats(Sampler):
         self._file = KernelFile(path)
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(config.mount_point)
 

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change, ratio
 from volbench.measure.sample.config import SamplingConfig
@@ -31,7 +33,8 @@ class Cpu(Sampler):
         self._left_out = _isolated(isolated)
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls()
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change, ratio
 from volbench.measure.sample.config import SamplingConfig
@@ -39,7 +41,8 @@ class Pressure(Sampler):
             self._files |= own
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(group=Path(config.cgroup_dir) if config.cgroup_dir else None)
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.base import safe_files
 from volbench.core.base.parse import parse_json
 from volbench.core.records.series import SeriesRow
@@ -67,7 +69,8 @@ class Tasks(Sampler):
         self._own = TaskAccount((os.getpid(),))
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(
             config.server_pids,

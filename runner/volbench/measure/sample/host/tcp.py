@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
@@ -36,7 +38,8 @@ class Tcp(Sampler):
         self._files = [KernelFile(path) for path in files]
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(_FILES if config.over_tcp else ())
 

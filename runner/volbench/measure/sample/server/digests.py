@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change
@@ -89,7 +91,8 @@ class StatementDigests(Sampler):
         self._has_cpu = False
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(shared.server, shared.own_account or OwnAccount())
 

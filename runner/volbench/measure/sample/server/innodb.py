@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
@@ -82,7 +84,8 @@ class InnoDb(Sampler):
         self._last: tuple[float, float] | None = None
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(shared.server)
 

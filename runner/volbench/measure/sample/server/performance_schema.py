@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import MIB, Change, ratio
@@ -75,7 +77,8 @@ class PerformanceSchema(Sampler):
         self._backups = _Backups(server)
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(shared.server, shared.own_account)
 

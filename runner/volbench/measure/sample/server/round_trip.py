@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from typing_extensions import override
+
 from volbench.core.records.series import SeriesRow
 from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.connection import account_from, read_option_file
@@ -36,7 +38,8 @@ class RoundTrip(Sampler):
         self._count, self._total_s = 0, 0.0
 
     @classmethod
-    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - has its own connection
+    @override
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
         return cls(Path(config.option_file) if config.over_tcp else None)
 

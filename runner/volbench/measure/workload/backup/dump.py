@@ -73,7 +73,7 @@ class Dump(Workload[DumpStep]):
         s3_object, stored = _s3_object(step, ctx) if step.to == "s3" else None, None
         begun_s = ctx.clock.now_s()
         if tool is None:
-            assert directory is not None  # noqa: S101 - checked before
+            assert directory is not None
             argv, written = clone(step, ctx, directory, report), 0
         else:
             argv = _argv(step, ctx, tool, directory)

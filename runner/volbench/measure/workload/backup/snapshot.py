@@ -30,7 +30,7 @@ class Snapshot(Workload[SnapshotStep]):
         The window is the work in the cluster, without the way of request and answer.
         """
         self.check(step, ctx)
-        assert ctx.take_snapshot is not None  # noqa: S101 - checked
+        assert ctx.take_snapshot is not None
         ctx.progress("waiting for the snapshot", None)
         snapshot = ctx.take_snapshot(step, ctx.cancelled)
         times, end_s = snapshot.times, ctx.clock.now_s() - snapshot.ended_ago_s

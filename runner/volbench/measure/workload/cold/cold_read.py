@@ -165,7 +165,7 @@ def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], findings
     scan: ScanResult = scan_cold(
         ctx,
         tables,
-        first_row=random.Random(ctx.seed).randint(1, ctx.dataset.rows),  # noqa: S311 - not for secrets
+        first_row=random.Random(ctx.seed).randint(1, ctx.dataset.rows),
         until_monotonic_s=time.monotonic() + step.timeout_s,
     )
     findings.add(

@@ -75,7 +75,7 @@ class Crash(Workload[CrashStep]):
         """Run all cuts; a server that does not start again is a result, and ends the cell."""
         fault = fault_of(step, ctx)
         ledger_spec = LedgerSpec(seed=ctx.seed, rows_per_commit=step.rows_per_commit, row_bytes=step.row_bytes)
-        moments = random.Random(f"{ctx.seed}/{step.name}")  # noqa: S311 - not for secrets
+        moments = random.Random(f"{ctx.seed}/{step.name}")
         settings = {
             name: value for name, value in ctx.server.facts().variables.items() if name in DURABILITY_VARIABLES
         }

@@ -53,7 +53,7 @@ def folders_of(files: Iterable[SmallFile]) -> list[str]:
 
 def objects_of(files: Sequence[SmallFile], directory: Path, *, seed: int) -> list[SmallFile]:
     """Return an object for each file, named as git names them: 256 directories, 38 more digits."""
-    generator = random.Random(f"objects/{seed}")  # noqa: S311 - names, no secrets
+    generator = random.Random(f"objects/{seed}")
     names = (f"{generator.getrandbits(160):040x}" for _ in files)
     return [
         SmallFile(f"{directory}/{name[:2]}/{name[2:]}", file.size, file.number)
@@ -65,7 +65,7 @@ class Content:
     """Bytes that no storage can compress, different for each file."""
 
     def __init__(self, largest: int, *, seed: int) -> None:
-        self._bytes = memoryview(random.Random(seed).randbytes(_POOL_BYTES + largest))  # noqa: S311 - no secrets
+        self._bytes = memoryview(random.Random(seed).randbytes(_POOL_BYTES + largest))
 
     def of(self, file: SmallFile) -> memoryview:
         """Return the content of a file."""
@@ -100,7 +100,7 @@ def read_job() -> Callable[[SmallFile], object]:
 
 def stat_job() -> Callable[[SmallFile], object]:
     """Return a job that reads a file's attributes."""
-    return lambda file: os.stat(file.path)  # noqa: PTH116 - see SmallFile
+    return lambda file: os.stat(file.path)
 
 
 def copy_job(source: str, target: str, *, fsync: bool) -> Callable[[SmallFile], object]:
@@ -139,16 +139,16 @@ def publish_job(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFil
         _write_new(temporary, content.of(file), mode=OBJECT_MODE, fsync=fsync)
         if by == "link":
             os.link(temporary, file.path)
-            os.unlink(temporary)  # noqa: PTH108 - see SmallFile
+            os.unlink(temporary)
         else:
-            os.rename(temporary, file.path)  # noqa: PTH104 - see SmallFile
+            os.rename(temporary, file.path)
 
     return publish
 
 
 def remove_job() -> Callable[[SmallFile], object]:
     """Return a job that removes a file."""
-    return lambda file: os.unlink(file.path)  # noqa: PTH108 - see SmallFile
+    return lambda file: os.unlink(file.path)
 
 
 def _write_new(path: str, content: memoryview, *, mode: int, fsync: bool) -> None:

@@ -119,7 +119,7 @@ class _LargeFile:
         self.path.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | (os.O_DIRECT if mode == "write_direct" else 0)
         with _buffer(_CONTENT_BYTES + self.step.block_size_bytes) as content:
-            content[:] = random.Random(self.ctx.seed).randbytes(len(content))  # noqa: S311 - not for secrets
+            content[:] = random.Random(self.ctx.seed).randbytes(len(content))
             descriptor = os.open(self.path, flags, 0o644)
             try:
 

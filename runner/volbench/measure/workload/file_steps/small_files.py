@@ -254,7 +254,7 @@ def _make_folders(files: list[SmallFile], source: str = "", target: str = "") ->
 
 def _remove_folders(files: list[SmallFile], end: Callable[[], object]) -> None:
     for folder in folders_of(files):
-        os.rmdir(folder)  # noqa: PTH106 - as the files
+        os.rmdir(folder)
     end()
 
 

@@ -80,7 +80,7 @@ class _Modulator(threading.Thread):
         self._socket = socket
         self._clock = clock
         self._factor = factor
-        self._random = random.Random(seed)  # noqa: S311 - an order, no secret
+        self._random = random.Random(seed)
         self._ended = threading.Event()
         self._own: dict[str, Any] = {}
         self._slots: list[Slot] = []

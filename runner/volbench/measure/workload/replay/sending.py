@@ -217,7 +217,7 @@ def _run_worker(
     planned_s: float,
     writes: bool,
 ) -> WorkerResult:
-    assert _agreement is not None  # noqa: S101 - by the initializer
+    assert _agreement is not None
     sys.setswitchinterval(_SWITCH_S)
     result = WorkerResult()
     senders = [_Sender(account, writes, result) for _ in connections]
@@ -324,7 +324,7 @@ class _Sender:
                 return code
         try:
             if fresh and self._writes:
-                assert self._connection is not None  # noqa: S101 - connected above
+                assert self._connection is not None
                 self._connection.cmd_reset_connection()  # drop the previous connection's transactions and variables
                 self._schema = ""
             if statement.schema != self._schema:
@@ -339,7 +339,7 @@ class _Sender:
 
     def _ask(self, sql: str) -> None:
         """Send a statement, and read all results as bytes."""
-        assert self._connection is not None  # noqa: S101 - the callers connect
+        assert self._connection is not None
         with self._connection.cursor(raw=True) as cursor:
             # As in the log, in any character set; the cursor takes bytes, although its annotations do not say so.
             cursor.execute(sql.encode("utf-8", "surrogateescape"))  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ def _head_of(match: re.Match[str]) -> re.Match[str]:
     if match.re is _HEAD:
         return match
     head = _HEAD.match(match.string, match.start())
-    assert head is not None  # noqa: S101 - `_PLAIN` begins with the same expression
+    assert head is not None
     return head
 
 

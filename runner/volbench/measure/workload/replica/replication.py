@@ -52,7 +52,7 @@ class Replication:
             self._replica.query("SET GLOBAL gtid_slave_pos = ''")
         self._replica.query(f"SET GLOBAL {self._dialect.workers} = {workers}")
         port = self._source.port
-        assert port is not None  # noqa: S101 - a source has one
+        assert port is not None
         flavor = self._replica.identity.flavor
         self._replica.query(change_source(flavor, port=port, user=USER, password=password))
         self.start()

@@ -230,10 +230,14 @@ def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Float
 def _own_writes(grid: Grid, entity: str) -> Floats | None:
     """Writes that the volume itself counts; None where it does not."""
     return next(
-        (devices for source in _OWN_COUNTERS for name in (entity, "")
-         if (devices := grid.column(source, "writes_per_s", name)) is not None),
+        (
+            devices
+            for source in _OWN_COUNTERS
+            for name in (entity, "")
+            if (devices := grid.column(source, "writes_per_s", name)) is not None
+        ),
         None,
-    )  # fmt: skip
+    )
 
 
 def _sum(first: Floats | None, second: Floats | None) -> Floats | None:

@@ -274,9 +274,10 @@ def stands_of(case: Case) -> Standing:
         in_statements=inside,
         loss=min(1.0, missing / (usual * seconds)) if usual and seconds >= STANDING_MIN * case.length_s else 0.0,
         window_s=(
-            float(case.grid.t_s[stands[0].first]) - width_s, float(case.grid.t_s[stands[-1].last]),
+            float(case.grid.t_s[stands[0].first]) - width_s,
+            float(case.grid.t_s[stands[-1].last]),
         ),
-    )  # fmt: skip
+    )
 
 
 def stand_loss_rows(standing: Standing) -> Iterator[EvidenceRow]:

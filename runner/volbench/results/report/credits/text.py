@@ -72,7 +72,7 @@ def _no_bucket_text(answer: Answer) -> str:
 
 
 def _outcome(answer: Answer, forecast: Forecast, work: Work) -> str:
-    assert forecast.bucket is not None  # noqa: S101 - the caller asked
+    assert forecast.bucket is not None
     bucket = forecast.bucket
     start = f"{percent(bucket.start / (bucket.capacity or 1.0))} full at first"
     if forecast.exhausted_after_s is None:
@@ -225,7 +225,7 @@ def _observed_dump(question: Question, history: History | None) -> list[str]:
 
 
 def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
-    assert question.dump is not None  # noqa: S101 - the caller asked
+    assert question.dump is not None
     dump = question.dump
     texts = [
         f"A dump of {number(dump.bytes / 1e9)} GB in reads of {number(dump.io_bytes / 2**10)} KiB, alone on the"

@@ -348,8 +348,13 @@ def test_one_bad_file_does_not_silence_the_others(tmp_path: Path) -> None:
     result = explain_recorded(tmp_path)
     assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
     assert {row.file: row.used for row in result.table} == {
-        "a.json": True, "b.json": False, "c.bin": False, "d.gz": False, "e.zip": False, "f.txt": False,
-    }  # fmt: skip
+        "a.json": True,
+        "b.json": False,
+        "c.bin": False,
+        "d.gz": False,
+        "e.zip": False,
+        "f.txt": False,
+    }
     assert all(row.why_not for row in result.table if not row.used)
 
 

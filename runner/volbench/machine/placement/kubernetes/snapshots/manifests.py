@@ -119,7 +119,7 @@ def reader_job(plan: SnapshotPlan) -> Object:
         "resources": _SIZES,
         "volumeMounts": [
             {"name": "volume", "mountPath": VOLUME_ROOT, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside a container, of its own
+            {"name": "tmp", "mountPath": "/tmp"},
         ],
     }
     metadata = _metadata(plan)

@@ -157,7 +157,7 @@ class RequestedSnapshots:
         return replace(self._plan, request=f"{self._plan.request}-s{number}")
 
     def _write(self, work: _Work) -> None:
-        assert work.answer is not None  # noqa: S101 - the caller has it
+        assert work.answer is not None
         answer = work.answer.model_copy(update={"ended_ago_s": time.monotonic() - work.ended_s})
         path = f"{CONTROL}/{answer_file(answer.number)}"
         script = f"printf %s {shlex.quote(answer.model_dump_json())} >{path}.partial && mv {path}.partial {path}"

@@ -260,8 +260,9 @@ def _part_of_device(case: Case, flow: ForeignFlow, active: Mask) -> float:
     parts = []
     discards = float(flow.discards[active].sum())
     for foreign, values, beside in (
-        (flow.operations, device.iops, discards), (flow.mib_per_s, device.mib_per_s, 0.0),
-    ):  # fmt: skip
+        (flow.operations, device.iops, discards),
+        (flow.mib_per_s, device.mib_per_s, 0.0),
+    ):
         total = 0.0 if values is None else float(np.nansum(values[active])) + beside
         parts.append(float(foreign[active].sum()) / total if total > 0 else 0.0)
     return min(1.0, max(parts))
