@@ -52,7 +52,8 @@ CHANGED_TOGETHER = "node and volume changed together"
 class Comparison:
     """Candidate against baseline: the keys of a report's comparison. `ratio` is candidate / baseline.
 
-    `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides.
+    `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides. `plain_ci`
+    is then that of disturbed cells as they ran, which no verdict rests on.
     `baseline_value` and `candidate_value` are the volumes' figures (`figures`), of cells of these `standings`.
     `excluded_runs` counts rows on either side that are invalid or without a value. `within_bounds` counts disturbed
     rows that were used on either side: `ci` and `p_value` are then of the worst choice inside their bounds.
@@ -86,6 +87,7 @@ class Comparison:
     nodes: int = 1
     adjustments: tuple[Adjustment, ...] = ()
     not_adjusted: str = ""
+    plain_ci: tuple[float, float] | None = None
 
 
 GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
@@ -295,6 +297,7 @@ def _undecided(prepared: Prepared, baseline: str, margin: float, level: Level) -
         nodes=prepared.nodes,
         adjustments=prepared.adjustments,
         not_adjusted=prepared.not_adjusted,
+        plain_ci=prepared.plain_ci,
     )
 
 

@@ -59,6 +59,8 @@ class Prepared:
     """Why the comparison is not adjusted for other work that varied; empty where none did."""
     open_reason: str = ""
     """Why the shift decides nothing, whatever it is."""
+    plain_ci: tuple[float, float] | None = None
+    """Where bounds leave the shift an end short: the interval of the cells as they ran."""
 
     @property
     def nodes(self) -> int:
@@ -103,6 +105,7 @@ def prepare(
     names = (sides[0].nodes, sides[1].nodes) if shared else None
     alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
     shift = None if why_no_shift else _shift(*sides, alpha, names, level.sequential, resolved_by(first.metric))
+    plain_ci = _plain_ci(shift, sides, level, resolved_by(first.metric)) if disturbed and names is None else None
     explained = shift is not None and abs(math.log(shift.ratio)) <= adjusted.explains
     return Prepared(
         row=first,
@@ -113,7 +116,25 @@ def prepare(
         names=names,
         not_adjusted=adjusted.why_not,
         open_reason=adjusted.why_not if adjusted.too_few and explained else "",
+        plain_ci=plain_ci,
     )
+
+
+def _plain_ci(
+    shift: Shift | None, sides: tuple[Side, Side], level: Level, least: float
+) -> tuple[float, float] | None:
+    """Return the interval of disturbed cells as they ran, where the bounds leave one end or both open.
+
+    It holds the shift's ratio, and no verdict rests on it.
+    """
+    if shift is None or (shift.low is not None and shift.high is not None) or min(shift.runs) < 2:
+        return None
+    (x, y), pairs = sides, block_pairs(sides[0].blocks, sides[1].blocks)
+    factor = 1.0 if level.sequential else TWO_TESTS
+    plain = mean_shift(x.values, y.values, pairs, alpha=shift.alpha, factor=factor, least=least)
+    if plain.low is None or plain.high is None:
+        return None
+    return min(plain.low, shift.ratio), max(plain.high, shift.ratio)
 
 
 def _within(shift: Shift, room: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from volbench.core.base.text import ABSENT, change, change_with_interval, duration, number, percent, quantity, size
+from volbench.core.base.text import ABSENT, change, duration, interval, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import (
@@ -61,7 +61,20 @@ def joined(texts: Sequence[str]) -> str:
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""
-    return f"{label(row.metric)} {change_with_interval(row.ratio, row.ci)}{step_text}"
+    return f"{label(row.metric)} {change_text(row)}{step_text}"
+
+
+def change_text(row: ComparisonRow) -> str:
+    """Return a comparison's change with its interval: `+38 % [+31 %, +45 %]`; without one, the change alone."""
+    has_interval = row.ci is not None or row.plain_ci is not None
+    return f"{change(row.ratio)} {interval_text(row)}" if has_interval else change(row.ratio)
+
+
+def interval_text(row: ComparisonRow) -> str:
+    """Return a comparison's interval; where bounds of disturbed cells leave none, that of the cells as they ran."""
+    if row.ci is None and row.plain_ci is not None:
+        return f"{interval(row.plain_ci, row.ratio)} as the cells ran"
+    return interval(row.ci, row.ratio)
 
 
 def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
@@ -73,7 +86,13 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
             " means. Where cells ran on several nodes, or disturbed ones count within bounds, it is the median of"
             " the ratios of all pairs of cells."
         )
-    if any(row.ratio is not None and row.ci is None for row in rows):
+    if any(row.ci is None and row.plain_ci is not None for row in rows):
+        notes.append(
+            "As the cells ran: without the work that disturbed them, the change is bounded on one side at most."
+            " The interval is that of the cells with such work, whose scatter widens it, and it holds for no other"
+            " machine."
+        )
+    if any(row.ratio is not None and row.ci is None and row.plain_ci is None for row in rows):
         notes.append("No interval: so few cells do not bound the change.")
     return notes
 

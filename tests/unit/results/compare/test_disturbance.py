@@ -225,6 +225,23 @@ def test_a_small_difference_stays_open() -> None:
     assert "could change the verdict" in result.reason
 
 
+def test_cells_whose_bounds_leave_no_interval_have_that_of_the_cells_as_they_ran() -> None:
+    """`no interval` stood beside five measured cells of each volume, with `so few cells do not bound it`."""
+    result = compared(FAST, SLOW, retained=None)
+    assert (result.verdict, result.ci) == ("inconclusive", None)
+    assert "could change the verdict" in result.reason
+    plain = mean_shift(FAST, SLOW, [], alpha=0.05)
+    assert result.plain_ci == pytest.approx((plain.low, plain.high))
+    assert result.ratio is not None
+    assert result.plain_ci[0] <= result.ratio <= result.plain_ci[1]
+
+
+def test_cells_with_an_interval_have_no_second_one() -> None:
+    assert compared(FAST, SLOW, retained=0.5).plain_ci is None
+    assert compared(FAST, SLOW, retained=0.5, disturbed=0).plain_ci is None
+    assert compared(FAST[:1], SLOW[:1], retained=None).plain_ci is None
+
+
 def test_cells_that_could_change_the_verdict_are_left_out_where_enough_others_are() -> None:
     a, b = [*FAST, 990.0, 1020], [*(0.8 * value for value in FAST), 800.0, 790]
     result = compared(a, b, retained=0.9, disturbed=2)

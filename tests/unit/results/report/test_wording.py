@@ -7,7 +7,7 @@ import pytest
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.wording import decides_text, label, load_text, table_notes
+from volbench.results.report.wording import change_text, decides_text, interval_text, label, load_text, table_notes
 
 
 def test_labels_are_those_of_the_catalogue() -> None:
@@ -72,3 +72,13 @@ def test_no_bound_is_explained_where_it_stands() -> None:
     (note,) = table_notes([row(0.8, None)])
     assert note.startswith("No interval")
     assert table_notes([row(None, None)]) == []
+
+
+def test_an_interval_of_the_cells_as_they_ran_is_printed_and_explained() -> None:
+    disturbed = row(5.09, None).model_copy(update={"plain_ci": (3.9, 6.7)})
+    assert interval_text(disturbed) == "[× 3.90, × 6.70] as the cells ran"
+    assert change_text(disturbed) == "× 5.09 [× 3.90, × 6.70] as the cells ran"
+    assert change_text(row(0.8, None)) == "−20 %"
+    *_, note = table_notes([disturbed])
+    assert note.startswith("As the cells ran: without the work that disturbed them")
+    assert not any(text.startswith("No interval") for text in table_notes([disturbed]))

@@ -37,6 +37,10 @@ class ComparisonRow(Record):
     candidate: str
     ratio: float | None
     ci: tuple[float, float] | None
+    plain_ci: tuple[float, float] | None = Field(
+        default=None,
+        description="Where the bounds of disturbed cells leave no ci: the interval of these cells as they ran.",
+    )
     p_value: float | None
     p_adjusted: float | None = None
     verdict: Verdict

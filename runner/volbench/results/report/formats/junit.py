@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from volbench.core.base.text import change_with_interval, escape_controls, quantity
+from volbench.core.base.text import escape_controls, quantity
 from volbench.core.records.report import CellRow, ComparisonRow, Report
-from volbench.results.report.wording import label, parameter_text
+from volbench.results.report.wording import change_text, label, parameter_text
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -63,7 +63,7 @@ def _failure_case(failure: dict[str, object]) -> Element:
 def _comparison_case(row: ComparisonRow) -> Element:
     name = f"{row.step} {parameter_text(row.parameters)} {row.metric}"
     case = _case(f"comparisons.{row.candidate} against {row.baseline}", name)
-    text = f"{label(row.metric)} {change_with_interval(row.ratio, row.ci)}: {row.verdict}; {row.reason}"
+    text = f"{label(row.metric)} {change_text(row)}: {row.verdict}; {row.reason}"
     if row.verdict == "worse":
         SubElement(case, "failure", type="worse", message=clean(text))
     elif row.verdict == "inconclusive":

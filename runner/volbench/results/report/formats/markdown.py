@@ -46,6 +46,7 @@ from volbench.results.report.wording import (
     data_text,
     decides_text,
     fault_text,
+    interval_text,
     label,
     load_text,
     parameter_text,
@@ -318,7 +319,7 @@ def _row(row: ComparisonRow) -> str:
         f"{_escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
         f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
         change(row.ratio),
-        interval(row.ci, row.ratio),
+        interval_text(row),
         sign,
         f"{row.runs[0]} / {row.runs[1]}",
     )

@@ -81,6 +81,7 @@ _FILTERS = (
     *(
         wording.damage_text,
         wording.decides_text,
+        wording.interval_text,
         wording.parameter_text,
         wording.recovery_text,
         wording.window_text,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volbench.core.base.text import change_with_interval, duration, number, percent, quantity
+from volbench.core.base.text import duration, number, percent, quantity
 from volbench.core.records.report import CellRow, ComparisonRow, Report
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import forecast_text
@@ -17,7 +17,7 @@ from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import cause_groups, overlaps
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
-from volbench.results.report.wording import decides_text, why_invalid
+from volbench.results.report.wording import change_text, decides_text, why_invalid
 
 CAUSES_MAX, INVALID_MAX, OVERLAPS_MAX = 4, 3, 2
 """Lines of a kind; the reports have all of them."""
@@ -115,9 +115,9 @@ def cause_lines(report: Report) -> Iterator[str]:
 
 def comparison_lines(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     """Yield a line for each comparison; those without a test, for a reason that several share, have one line."""
-    reasons = Counter(row.reason for row in rows if not _is_tested(row))
+    reasons = Counter(row.reason for row in rows if not _has_interval(row))
     for row in rows:
-        if _is_tested(row) or reasons[row.reason] == 1:
+        if _has_interval(row) or reasons[row.reason] == 1:
             yield comparison_line(row)
     yield from (f"  {count} comparisons without a test: {text}" for text, count in reasons.items() if count > 1)
 
@@ -128,7 +128,6 @@ COMPARISON_COLUMNS = ("step", "metric", "against", "volume", "before", "now", "c
 def comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
     """Return one comparison as the cells of a table with `COMPARISON_COLUMNS`."""
     p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
-    is_tested = row.ratio is not None and row.ci is not None
     return (
         row.step,
         row.metric,
@@ -136,7 +135,7 @@ def comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
         row.candidate,
         "" if row.baseline_value is None else number(row.baseline_value),
         "" if row.candidate_value is None else quantity(row.candidate_value, row.unit),
-        change_with_interval(row.ratio, row.ci) if is_tested else row.reason,
+        change_text(row) if _has_interval(row) else row.reason,
         "" if p_value is None else f"{p_value:.3g}",
         f"{row.runs[0]} and {row.runs[1]}",
         row.verdict,
@@ -146,16 +145,17 @@ def comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
 def comparison_line(row: ComparisonRow) -> str:
     """Return one comparison in a line: values, change with interval, p, verdict."""
     head = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
-    if row.ratio is None or row.ci is None:
+    if not _has_interval(row):
         return f"{head}: {row.verdict} ({row.reason})"
     runs_needed = f", {decides_text(row)}" if row.runs_needed else ""
     p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
-    p_text = "" if p_value is None else f", p {p_value:.3g}"
+    p_text = "" if p_value is None or row.ci is None else f", p {p_value:.3g}"
+    reason_text = f" ({row.reason})" if row.ci is None else ""
     return (
         f"{head}: medians {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
-        f" change {change_with_interval(row.ratio, row.ci)}{p_text}: {row.verdict}{runs_needed}"
+        f" change {change_text(row)}{p_text}: {row.verdict}{runs_needed}{reason_text}"
     )
 
 
-def _is_tested(row: ComparisonRow) -> bool:
-    return row.ratio is not None and row.ci is not None
+def _has_interval(row: ComparisonRow) -> bool:
+    return row.ratio is not None and (row.ci is not None or row.plain_ci is not None)

@@ -85,7 +85,7 @@ class RatioAxis:
         """Return the comparison's mark; None without a ratio."""
         if row.ratio is None or row.ratio <= 0:
             return None
-        low, high = row.ci or (0.0, math.inf)
+        low, high = _interval(row) or (0.0, math.inf)
         return IntervalMark(
             at=self.position(row.ratio),
             low=self.position(low) if low > 0 else 0.0,
@@ -95,10 +95,16 @@ class RatioAxis:
         )
 
 
+def _interval(row: ComparisonRow | EffectRow) -> tuple[float, float] | None:
+    """Return the interval that is drawn; where bounds leave none, that of the cells as they ran."""
+    return row.ci or (row.plain_ci if isinstance(row, ComparisonRow) else None)
+
+
 def ratio_axis(rows: Sequence[ComparisonRow | EffectRow]) -> RatioAxis:
     """Return an axis that includes every interval: at least 1.3 times the margin, at most a factor of 100."""
     margin = max([row.margin for row in rows], default=0.05)
-    ends = [end for row in rows for end in (row.ratio, *(row.ci or ())) if end is not None and 0 < end < math.inf]
+    drawn = [end for row in rows for end in (row.ratio, *(_interval(row) or ()))]
+    ends = [end for end in drawn if end is not None and 0 < end < math.inf]
     widest = max([abs(math.log(end)) for end in ends], default=0.0)
     return RatioAxis(reach=min(math.log(100), max(widest * 1.08, 2.5 * math.log1p(margin))), margin=margin)
 

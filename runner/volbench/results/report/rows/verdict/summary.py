@@ -161,10 +161,12 @@ def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
     counts = sorted({row.runs for row in rows})
     if len(counts) == 1:
         return f"{counts[0][0]} against {counts[0][1]} {cells}"
-    return (
-        f"{min(n for n, _ in counts)}..{max(n for n, _ in counts)} against "
-        f"{min(m for _, m in counts)}..{max(m for _, m in counts)} {cells}"
-    )
+    return f"{_span([n for n, _ in counts])} against {_span([m for _, m in counts])} {cells}"
+
+
+def _span(counts: Sequence[int]) -> str:
+    """Return `4 to 5`, or `5` where all counts are equal."""
+    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{counts[0]}"
 
 
 def without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
