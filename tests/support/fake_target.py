@@ -9,7 +9,15 @@ from typing import Literal
 
 from synthetic_run import build_run, two_volumes
 
-from volbench.core.records.cell import CellPlaces, CellResult, CellSpec, Disturbance, Failure, PreparedTemplate
+from volbench.core.records.cell import (
+    CellPlaces,
+    CellResult,
+    CellSpec,
+    Disturbance,
+    Failure,
+    PreparedTemplate,
+    StepResult,
+)
 from volbench.core.records.run import PlannedCell
 from volbench.errors import VolbenchError
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
@@ -48,6 +56,18 @@ def disturbed(result: CellResult, *, delayed_share: float) -> CellResult:
     }
     steps = tuple(step.model_copy(update=changes) for step in result.steps)
     return result.model_copy(update={"steps": steps})
+
+
+def scaled(result: CellResult, factor: float) -> CellResult:
+    """The result with each figure of its steps times a factor."""
+
+    def of_step(step: StepResult) -> StepResult:
+        metrics = {
+            name: value.model_copy(update={"value": value.value * factor}) for name, value in step.metrics.items()
+        }
+        return step.model_copy(update={"metrics": metrics})
+
+    return result.model_copy(update={"steps": tuple(map(of_step, result.steps))})
 
 
 class FakeVolume(VolumeBase):

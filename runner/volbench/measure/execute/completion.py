@@ -29,21 +29,26 @@ def pending_cells(directory: RunDirectory, cells: Sequence[PlannedCell] | None =
 
 
 def open_cells(directory: RunDirectory) -> list[PlannedCell]:
-    """Return the planned cells without those that a decided pair of volumes has: their figures stay.
+    """Return the planned cells of blocks after those of a decided pair of volumes, whose figures stay.
 
-    Another value in place of one would be another look at that pair.
+    Another value in place of one would be another look at that pair, and next to a figure that stays one of another
+    time.
     """
     cells, stopped = directory.run.cells, stopped_volumes(directory.events())
     done = [cell for cell in cells if cell.volume in stopped and is_done(directory, cell)]
     last = max((cell.block for cell in done), default=-1)
-    of_pairs = {*stopped, *(stopped.values() if last >= 0 else ())}
-    return [cell for cell in cells if cell.volume not in of_pairs or cell.block > last]
+    return [cell for cell in cells if cell.block > last]
 
 
 def is_done(directory: RunDirectory, planned: PlannedCell) -> bool:
     """Return whether a cell has a result, and not that of a failure."""
     result = directory.result(planned.cell_id)
     return result is not None and result.status == "done"
+
+
+def is_valid(result: CellResult) -> bool:
+    """Return whether a result is that of a cell whose steps are all valid."""
+    return result.status == "done" and all(step.valid for step in result.steps)
 
 
 def delayed_share(result: CellResult) -> float:

@@ -1,14 +1,23 @@
-"""Cells that are done but invalid, and are repeated: as many as the plan allows."""
+"""Cells that are done but invalid, and are repeated with their neighbours in time: as many as the plan allows.
+
+The cells of a block with equal parameters are compared with each other as neighbours in time. A new value of one
+next to an old value of another would be of two times. Where one volume's cells alone are invalid, as those of an
+emulated volume that falls behind are, early cells would be compared with late ones: of simulated equal volumes on a
+machine that slows down, up to all were named (`tests/benchmarks/repeated_cells.py`). So they are repeated together,
+and of two attempts the same one counts for all of them.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from volbench.core.plan.cost import replacements_max
-from volbench.core.records.run import PlannedCell
-from volbench.measure.execute.completion import delayed_share
+from volbench.core.records.run import JournalEvent, PlannedCell
+from volbench.measure.execute.completion import delayed_share, is_valid
 from volbench.results.store.run_directory import RunDirectory
+
+Neighbours = list[PlannedCell]
 
 
 class Replacements:
@@ -30,41 +39,97 @@ class Replacements:
         self._say = on_message
         self._lock = threading.Lock()
 
-    def choose(self, cells: Sequence[PlannedCell]) -> set[str]:
-        """Return which of these cells to repeat, as many as the budget leaves; a part of a run has its share."""
+    def choose(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+        """Return which of these cells to repeat, as many as the budget leaves; a part of a run has its share.
+
+        What an interrupted call did not get to comes first.
+        """
         with self._lock:
-            return self._choose({cell.cell_id for cell in cells})
+            return self._begun(cells) or self._choose(cells)
 
-    def _choose(self, cell_ids: set[str]) -> set[str]:
-        run = self._directory.run
+    def _begun(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+        """Return the cells whose repeat was decided and has not begun."""
+        waiting = _not_begun(self._directory.events())
+        return [cell for cell in cells if cell.cell_id in waiting]
+
+    def _choose(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+        run, cell_ids = self._directory.run, {cell.cell_id for cell in cells}
         replaced = [event for event in self._directory.events() if event.event == "cell_replaced"]
-        allowed = replacements_max(run) * len(cell_ids) // len(run.cells)
+        allowed = replacements_max(run) * len(cells) // len(run.cells)
         budget = allowed - sum(event.cell_id in cell_ids for event in replaced)
-        candidates = [cell_id for cell_id in self._invalid_cells(self._directory) if cell_id in cell_ids]
-        chosen = candidates[: max(0, budget)]
-        for cell_id in chosen:
-            self._directory.journal.append("cell_replaced", cell_id=cell_id)
-            self._say(f"cell {cell_id} is invalid and is repeated: {self._why_invalid(cell_id)}")
-        if len(candidates) > len(chosen):
+        invalid = [cell_id for cell_id in self._invalid_cells(self._directory) if cell_id in cell_ids]
+        chosen: list[PlannedCell] = []
+        for neighbours in self._in_order(cells, invalid):
+            if len(chosen) + len(neighbours) <= budget:
+                chosen += neighbours
+        for cell in chosen:
+            self._directory.journal.append("cell_replaced", cell_id=cell.cell_id)
+            self._say(f"cell {cell.cell_id} {self._reason_text(cell.cell_id, invalid)}")
+        not_chosen = set(invalid) - {cell.cell_id for cell in chosen}
+        if not_chosen:
             more = " more" if chosen else ""
-            self._say(
-                f"{len(candidates) - len(chosen)}{more} invalid cells are not repeated: the plan allows"
-                f" {allowed} repeats"
-            )
-        return set(chosen)
+            self._say(f"{len(not_chosen)}{more} invalid cells are not repeated: the plan allows {allowed} repeats")
+        return chosen
 
-    def select_less_disturbed(self, cell_id: str) -> None:
-        """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
+    def _in_order(self, cells: Sequence[PlannedCell], invalid: Sequence[str]) -> list[Neighbours]:
+        """Return what can be repeated: first where most cells are invalid, then as `invalid` has them.
+
+        A neighbour that its own set-up makes invalid would be so again; where no other one is left, nothing would
+        come of a repeat.
+        """
+        groups = {cell.cell_id: group for group in neighbours_of(cells) for cell in group}
+        in_order = {groups[cell_id][0].cell_id: groups[cell_id] for cell_id in invalid}
+        usable = []
+        for group in in_order.values():
+            repeated = [cell for cell in group if cell.cell_id in invalid or self._is_valid(cell.cell_id)]
+            if len(repeated) > 1 or len(group) == 1:
+                usable.append(repeated)
+        return sorted(usable, key=lambda group: -sum(cell.cell_id in invalid for cell in group))
+
+    def _is_valid(self, cell_id: str) -> bool:
+        result = self._directory.result(cell_id)
+        return result is not None and is_valid(result)
+
+    def select_less_disturbed(self, cells: Sequence[PlannedCell]) -> None:
+        """Use that attempt of neighbours that were repeated in which the worst one was disturbed less.
 
         Only the extent of the disturbance decides, never the figures.
         """
-        current, previous = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
-        if current is None or previous is None or previous.status != "done":
-            return
-        if current.status == "done" and delayed_share(previous) < delayed_share(current):
-            self._directory.put_back(cell_id)
+        for neighbours in neighbours_of(cells):
+            cell_ids = [cell.cell_id for cell in neighbours]
+            current = [self._directory.result(cell_id) for cell_id in cell_ids]
+            previous = [self._directory.last_attempt(cell_id) for cell_id in cell_ids]
+            before = [result for result in previous if result is not None and result.status == "done"]
+            after = [result for result in current if result is not None and result.status == "done"]
+            if len(before) < len(cell_ids) or len(after) < len(cell_ids):
+                continue
+            if max(map(delayed_share, before)) < max(map(delayed_share, after)):
+                for cell_id in cell_ids:
+                    self._directory.put_back(cell_id)
 
-    def _why_invalid(self, cell_id: str) -> str:
+    def _reason_text(self, cell_id: str, invalid: Sequence[str]) -> str:
+        if cell_id not in invalid:
+            return "is repeated with its neighbour in time, which is invalid"
         result = self._directory.result(cell_id)
         steps = result.steps if result is not None else ()
-        return "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
+        reasons = "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
+        return f"is invalid and is repeated: {reasons}"
+
+
+def neighbours_of(cells: Iterable[PlannedCell]) -> list[Neighbours]:
+    """Return the cells in groups that are compared as neighbours in time: of one block, with equal parameters."""
+    groups: dict[tuple[int, str], Neighbours] = {}
+    for cell in cells:
+        groups.setdefault((cell.block, str(sorted(cell.parameters.items()))), []).append(cell)
+    return list(groups.values())
+
+
+def _not_begun(events: Iterable[JournalEvent]) -> set[str]:
+    """Return the ids of the cells that are to be repeated and were not started since."""
+    waiting: set[str] = set()
+    for event in events:
+        if event.event == "cell_replaced" and event.cell_id:
+            waiting.add(event.cell_id)
+        elif event.event == "cell_started" and event.cell_id:
+            waiting.discard(event.cell_id)
+    return waiting

@@ -163,9 +163,8 @@ class Orchestrator:
         """Repeat those of the cells that are invalid, as often as the plan allows."""
         failures: list[VolbenchError] = []
         while not failures and (repeated_cells := self._replacements.choose(cells)):
-            failures = self._run_cells(cells, repeated_cells)
-            for cell_id in repeated_cells:
-                self._replacements.select_less_disturbed(cell_id)
+            failures = self._run_cells(cells, [cell.cell_id for cell in repeated_cells])
+            self._replacements.select_less_disturbed(repeated_cells)
         return failures
 
     def _run_by_lane(self) -> list[VolbenchError]:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fake_target import BUSY, Bench, FakeTarget, Script, disturbed
+from fake_target import BUSY, Bench, FakeTarget, Script, disturbed, scaled
+from synthetic_run import SyntheticVolume
 
 from volbench.core.records.cell import CellResult
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.rows.verdict.replace import cells_to_replace
 from volbench.results.store.run_directory import RESULT_FILE
+
+EQUAL = (SyntheticVolume(name="a"), SyntheticVolume(name="b"))
 
 
 @dataclass
@@ -47,17 +50,18 @@ def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Rep
     assert bench.run(change).launched.count(first) == 2
     report = build_report(bench.directory)
     assert all(cell.valid for cell in report.cells)
-    assert any("1 cell was repeated" in line for line in summary_lines(report))
+    assert any("2 cells were repeated" in line for line in summary_lines(report))
     assert (bench.directory.cell_dir(first).with_name(f"{first}.attempt-1") / RESULT_FILE).exists()
     assert bench.run(lambda _cell, _attempt, result: result).launched == []
 
 
 def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Replacing) -> None:
-    """Every cell of every attempt is disturbed; half as many again are run, and the journal counts them."""
+    """Every cell of every attempt is disturbed; up to half as many again are run, and the journal counts them."""
     planned = len(bench.directory.run.cells)
+    assert planned // 2 == 5
     target = bench.run(lambda _cell, _attempt, result: disturbed(result, delayed_share=1.0))
-    assert len(target.launched) == planned + planned // 2
-    assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == planned // 2
+    assert len(target.launched) == planned + 4  # two blocks of two cells; the fifth repeat has no neighbour left
+    assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == 4
     assert BUSY in bench.messages[0]
     assert bench.messages[-1].endswith(f"are not repeated: the plan allows {planned // 2} repeats")
 
@@ -76,3 +80,56 @@ def test_what_a_cell_s_own_set_up_makes_invalid_is_not_run_anew(bench: Replacing
         return result.model_copy(update={"steps": tuple(step.model_copy(update=own) for step in result.steps)})
 
     assert len(bench.run(change).launched) == len(bench.directory.run.cells)
+
+
+def blocks_of(bench: Replacing, cell_ids: list[str]) -> list[int]:
+    block_of = {cell.cell_id: cell.block for cell in bench.directory.run.cells}
+    return [block_of[cell_id] for cell_id in cell_ids]
+
+
+def test_a_cell_is_run_anew_with_its_neighbours_in_time(bench: Replacing) -> None:
+    """Its own new value and a neighbour's old one would be of two times."""
+    first = bench.directory.run.cells[0]
+    together = [cell.cell_id for cell in bench.directory.run.cells if cell.block == first.block]
+    target = bench.run(
+        lambda cell_id, attempt, result: (
+            disturbed(result, delayed_share=1.0) if (cell_id, attempt) == (first.cell_id, 1) else result
+        )
+    )
+    assert target.launched[len(bench.directory.run.cells) :] == together
+    assert len(together) == 2
+
+
+def test_equal_volumes_of_which_one_is_disturbed_stay_equal_on_a_machine_that_slows_down(tmp_path: Path) -> None:
+    """Late operations of an emulated volume make its cells invalid alone; all of them were run anew at the end."""
+    created = Bench.create(tmp_path, repeats=8, noise=0.02, volumes=EQUAL)
+    bench = Replacing(directory=created.directory, results=created.results)
+    volume_of = {cell.cell_id: cell.volume for cell in bench.directory.run.cells}
+    launches: list[str] = []
+
+    def slower_and_slower(cell_id: str, attempt: int, result: CellResult) -> CellResult:
+        launches.append(cell_id)
+        slower = scaled(result, 0.98 ** len(launches))
+        return disturbed(slower, delayed_share=0.02) if (volume_of[cell_id], attempt) == ("b", 1) else slower
+
+    bench.run(slower_and_slower)
+    assert len(launches) == 16 + 8
+    [row] = [row for row in build_report(bench.directory).comparisons if row.metric == "tps"]
+    assert row.verdict not in ("better", "worse"), (row.ratio, row.ci, row.reason)
+
+
+def test_an_interrupted_repeat_goes_on_with_the_rest_of_its_block(bench: Replacing) -> None:
+    first, second = bench.directory.run.cells[:2]
+
+    def ctrl_c(cell_id: str, attempt: int, result: CellResult) -> CellResult:
+        if (cell_id, attempt) == (first.cell_id, 2):
+            raise KeyboardInterrupt
+        return disturbed(result, delayed_share=1.0) if (cell_id, attempt) == (first.cell_id, 1) else result
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(ctrl_c)
+    bench.run(lambda _cell, _attempt, result: result)
+    attempts = {result.cell_id: result.attempt for result in bench.directory.results()}
+    assert attempts[first.cell_id] > 1
+    assert attempts[second.cell_id] == 2
+    assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == 2

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from fake_target import Bench, disturbed
+from fake_target import Bench, disturbed, scaled
 from synthetic_run import SyntheticVolume
 
 from volbench.core.plan.extension import extended
-from volbench.core.records.cell import CellResult, StepResult
+from volbench.core.records.cell import CellResult
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.core.records.run import JournalEvent, skipped_cells, stopped_volumes
 from volbench.measure.execute.budget import why_over_budget
@@ -21,18 +21,6 @@ from volbench.results.report.rows.verdict.caveats import OVER_BUDGET
 from volbench.results.report.rows.verdict.pairs import Decision, decision_of
 from volbench.results.report.rows.verdict.replace import cells_to_replace
 from volbench.results.store.run_directory import RunDirectory
-
-
-def scaled(result: CellResult, factor: float) -> CellResult:
-    """The result with each figure of its steps times a factor."""
-
-    def of_step(step: StepResult) -> StepResult:
-        metrics = {
-            name: value.model_copy(update={"value": value.value * factor}) for name, value in step.metrics.items()
-        }
-        return step.model_copy(update={"metrics": metrics})
-
-    return result.model_copy(update={"steps": tuple(map(of_step, result.steps))})
 
 
 def decided_run(path: Path, **changes: object) -> Bench:

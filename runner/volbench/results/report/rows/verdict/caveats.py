@@ -242,8 +242,8 @@ def _of_replacements(replaced: int) -> Iterator[str]:
     if replaced:
         cells = "cells were" if replaced > 1 else "cell was"
         yield (
-            f"{replaced} {cells} repeated because an outside disturbance had made the first attempt invalid; "
-            "cells/*.attempt-* has the files of each attempt."
+            f"{replaced} {cells} repeated, neighbours in time together, because an outside disturbance had made a"
+            " first attempt invalid; cells/*.attempt-* has the files of each attempt."
         )
 
 
