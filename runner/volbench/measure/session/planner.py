@@ -139,7 +139,7 @@ def _check_repeats(settings: Sequence[str]) -> None:
     values = [value for key, _, value in (text.partition("=") for text in settings) if key.strip() == "repeats"]
     if values and values[-1].isdecimal() and not fewest <= int(values[-1]) <= most:
         raise UsageError(
-            f"a run until it is decided takes {fewest} to {most} cells a volume, not {values[-1]}",
+            f"`--until decided` takes {fewest} to {most} cells a volume, not {values[-1]}",
             where="--set repeats",
             next_step="leave out `--until decided` to run every cell, or `--set repeats`",
         )
@@ -179,7 +179,7 @@ def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: Kube
     check_blocks(blocks=suite.repeats, nodes=chosen.nodes, parallel=chosen.parallel, shared=shared)
     if chosen.nodes > 1 and chosen.parallel > 1 and suite.comparison.until == "decided":
         raise UsageError(
-            "a run until it is decided measures one repeat after the other, so nodes cannot run at once",
+            "`--until decided` runs repeats one at a time; it cannot be combined with parallel nodes",
             where="--target-option parallel",
             next_step="leave out `parallel`, or add `--until all_cells`",
         )

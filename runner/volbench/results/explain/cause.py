@@ -104,7 +104,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     text = part_of(passed, len(cause.checks), ("check", "checks"), ("holds", "hold")) + (
         f", {unmade} could not be made" if unmade else ""
     )
-    text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
+    text += ", and it is one of two causes that fit this evidence equally well" if cause.one_of_two else ""
     if cause.confidence_max < 1:
         text += f"; outside the lab such findings were never counted: at most {cause.confidence_max:g}"
     elif cause.recorded or cause.confidence < LEFT_COUNTS.confidence(cause.left):

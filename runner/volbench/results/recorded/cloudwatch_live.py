@@ -157,7 +157,7 @@ def _parse_request(spec: str, window: tuple[datetime, datetime] | None) -> _Requ
         fault = (
             f"there is no option {min(unknown)!r}"
             if unknown
-            else f"{name!r} is no name that CloudWatch is asked by"
+            else f"{name!r} is not a resource that volbench can query in CloudWatch"
         )
         raise UsageError(fault, where=spec, next_step=f"write {_LAYOUT}")
     try:

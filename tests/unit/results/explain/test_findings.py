@@ -68,7 +68,7 @@ def test_either_limit_is_said_to_be_one_of_two(size_kib: float) -> None:
     findings = explain_case(case(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))).findings
     assert {finding.cause for finding in findings[:2]} == {"storage.iops_limit", "storage.throughput_limit"}
     for item in findings[:2]:
-        assert any("cannot be told" in row.text for row in item.evidence)
+        assert any("only the volume's own counters can tell" in row.text for row in item.evidence)
         assert item.confidence < 0.95
 
 

@@ -32,7 +32,7 @@ class Objective(Record):
 class CapacityPlan(Objective):
     """What the candidate's volume has to hold, against the production's peak."""
 
-    headroom: float = Field(default=1.0, ge=1, le=100, description="So many times the log's busiest second.")
+    headroom: float = Field(default=1.0, ge=1, le=100, description="A multiple of the log's busiest second.")
     slow_log: str = Field(default="", description="The log whose peak counts; else that of `replay` or `queries`.")
 
 

@@ -47,7 +47,7 @@ class FioStep(StepBase):
         default=True, description="Write the whole file once in each cell, before the first point and unmeasured."
     )
     direct: bool = Field(default=True, description="With O_DIRECT; else through the page cache.")
-    fdatasync: int = Field(default=0, ge=0, description="After every so many writes; 0: never.")
+    fdatasync: int = Field(default=0, ge=0, description="Writes between two fdatasync; 0: none.")
     read_share: Fraction = Field(default=0.7, gt=0, lt=1, description="Share of reads in `rw` and `randrw`.")
     ramp_s: Seconds = Field(default=2.0, alias="ramp", ge=0, description="Run before measuring, for each point.")
     duration_s: Seconds = Field(default=10.0, alias="duration", gt=0, description="Measured time of each point.")

@@ -106,7 +106,10 @@ class ReplayPlan(Record):
     connections: int = Field(default=128, ge=1, le=1000, description="Connections at most, at one time.")
     seconds: Seconds = Field(default=3600.0, gt=0, le=24 * 3600, description="Only so much of the log's time.")
     slower: float = Field(
-        default=1.5, gt=1, le=100, description="A class is slower when its p95 is beyond so many times the log's."
+        default=1.5,
+        gt=1,
+        le=100,
+        description="A class is slower beyond this multiple of the log's p95.",
     )
     errors_max: Fraction = Field(default=0.001, ge=0, lt=1, description="A larger share of errors is a no-go.")
     ignore_errors: tuple[int, ...] = Field(default=(), description="Codes that count for nothing, such as 1062.")

@@ -174,7 +174,7 @@ def _run_sql(loading: Loading, path: Path, names: list[str]) -> None:
     """Run the dump's own statements in one session."""
     for name in names:
         if "/" in name:
-            raise _unreadable(str(path), f"{name} is no name of a file")
+            raise _unreadable(str(path), f"{name} is not a file name")
         with opened(path / name) as file:
             text = file.read().decode(errors="surrogateescape")
         text = _REMOVED_MODE.sub(r"\1", text)

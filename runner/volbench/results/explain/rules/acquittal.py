@@ -219,7 +219,7 @@ def why_unexplained(case: Case) -> str:
     if _log_is_elsewhere(case):
         return f"the file system's log is on {log}, a device that was not looked at"
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
-        return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
+        return f"{percent(unseen)} of statement time is no instrumented wait, and more than all CPU time"
     if share is not None and share >= limit.STORAGE_SHARE_MIN:
         return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
     if case.budget is None and case.waiting_share is None and case.device is not None:

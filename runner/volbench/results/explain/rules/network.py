@@ -50,7 +50,7 @@ CAUSES = (
         title="The network between client and server stands still at times",
         panels=("throughput", "statement"),
         explains_fall=True,
-        meaning="The way to the server stands still now and then: packets are lost, or something holds them.",
+        meaning="The connection to the server stalls at times: packets are lost or delayed.",
         signs=(
             "Clients wait outside of statements for at least 15 % of their time beyond distance and CPUs, and a"
             " witness explains most of that: TCP of the client's machine had retransmission timeouts (each at"
@@ -93,7 +93,7 @@ _TOO_MANY = 1.25
 
 
 def network_findings(case: Case) -> Iterator[Cause]:
-    """A server that is far away, and a way to it that stands still now and then."""
+    """A server that is far away, and a connection that stalls at times."""
     account = network_account(case.grid, threads=case.threads, rate=case.rate)
     if account is not None and not case.beside:
         yield from _latency(case, account)

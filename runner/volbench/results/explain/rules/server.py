@@ -146,7 +146,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     if turnover_s is not None:
         rows.append(row("redo_turnover_s", turnover_s, "s", f"what it holds is written in {number(turnover_s)} s"))
     if unseen and cpu_share is not None:
-        text = f"{percent(cpu_share)} of statement time is no wait that is seen, and no CPU time"
+        text = f"{percent(cpu_share)} of statement time is neither an instrumented wait nor CPU time"
         rows.append(row("rest_share", cpu_share, "1", text))
     checks = [True, dips, unseen, fast or None]
     yield Cause(

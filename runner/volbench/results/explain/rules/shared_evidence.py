@@ -131,7 +131,7 @@ def context(case: Case) -> Iterator[EvidenceRow]:
     unseen = case.unseen_share
     if budget is not None and budget.hides_commits and unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         text = (
-            f"{percent(unseen)} is no wait that is seen and more than all CPU time: commits that wait for the log"
+            f"{percent(unseen)} is no instrumented wait and more than all CPU time: commits that wait for the log"
             " have no instrument here"
         )
         yield row("unseen_share", unseen, "1", text)

@@ -110,7 +110,7 @@ CAUSES = (
 
 
 def cpu_findings(case: Case) -> list[Cause]:
-    """Whom this load's time on and before the CPUs is to be put down to: the server, its quota, other programs."""
+    """Attribute CPU time and CPU queueing to the server, its quota or other programs."""
     return [] if case.is_served else [*_saturated(case)] or [*_starved_syncs(case)]
 
 

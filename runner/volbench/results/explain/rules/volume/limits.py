@@ -169,8 +169,8 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
         text = (
-            f"operations are of one size ({number(size_kib)} KiB): whether their number or their bytes are limited"
-            " cannot be told without the volume's own counters; it is one of the two"
+            f"operations are of one size ({number(size_kib)} KiB): either the IOPS or the throughput is"
+            " limited; only the volume's own counters can tell which"
         )
         yield row("size_kib", size_kib, "KiB", text)
         direction = next((level.direction for level in levels if level.direction is not None), None)

@@ -64,8 +64,8 @@ def metered_streams(case: Case) -> Iterator[Cause]:
                 "unseen_share",
                 idle,
                 "1",
-                f"{percent(idle)} of statement time is no wait that is seen and no CPU; the device works in at most"
-                f" {percent(queued)} of the time",
+                f"{percent(idle)} of statement time is neither an instrumented wait nor CPU time; the device"
+                f" works in at most {percent(queued)} of the time",
             ),
             *context(case),
         ),
