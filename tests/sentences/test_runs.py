@@ -277,7 +277,11 @@ IN_TERMINAL = re.compile(
 def test_every_line_of_the_terminal_is_that_of_the_cells(report: Report, steps: list[RawStep]) -> None:
     text = plain("\n".join(summary_lines(report)))
     assert plain(report.summary.headline) in text
-    tested = [row for row in report.comparisons if row.primary and row.ratio is not None and row.ci is not None]
+    tested = [
+        row
+        for row in report.comparisons
+        if row.primary and row.ratio is not None and (row.ci is not None or row.plain_ci is not None)
+    ]
     lines = list(IN_TERMINAL.finditer(text))
     assert len(lines) == len(tested), text
     for line in lines:

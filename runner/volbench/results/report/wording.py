@@ -88,9 +88,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
         )
     if any(row.ci is None and row.plain_ci is not None for row in rows):
         notes.append(
-            "As the cells ran: without the work that disturbed them, the change is bounded on one side at most."
-            " The interval is that of the cells with such work, whose scatter widens it, and it holds for no other"
-            " machine."
+            "As the cells ran: within the bounds of what disturbed them, so many cells leave the change without an"
+            " interval. This one is of the cells with such work, whose scatter widens it; it holds with such work"
+            " only, and no verdict rests on it."
         )
     if any(row.ratio is not None and row.ci is None and row.plain_ci is None for row in rows):
         notes.append("No interval: so few cells do not bound the change.")
