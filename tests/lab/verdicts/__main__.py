@@ -4,8 +4,9 @@
     PYTHONPATH=tests/lab .venv/bin/python -m verdicts table --out DIRECTORY
 
 A round is a demo with two busy loops that come and go, one with four, two runs of a directory against another one
-of the same disk beside such loops, and two of `compare` on emulated volumes whose limits differ by 20 %. A run that
-has its line is not repeated, so an interrupted call continues where it was. Needs root, FUSE and a local server.
+of the same disk beside such loops, two with short cells, and two of `compare` on emulated volumes whose limits
+differ by 20 %. A run that has its line is not repeated, so an interrupted call continues where it was. Needs root,
+FUSE and a local server.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Kind:
     right: tuple[str, ...]
     loops: int = 0
     limit_s: float | None = None
+    settings: tuple[str, ...] = ()
 
 
 EMULATED = f"emulated:{PROFILE}?dir={{work}}/emulated&iops="
@@ -61,6 +63,17 @@ KINDS = {
         limit_s=120,
     ),
     "equal-4": Kind(text="a disk against itself", suite="quick", volumes=DISKS, loops=4, right=UNNAMED),
+    **{
+        f"short-{loops}": Kind(
+            text="a disk against itself, short cells, none repeated",
+            suite="quick",
+            volumes=DISKS,
+            loops=loops,
+            right=UNNAMED,
+            settings=("steps.read-write.warmup=1s", "steps.read-write.duration=4s", "replacements=0"),
+        )
+        for loops in (0, 2)
+    },
 }
 ROUND = (*KINDS, "compare-1")
 
@@ -125,7 +138,9 @@ def run_one(name: str, number: int, args: argparse.Namespace) -> dict[str, Any]:
     ]
     for volume in kind.volumes:
         command += ["--volume", volume.format(work=args.work)]
-    command += ["--set", f"seed={number}", "--out", str(out), "--yes"]
+    for setting in (*kind.settings, f"seed={number}"):
+        command += ["--set", setting]
+    command += ["--out", str(out), "--yes"]
     line: dict[str, Any] = {
         "kind": name,
         "number": number,

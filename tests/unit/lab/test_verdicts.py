@@ -52,7 +52,15 @@ def test_ten_rounds_are_the_runs_that_are_asked() -> None:
     runs = list(planned(10))
     assert len(runs) == len(set(runs)) == 10 * len(ROUND)
     counts = {kind: sum(name == kind for _, name in runs) for kind in KINDS}
-    assert counts == {"demo-2": 10, "demo-4": 10, "equal-2": 10, "equal-4": 10, "compare-1": 20}
+    assert counts == {
+        "demo-2": 10,
+        "demo-4": 10,
+        "equal-2": 10,
+        "equal-4": 10,
+        "compare-1": 20,
+        "short-0": 10,
+        "short-2": 10,
+    }
 
 
 def test_the_table_counts_runs_in_time_and_right_ones() -> None:
