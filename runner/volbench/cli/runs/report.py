@@ -118,6 +118,8 @@ def _compare_blocks(
     show_rows(columns, listed, output, data=data)
     if output == options.OutputFormat.JSON:
         return
+    if not rows:
+        console.say("no verdict: no run has a block with a valid cell of both volumes")
     for pair in verdicts.pairs:
         scope = f"about {'their classes' if pair.about == 'classes' else 'these volumes'}"
         copies = f"{pair.copies[0]} and {counted(pair.copies[1], 'copy', 'copies')}"

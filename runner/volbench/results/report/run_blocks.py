@@ -187,10 +187,12 @@ def _why_left_out(run: ComparedRun, baseline: str, candidate: str) -> str:
         if name not in {volume.name for volume in run.record.volumes}:
             return f"it has no volume {name}"
         if not any(cell.valid and cell.volume == name for cell in run.cells):
-            return f"it has no valid cell of {name}"
+            return f"it has no valid cell of {name}{_disturbed_text(run, (name,))}"
     if changed_together(hosts.get(baseline, ()), hosts.get(candidate, ())):
         return "node and volume changed together"
-    return "" if _common_blocks(run, baseline, candidate) else "no block has a valid cell of both volumes"
+    if _common_blocks(run, baseline, candidate):
+        return ""
+    return f"no block has a valid cell of both volumes{_disturbed_text(run, (baseline, candidate))}"
 
 
 def _common_blocks(run: ComparedRun, baseline: str, candidate: str) -> set[int]:
@@ -207,7 +209,23 @@ def _lost_cells(run: ComparedRun, baseline: str, candidate: str) -> list[str]:
         return []
     return [
         f"{run.record.run_id}: {pairs} of {counted(len(blocks), 'block')} have valid cells of both and are used"
+        f"{_disturbed_text(run, (baseline, candidate))}"
     ]
+
+
+def _disturbed_text(run: ComparedRun, names: Sequence[str]) -> str:
+    """Return how many cells of these volumes other work disturbed, in brackets; empty where it disturbed none.
+
+    A comparison within the run may adjust for such work. A run's mean cannot: the slope would be another one in
+    each run.
+    """
+    disturbed = {
+        cell.cell_id for cell in run.cells if cell.volume in names and not cell.valid and cell.disturbances
+    }
+    if not disturbed:
+        return ""
+    verb = "is" if len(disturbed) == 1 else "are"
+    return f" ({counted(len(disturbed), 'disturbed cell')} {verb} left out: runs are not adjusted for other work)"
 
 
 def _pair_of(runs: Sequence[ComparedRun], baseline: str, candidate: str, notes: list[str]) -> PairOfRuns:

@@ -134,6 +134,47 @@ def test_a_run_without_a_valid_cell_is_left_out_and_too_few_decide_nothing(tmp_p
     assert (row.verdict, row.reason) == ("inconclusive", "2 runs with a value of both; a verdict needs 3")
 
 
+def test_disturbed_cells_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    """A run is not adjusted for other work, as its own comparison may be: half or all of its cells are left out."""
+    half = {("a", 1): 0.2, ("b", 2): 0.2}
+    every = {("b", repeat): 0.2 for repeat in range(1, 5)}
+    directories = [
+        *runs_of(tmp_path, [0.70, 0.68, 0.71]),
+        made(tmp_path, 3, speeds=(1.0, 0.73), host="db-3", disturbed=half),
+        made(tmp_path, 4, speeds=(1.0, 0.5), host="db-4", disturbed=every),
+    ]
+    result = compare_run_blocks(directories)
+    left_out = "left out: runs are not adjusted for other work)"
+    assert result.pairs[0].notes == (
+        f"{directories[3].run.run_id}: 2 of 4 blocks have valid cells of both and are used"
+        f" (2 disturbed cells are {left_out}",
+        f"{directories[4].run.run_id} is left out: it has no valid cell of b (4 disturbed cells are {left_out}",
+    )
+    assert tps(result) == ("worse", (4, 4))
+
+
+def test_runs_of_several_versions_of_volbench_are_compared_and_that_is_said(tmp_path: Path) -> None:
+    directories = runs_of(tmp_path, [0.70, 0.68, 0.73])
+    older = directories[0].run.model_copy(update={"volbench_version": "0.1.0"})
+    write_record(directories[0].path / RUN_FILE, older)
+    assert compare_run_blocks(directories).context["volbench"][older.run_id] == "0.1.0"
+    output = CliRunner().invoke(app, ["compare", *(str(each.path) for each in directories), "--blocks"]).output
+    assert f"note: volbench differs: {older.run_id}: 0.1.0, " in output
+
+
+def test_runs_without_a_block_of_both_volumes_give_no_verdict(tmp_path: Path) -> None:
+    """Each volume has valid cells in every run, but never in the same block."""
+    alternating = {("a", 1): 0.2, ("a", 3): 0.2, ("b", 2): 0.2, ("b", 4): 0.2}
+    directories = runs_of(tmp_path, [0.70, 0.68, 0.73], disturbed=alternating)
+    result = compare_run_blocks(directories)
+    assert result.comparisons == ()
+    reason = "no block has a valid cell of both volumes (4 disturbed cells are left out"
+    assert [reason in note for note in result.pairs[0].notes[:3]] == [True] * 3
+    done = CliRunner().invoke(app, ["compare", *(str(each.path) for each in directories), "--blocks"])
+    assert done.exit_code == 0
+    assert "no verdict: no run has a block with a valid cell of both" in done.output
+
+
 def test_what_is_no_set_of_blocks_is_refused(tmp_path: Path) -> None:
     directories = runs_of(tmp_path, [0.70, 0.68, 0.73])
     with pytest.raises(UsageError, match="at least 3 runs"):
