@@ -15,6 +15,7 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     end = argv.index("pytest") + 1 if "pytest" in argv else len(argv)
     options, for_pytest = parser.parse_args(argv[:end]), argv[end:]
     console, directories = open_console(), find_directories()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the machine ends too
     try:
         if options.action == "table":
             _write_tables(directories.root)
