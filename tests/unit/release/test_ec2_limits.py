@@ -32,6 +32,25 @@ def test_rows_are_read_whatever_breaks_their_names() -> None:
     ]
 
 
+RUN_TOGETHER = (
+    "Instance sizeBaseline bandwidth (Mbps)Maximum IOPS (16 KiB I/O)m5.large 1650475081.25593.75360018750m5.4xlarge"
+    " 24750593.7518750m6idn.large 1156225000195.313125.006250100000t3.nano 14320855.38260.6225011800"
+    "c3.xlarge50062.54000i3en.large 1576475072.10593.75300020000m9.large 165047509.25593.75360018750"
+    "m9.xlarge 247506.2518750\n"
+)
+
+
+def test_cells_that_nothing_divides_are_divided_by_what_the_columns_check() -> None:
+    assert list(rows(RUN_TOGETHER)) == [
+        ("m5.large", 3600, 18750, 81.25, 593.75),
+        ("m5.4xlarge", 18750, 18750, 593.75, 593.75),
+        ("m6idn.large", 6250, 100000, 195.31, 3125),
+        ("t3.nano", 250, 11800, 5.38, 260.62),
+        ("c3.xlarge", 4000, 4000, 62.5, 62.5),
+        ("i3en.large", 3000, 20000, 72.1, 593.75),
+    ]
+
+
 @pytest.mark.parametrize(
     ("instance", "iops", "mb_per_s"),
     [
@@ -39,15 +58,19 @@ def test_rows_are_read_whatever_breaks_their_names() -> None:
         ("db.r6g.large", 3600, 78.75),
         ("db.m5.24xlarge", 80000, 2375.0),
         ("t3.medium", 2000, 43.38),
+        ("db.r8g.large", 3600, 78.75),
+        ("m8gb.48xlarge", 1440000, 37500.0),
+        ("i7ie.3xlarge", 15000, 468.75),
+        ("p2.xlarge", 6000, 93.75),
     ],
 )
 def test_the_suite_has_the_vendor_s_classes(instance: str, iops: float, mb_per_s: float) -> None:
     table = load_profile(INSTANCES).table
-    assert len(table) > 750
+    assert len(table) > 1150
     figures = table[ec2_type(instance)]
     assert figures["instance_iops"].number == iops
     assert figures["instance_throughput"].number == pytest.approx(mb_per_s * 1e6)
-    assert "2024-08" in figures["instance_iops"].source
+    assert "2026-04" in figures["instance_iops"].source
 
 
 def test_no_instance_has_a_maximum_below_its_baseline() -> None:

@@ -1,4 +1,8 @@
-"""Limits of instances for EBS: the vendor's table as a CSV, made by release/ec2_limits.py."""
+"""Limits of instances for EBS: the vendor's tables as a CSV, made by release/ec2_limits.py.
+
+The copy of 2026-04 is an EC2 User Guide, "Amazon EBS-optimized instance types". Three types that it no longer has
+(p2) are of "Amazon EC2 Instance Types" as of 2024-08. Of 788 types in both, 4 have other figures since (u7i, u7in).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from volbench.core.profile.schema import Figure
 from volbench.errors import UsageError
 
 RDS_PREFIX = "db."
-TABLE = "Amazon EC2 Instance Types, EBS specifications, copy of 2024-08"
+TABLE = "Amazon EC2 User Guide, EBS-optimized instance types, copy of 2026-04"
 _BURST = Figure(
     value=1800,
     unit="s at the maximum",

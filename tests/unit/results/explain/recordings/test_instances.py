@@ -120,6 +120,6 @@ def test_a_level_is_near_a_figure_in_either_unit() -> None:
 
 
 def test_a_type_that_is_younger_than_the_table_is_refused_with_the_table_s_date(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"has no i7ie\.large") as refused:
-        explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance="i7ie.large"))
-    assert "copy of 2024-08" in refused.value.evidence
+    with pytest.raises(UsageError, match=r"has no m9g\.large") as refused:
+        explain_recorded(at_a_limit_of_bytes(tmp_path), choice=Choice(instance="m9g.large"))
+    assert "copy of 2026-04" in refused.value.evidence
