@@ -22,6 +22,7 @@ from volbench.errors import UsageError
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
 from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.recordings.sweep import SweepExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.run import explain_run
@@ -213,8 +214,9 @@ def _explain_recorded(
     timeline_lines = [
         list(_timeline_lines(timeline, alone=len(explanation.timelines) == 1)) for timeline in explanation.timelines
     ]
+    sweep_lines = [list(_sweep_lines(sweep)) for sweep in explanation.sweeps]
     if html is not None:
-        write_html(html, explanation, timeline_lines)
+        write_html(html, explanation, timeline_lines, sweep_lines)
         console.say(f"the table and the curves are in {html}")
     if json:
         console.show_json(
@@ -222,7 +224,11 @@ def _explain_recorded(
                 "files": file_data(explanation.table),
                 "notes": list(explanation.notes),
                 "timelines": [_timeline_data(timeline) for timeline in explanation.timelines],
-                "findings": [row for timeline in explanation.timelines for row in _finding_data(timeline)],
+                "sweeps": [_sweep_data(sweep) for sweep in explanation.sweeps],
+                "findings": [
+                    *(row for sweep in explanation.sweeps for row in _rows_of_sweep(sweep)),
+                    *(row for timeline in explanation.timelines for row in _finding_data(timeline)),
+                ],
                 "compared": _compared(explanation.timelines[0]),
             }
         )
@@ -231,7 +237,7 @@ def _explain_recorded(
         console.out.print(line, markup=False)
     for note in explanation.sorting:
         console.out.print(f"note: {note}", markup=False)
-    for lines in timeline_lines:
+    for lines in [*sweep_lines, *timeline_lines]:
         console.out.print("")
         for line in lines:
             console.out.print(line, markup=False)
@@ -245,6 +251,30 @@ def _timeline_lines(timeline: TimelineExplanation, *, alone: bool) -> Iterator[s
         yield f"  before against {span_text(timeline.window_s, clocked=timeline.clocked)}:"
     for level in timeline.levels:
         yield f"  - {level.text}"
+
+
+def _sweep_lines(sweep: SweepExplanation) -> Iterator[str]:
+    """Yield what the recordings of a sweep tell together."""
+    yield sweep.title
+    yield from _step_lines(sweep.findings, sweep.notes, clocked=False)
+
+
+def _sweep_data(sweep: SweepExplanation) -> dict[str, Any]:
+    return {
+        "title": sweep.title,
+        "host": sweep.sweep.host,
+        "device": sweep.device,
+        "files": [member.name for member in sweep.sweep.members],
+        "axis": sweep.sweep.axis,
+        "levels": [dataclasses.asdict(level) for level in sweep.levels],
+        "at_plateau": sorted(sweep.at_plateau),
+        "findings": _rows_of_sweep(sweep),
+        "notes": list(sweep.notes),
+    }
+
+
+def _rows_of_sweep(sweep: SweepExplanation) -> list[dict[str, Any]]:
+    return [{**row.model_dump(mode="json"), "clock": None} for row in sweep.findings]
 
 
 def _timeline_title(timeline: TimelineExplanation) -> str:

@@ -46,17 +46,27 @@ def span_text(window_s: tuple[float, float] | None, *, clocked: bool) -> str:
     return f"{clock(window_s[0])} to {clock(window_s[1])}"
 
 
-def write_html(path: Path, explanation: RecordedExplanation, sentences: Sequence[Sequence[str]]) -> None:
+def write_html(
+    path: Path,
+    explanation: RecordedExplanation,
+    sentences: Sequence[Sequence[str]],
+    of_sweeps: Sequence[Sequence[str]] = (),
+) -> None:
     """Write one file that needs no network: the table, and each timeline with its curves and its sentences.
 
     Args:
         path: of the file.
         explanation: what it shows.
         sentences: lines of each timeline, as the terminal has them.
+        of_sweeps: those of each sweep.
 
     Raises OSError when the file cannot be written.
     """
-    timelines = [
+    sections: list[dict[str, Any]] = [
+        {"title": sweep.title, "text": "\n".join(lines[1:]), "group": None}
+        for sweep, lines in zip(explanation.sweeps, of_sweeps, strict=True)
+    ]
+    sections += [
         {
             "title": f"{timeline.timeline.host}, {timeline.title}" if timeline.timeline.host else timeline.title,
             "text": "\n".join(lines),
@@ -75,7 +85,7 @@ def write_html(path: Path, explanation: RecordedExplanation, sentences: Sequence
         headings=_HEADINGS,
         rows=[_cells(row) for row in explanation.table],
         notes=explanation.sorting,
-        timelines=timelines,
+        timelines=sections,
         assets=chart_assets(),
     )
     write_atomically(path, page)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.evidence.episodes import Episode, Level
 from volbench.results.explain.evidence.instance_figures import check_instance
+from volbench.results.explain.recordings.sweep import SweepExplanation, explain_sweep, without_exceeded
 from volbench.results.explain.recordings.timeline import TimelineExplanation, devices, explain_timeline
 from volbench.results.recorded.files import FileRead, read_files, unreadable
 from volbench.results.recorded.formats import ACCEPTED
+from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.slow_log import COMMANDS
+from volbench.results.recorded.sweeps import sweeps_of
 from volbench.results.recorded.table import FileRow, Timeline
 from volbench.results.recorded.timelines import Choice, sort_files
 from volbench.results.recorded.window import DayWindow
@@ -21,23 +24,28 @@ from volbench.results.recorded.window import DayWindow
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedExplanation:
-    """The table of files, what each timeline of them tells, and `sorting`, the notes on what belongs together."""
+    """The table of files, what each timeline of them tells, and `sorting`, the notes on what belongs together.
+
+    `sweeps`: recordings of one host at several loads, which tell together what none of them can.
+    """
 
     table: tuple[FileRow, ...]
     timelines: tuple[TimelineExplanation, ...]
     sorting: tuple[str, ...] = ()
+    sweeps: tuple[SweepExplanation, ...] = ()
 
     @property
     def findings(self) -> tuple[FindingRow, ...]:
-        """Those of all timelines."""
-        return tuple(row for timeline in self.timelines for row in timeline.findings)
+        """Those of all sweeps and timelines."""
+        of_sweeps = (row for sweep in self.sweeps for row in sweep.findings)
+        return (*of_sweeps, *(row for timeline in self.timelines for row in timeline.findings))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the sorting and of all timelines."""
-        return tuple(
-            dict.fromkeys([*self.sorting, *(note for timeline in self.timelines for note in timeline.notes)])
-        )
+        """Those of the sorting, and of all sweeps and timelines."""
+        of_sweeps = [note for sweep in self.sweeps for note in sweep.notes]
+        of_timelines = [note for timeline in self.timelines for note in timeline.notes]
+        return tuple(dict.fromkeys([*self.sorting, *of_sweeps, *of_timelines]))
 
     @property
     def files(self) -> dict[str, str]:
@@ -97,19 +105,48 @@ def explain_recorded(
         raise _unreadable(sources[0], files)
     sorted_files = sort_files(files, choice)
     timelines = _chosen(sorted_files.timelines, device, window)
+    sweeps = _sweeps(timelines, choice) if window is None else ()
     explained = tuple(
-        explain_timeline(
-            timeline,
-            name=_name(timeline, sources[0], only=len(sorted_files.timelines) == 1),
-            device=device if device in devices(timeline) else "",
-            volume=choice.volume,
-            instance=choice.instance,
-            window=window,
-            beside=[one for other in timelines if other is not timeline for one in other.recordings.values()],
+        _of_sweeps(
+            explain_timeline(
+                timeline,
+                name=_name(timeline, sources[0], only=len(sorted_files.timelines) == 1),
+                device=device if device in devices(timeline) else "",
+                volume=choice.volume,
+                instance=choice.instance,
+                window=window,
+                beside=_beside(timeline, timelines, sweeps),
+            ),
+            sweeps,
         )
         for timeline in timelines
     )
-    return RecordedExplanation(table=sorted_files.rows, timelines=explained, sorting=sorted_files.notes)
+    return RecordedExplanation(
+        table=sorted_files.rows, timelines=explained, sorting=sorted_files.notes, sweeps=sweeps
+    )
+
+
+def _sweeps(timelines: Sequence[Timeline], choice: Choice) -> tuple[SweepExplanation, ...]:
+    recordings = {name: one for timeline in timelines for name, one in timeline.recordings.items()}
+    return tuple(
+        explain_sweep(sweep, device=choice.device, instance=choice.instance) for sweep in sweeps_of(recordings)
+    )
+
+
+def _of_sweeps(explained: TimelineExplanation, sweeps: Sequence[SweepExplanation]) -> TimelineExplanation:
+    """A timeline's explanation without what its sweep refutes."""
+    findings, notes = without_exceeded(explained.findings, explained.timeline.recordings, sweeps)
+    return replace(explained, findings=findings, notes=(*notes, *explained.notes)) if notes else explained
+
+
+def _beside(
+    timeline: Timeline, timelines: Sequence[Timeline], sweeps: Sequence[SweepExplanation]
+) -> list[Recorded]:
+    """What may tell the number of a recording's clients: the log of its own run where it is one of a sweep."""
+    members = [member for one in sweeps for member in one.sweep.members if member.name in timeline.recordings]
+    if members:
+        return [member.log for member in members if member.log is not None]
+    return [one for other in timelines if other is not timeline for one in other.recordings.values()]
 
 
 def _chosen(timelines: Sequence[Timeline], device: str, window: DayWindow | None) -> list[Timeline]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,21 +17,18 @@ from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
 from volbench.results.explain.recordings.exceeded_limits import with_instance, with_slots, without_refuted
+from volbench.results.explain.recordings.recorded_case import STEP, case_of
 from volbench.results.explain.recordings.remarks import is_noticed, remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.explain.rules.volume.counted_by_volume import SHARED, SPLIT
 from volbench.results.explain.wording import clock
-from volbench.results.recorded.clocks import VOLUME_SOURCES
 from volbench.results.recorded.one_volume import of_one_volume
 from volbench.results.recorded.parsed import Recorded
-from volbench.results.recorded.pt_stalk import Collection
 from volbench.results.recorded.sar import merged_by_device
 from volbench.results.recorded.table import Timeline
 from volbench.results.recorded.window import DayWindow, clock_text
-from volbench.results.stats.grid import Floats, Grid, align, interval_s, median
-from volbench.results.store.series import Series, SeriesKey
+from volbench.results.stats.grid import Floats, Grid, median
 
-STEP = "recorded"
 STALL = "storage.stall"
 """Named for some seconds; what the volume did in the rest of an episode says more."""
 MEMBER_MIN = 0.1
@@ -92,7 +88,7 @@ def explain_timeline(
     """
     recordings = list(timeline.recordings.values())
     series, of_volumes = of_one_volume(merged_by_device(recordings), device=device, volume=volume)
-    case = _of_device(_case(series, clocked=timeline.clocked, collection=timeline.collection), device)
+    case = _of_device(case_of(series, clocked=timeline.clocked, collection=timeline.collection), device)
     case = replace(case, instance=instance)
     span = None if window is None else window.within(*case.window_s)
     explained_case, explained, episode = _explained(case, span)
@@ -313,57 +309,3 @@ def _not_recorded(case: Case) -> Iterator[str]:
         yield "no statement times of the server: shares of latency are not known"
     if case.cpu_busy is None:
         yield "no CPU times: whether the CPUs were saturated is not known"
-
-
-def _case(series: Mapping[SeriesKey, Series], *, clocked: bool, collection: Collection | None) -> Case:
-    grid = align(series, width_s=(width := _width_s(series)), window_s=_edges_s(series, width))
-    threads = grid.column(*Client.threads_running)
-    zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
-    return Case(
-        name=STEP,
-        grid=grid,
-        whole=grid,
-        volume_grid=_volume_grid(series),
-        kind="oltp" if grid.column(*Client.tps) is not None else STEP,
-        disk=None if collection is None else collection.disk,
-        variables={} if collection is None else collection.variables,
-        threads=None if threads is None or not math.isfinite(threads[0]) else int(threads[0]),
-        clock_zero_s=zero_s,
-        recorded=True,
-    )
-
-
-def _width_s(series: Mapping[SeriesKey, Series]) -> float | None:
-    """The coarsest clock of the volume's sources rules: a finer one would only repeat its samples.
-
-    A clock is of all metrics of a device together: some waiting times exist only where such operations were.
-    """
-    sources = ("diskstats", *VOLUME_SOURCES)
-    intervals = [interval_s(t_s) for (source, _), t_s in _clocks(series).items() if source in sources]
-    return max((interval for interval in intervals if interval is not None), default=None)
-
-
-def _clocks(series: Mapping[SeriesKey, Series]) -> dict[tuple[str, str], Floats]:
-    """All times of each entity of a source, ascending."""
-    times: dict[tuple[str, str], list[Floats]] = {}
-    for key, values in series.items():
-        times.setdefault((key.source, key.entity), []).append(values.t_s)
-    return {entity: np.unique(np.concatenate(lists)) for entity, lists in times.items()}
-
-
-def _edges_s(series: Mapping[SeriesKey, Series], width_s: float | None) -> tuple[float, float] | None:
-    """Start and end of a grid whose edges are those of the coarsest source; None: of the earliest sample."""
-    of_width = [float(t_s[0]) for t_s in _clocks(series).values() if interval_s(t_s) == width_s]
-    if width_s is None or not of_width:
-        return None
-    first_s = min(float(values.t_s[0]) for values in series.values())
-    last_s = max(float(values.t_s[-1]) for values in series.values())
-    before = max(0, math.ceil((min(of_width) - first_s) / width_s))
-    start_s = min(of_width) - (before + 1) * width_s
-    return start_s, start_s + width_s * math.ceil((last_s - start_s) / width_s)
-
-
-def _volume_grid(series: Mapping[SeriesKey, Series]) -> Grid | None:
-    """What the volume itself counted, on its own clock; None where no file tells of it."""
-    own = {key: values for key, values in series.items() if key.source in VOLUME_SOURCES}
-    return align(own) if own else None

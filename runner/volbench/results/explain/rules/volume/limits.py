@@ -168,13 +168,18 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     together = any(level.first < rival.last and rival.first < level.last for level in iops for rival in throughput)
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
-        text = (
-            f"operations are of one size ({number(size_kib)} KiB): either the IOPS or the throughput is"
-            " limited; only the volume's own counters can tell which"
-        )
-        yield row("size_kib", size_kib, "KiB", text)
         direction = next((level.direction for level in levels if level.direction is not None), None)
-        yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
+        yield from operations_or_bytes(size_kib, direction or "read")
+
+
+def operations_or_bytes(size_kib: float, verb: str = "read") -> Iterator[EvidenceRow]:
+    """Say that operations of one size do not tell a limit of operations from one of bytes, and what does."""
+    text = (
+        f"operations are of one size ({number(size_kib)} KiB): either the IOPS or the throughput is limited; only"
+        " the volume's own counters can tell which"
+    )
+    yield row("size_kib", size_kib, "KiB", text)
+    yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=verb)}")
 
 
 def likely_limits(case: Case, share: float | None) -> Iterator[Cause]:
