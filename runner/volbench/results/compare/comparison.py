@@ -246,9 +246,13 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
 
 
 def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
-    """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
-    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= CELLS_MIN and not p.open_reason]
-    p_values = [p.shift.p_value for p in tested if p.shift is not None]
+    """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others.
+
+    One whose shift decides nothing, whatever it is, keeps its place and its level: it depends on the values, and to
+    leave it out would be to choose the metric that is tested first by them.
+    """
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= CELLS_MIN]
+    p_values = [1.0 if p.open_reason else p.shift.p_value for p in tested if p.shift is not None]
     weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
     corrected = holm(p_values) if weights is None else fallback(p_values, weights)
     adjusted = dict(zip((p.row.metric for p in tested), corrected, strict=True))
@@ -262,7 +266,7 @@ def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, leve
             needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
         if prepared.open_reason:
-            comparison = replace(comparison, verdict="inconclusive", reason=prepared.open_reason)
+            comparison = replace(comparison, verdict="inconclusive", reason=prepared.open_reason, p_adjusted=None)
         comparisons.append(comparison)
     return comparisons
 

@@ -6,6 +6,7 @@ import heapq
 import math
 import random
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import islice, product
 from operator import itemgetter
 
@@ -322,6 +323,39 @@ def test_a_difference_that_late_operations_could_make_is_open(late: float, verdi
     assert comparison.verdict == verdict, comparison.reason
     if verdict == "inconclusive":
         assert "late operations of the emulated volume could explain it" in comparison.reason
+
+
+def test_a_metric_that_is_open_hands_its_level_to_no_other_one() -> None:
+    """Which metric late operations could explain depends on its values: none is chosen by its values."""
+    rows = [
+        Row(
+            step="s",
+            parameters={},
+            metric=metric_name,
+            unit="1",
+            better="higher",
+            volume=volume,
+            cell=f"{volume}{n}",
+            value=level * noise,
+            valid=False,
+            bounds=(level * noise, level * noise * 3),
+            shares={"cpu_wanted": 0.8},
+            adjustable=True,
+            late=late,
+            block=n,
+            rank=rank,
+        )
+        for rank, (metric_name, late) in enumerate((("tps", 0.25), ("second", 0.0)))
+        for volume, level in (("a", 100.0), ("b", 80.0))
+        for n, noise in enumerate((1.0, 1.01, 0.99, 1.02, 0.98))
+    ]
+    first, second = compare(rows, ["a", "b"], sequential=True)
+    assert (first.verdict, second.verdict) == ("inconclusive", "inconclusive")
+    assert first.p_adjusted is None
+    assert second.p_value is not None
+    assert (second.p_value < 1e-4, second.p_adjusted) == (True, 1.0)
+    on_time = [replace(row, late=0.0) for row in rows]
+    assert [row.verdict for row in compare(on_time, ["a", "b"], sequential=True)] == ["worse", "worse"]
 
 
 def test_with_too_few_cells_what_other_work_could_explain_is_open() -> None:
