@@ -95,6 +95,8 @@ def take_down(directory: Path, *, force: bool) -> None:
     _end_daemons(directory)
     for mount in reversed(mounts_of(directory)):  # of a daemon that was still mounting
         _unmount(directory, mount, force=True, patience_s=1.0)
+    # A loop device whose detach was deferred goes with its last user, which takes seconds on a busy machine.
+    wait_until(lambda: not attachments(directory), timeout_s=LOOP_RELEASE_S_MAX)
     left = attachments(directory)
     if left:
         raise StepFailed(
