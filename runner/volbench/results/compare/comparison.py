@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 from volbench.core.records.report import Standing
 from volbench.errors import IncomparableRuns, RunUnreadable
-from volbench.results.compare.prepared import Prepared, figure_of_rows, prepare
+from volbench.results.compare.prepared import LATE_MAY_EXPLAIN, Prepared, figure_of_rows, prepare
 from volbench.results.compare.row import Row, Scalar
 from volbench.results.stats.corrections import fallback, holm
 from volbench.results.stats.covariates import Adjustment
@@ -266,7 +266,14 @@ def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, leve
             needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
         if prepared.open_reason:
-            comparison = replace(comparison, verdict="inconclusive", reason=prepared.open_reason, p_adjusted=None)
+            late = prepared.open_reason == LATE_MAY_EXPLAIN  # further cells are as late
+            comparison = replace(
+                comparison,
+                verdict="inconclusive",
+                reason=prepared.open_reason,
+                p_adjusted=None,
+                runs_needed=None if late else comparison.runs_needed,
+            )
         comparisons.append(comparison)
     return comparisons
 
