@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from every_page import twelve
 from playwright.sync_api import Browser, Page, ViewportSize
 
 pytestmark = pytest.mark.browser
@@ -200,7 +201,7 @@ def test_a_phone_has_no_sideways_scrolling(browser: Browser, file: str, request:
     options = {"viewport": PHONE, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
     with opened(browser, request.getfixturevalue(file), **options) as (page, complaints, _):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        box = page.locator("#panel-latency").bounding_box()
+        box = page.locator(".panel:not([hidden])").first.bounding_box()
         assert box is not None
         assert 300 < box["width"] <= 390
         assert complaints == []
@@ -376,3 +377,25 @@ def test_marks_lead_to_findings_and_findings_to_marks(browser: Browser, page_fil
         page.select_option("#pick-step", "")
         assert "second" not in (marks.first.text_content() or "")
         assert complaints == []
+
+
+def test_no_two_of_twelve_volumes_look_alike(browser: Browser, tmp_path: Path) -> None:
+    """The seventh volume had the colour of the first, and paper without colours told none apart."""
+    (file,) = twelve(tmp_path)
+    with opened(browser, file) as (page, complaints, _):
+        legend = "[...document.querySelectorAll('.readout[data-panel=throughput] b')]"
+        looks = page.evaluate(f"{legend}.map(b => [b.className, b.querySelector('.glyph').textContent])")
+        assert len({tuple(look) for look in looks}) == len(looks) == 12
+        page.emulate_media(media="print")
+        drawn = page.evaluate("[...document.querySelectorAll('#paper-throughput .glyph')].map(m => m.textContent)")
+        assert {glyph for _, glyph in looks} == set(drawn)
+        assert complaints == []
+
+
+def test_paper_without_colours_tells_two_volumes_apart(browser: Browser, page_file: Path) -> None:
+    with opened(browser, page_file) as (page, _, _):
+        page.emulate_media(media="print")
+        legend = page.locator(".readout[data-panel=throughput] .glyph").all_text_contents()
+        drawn = page.locator("#paper-throughput .glyph").all_text_contents()
+        assert set(legend) == set(drawn)
+        assert len(set(legend)) == 2

@@ -10,11 +10,14 @@ import html
 import json
 import math
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from raw_run import RawStep, client_figures, figure, ratios, raw_steps
-from sentence_runs import ALL, build
+from sentence_runs import ALL, RUNS, build
+from synthetic_run import build_run
 
 from sentences import NUMBER, plain, states, value_of
 from volbench.core.records.metrics import CATALOGUE
@@ -22,14 +25,14 @@ from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
+from volbench.results.report.views.causes import ordered_findings
+from volbench.results.report.views.picture import picture
 from volbench.results.store.run_directory import RunDirectory
 
 LABELS = {entry.label: name for name, entry in CATALOGUE.items()}
 METRIC = "|".join(sorted(map(re.escape, LABELS), key=len, reverse=True))
 CHANGE = r"(?:[×÷] [\d,.]+|[+\N{MINUS SIGN}][\d.]+ %|0 %)"
-STATED = re.compile(
-    rf"(?P<label>{METRIC}) (?P<change>{CHANGE})(?: \[{CHANGE}, {CHANGE}\])?(?: \((?P<step>[^()]+)\))?"
-)
+STATED = re.compile(rf"(?P<label>{METRIC}) (?P<change>{CHANGE})(?: \[[^\]]+\])?(?: \((?P<step>[^()]+)\))?")
 HEADLINE = re.compile(
     rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|,)"
 )
@@ -98,7 +101,14 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
     assert text
     remainder = LOSS.sub("", text)
     subject = HEADLINE.search(text)
-    if report.comparisons and subject is not None:
+    if report.summary.verdict == "mixed" and len(report.volumes) == 2:
+        names = [volume.name for volume in report.volumes]
+        subjects = list(HEADLINE.finditer(text))
+        assert len(subjects) == 2
+        for match in subjects:
+            assert is_ratio(steps, (*names, match["step"], LABELS[match["label"]]), match["change"]), text
+            remainder = remainder.replace(match[0], "")
+    elif report.comparisons and subject is not None:
         baseline, metric = report.volumes[0].name, LABELS[subject["label"]]
         candidates = [volume.name for volume in report.volumes[1:]]
         if len(candidates) == 1:
@@ -153,8 +163,11 @@ def _without_ranges(text: str, steps: list[RawStep]) -> str:
 
 def test_counts_of_cells_are_those_of_the_files(report: Report, steps: list[RawStep]) -> None:
     text = " ".join((report.summary.headline, report.summary.sentence, *report.summary.caveats))
-    for counted in re.finditer(r"(\d+) of (\d+) step results (?:is|are) invalid", text):
-        assert (int(counted[1]), int(counted[2])) == (sum(not step.valid for step in steps), len(steps))
+    excluded = re.findall(r"(\d+) of (\d+) step results (?:is|are) (?:disturbed or )?invalid", text)
+    compared = re.findall(r"(\d+) step results? (?:was|were) disturbed from outside", text)
+    for number, total in excluded:
+        invalid = sum(not step.valid for step in steps)
+        assert (int(number) + sum(map(int, compared)), int(total)) == (invalid, len(steps))
     valid = {(step.volume, step.step): 0 for step in steps}
     for step in steps:
         valid[step.volume, step.step] += step.valid
@@ -162,6 +175,69 @@ def test_counts_of_cells_are_those_of_the_files(report: Report, steps: list[RawS
     if len(names) == 2 and (match := re.search(r"(\d+) against (\d+) valid cells", report.summary.sentence)):
         counts = {(valid[names[0], step], valid[names[1], step]) for _, step in valid}
         assert (int(match[1]), int(match[2])) in counts
+
+
+def test_a_total_is_as_valid_as_its_least_part(report: Report, steps: list[RawStep]) -> None:
+    """A total of which one phase was beyond its limits counted as valid."""
+    rows = [row for row in report.cells if any(name.endswith("_total_s") for name in row.metrics)]
+    for row in rows:
+        (raw,) = [step for step in steps if (step.cell, step.step) == (row.cell_id, row.step)]
+        assert (row.valid, bool(row.bounds)) == (raw.valid, raw.bounded)
+        for name, (low, high) in row.bounds.items():
+            value = raw.metrics[name]
+            assert (low, high) == pytest.approx((value * (1 - raw.delayed_share), value))
+    if rows:
+        assert {(row.valid, bool(row.bounds)) for row in rows} == {(True, False), (False, False), (False, True)}
+
+
+def test_headline_box_picture_and_first_cause_are_of_one_step_and_metric(report: Report) -> None:
+    """The first box spoke of another step than the headline."""
+    figure, text = report.summary.figure, plain(report.summary.headline)
+    if figure is None:
+        assert (report.summary.box, picture(report)) == ((), ())
+        return
+    assert re.search(rf"(?:in|step) {re.escape(figure.step)}(?![\w/-])", text), text
+    assert CATALOGUE[figure.metric].label in text
+    drawn = picture(report)
+    assert {panel.step for panel in drawn} == {figure.step}
+    assert figure.metric in {panel.metric for panel in drawn}
+    others = {cell.step for cell in report.cells if not f"{figure.step}/".startswith(f"{cell.step}/")}
+    for sentence in report.summary.box:
+        assert not [step for step in others if re.search(rf"(?<![\w/-]){re.escape(step)}(?![\w/-])", sentence)]
+    causes = [finding for finding in ordered_findings(report) if finding.cause != "none"]
+    if any(finding.step == figure.step for finding in causes):
+        assert causes[0].step == figure.step
+
+
+def test_a_sentence_begins_with_the_figure_of_the_headline(report: Report) -> None:
+    figure, text = report.summary.figure, report.summary.sentence
+    stated = [(match["step"], LABELS[match["label"]]) for match in STATED.finditer(text)]
+    if figure is None or not stated or len(report.volumes) > 2:
+        return
+    several = len({row.step for row in report.comparisons}) > 1
+    assert all(step for step, _ in stated) == several
+    assert (figure.step if several else None, figure.metric) in (stated[:1] if "worse in" not in text else stated)
+
+
+def test_what_decided_nothing_is_not_made_again_as_it_was(
+    request: pytest.FixtureRequest, report: Report, tmp_path: Path
+) -> None:
+    """The command of a run with one cell a volume repeated the indecision."""
+    rows = [row for row in (report.effects or report.comparisons) if row.primary]
+    is_open = bool(rows) and all(row.verdict == "inconclusive" for row in rows)
+    needed = [row.runs_needed for row in rows if row.runs_needed is not None]
+    deciding = report.reproduce[2:]
+    assert bool(deciding) == (is_open and bool(needed))
+    if not deciding:
+        return
+    remark, command = deciding
+    assert shlex.split(command)[3:5] == ["--set", f"repeats={max(needed)}"]
+    assert command.count("repeats=") == 1
+    assert f"{max(needed)} cells of each" in remark
+    name = request.node.callspec.params["directory"]
+    if name == "one-cell":
+        anew = build_report(build_run(tmp_path, replace(RUNS[name], repeats=max(needed))))
+        assert anew.summary.verdict == "candidate_worse"
 
 
 def test_figures_beside_volumes_are_those_of_the_files(report: Report, steps: list[RawStep]) -> None:
@@ -268,7 +344,7 @@ def test_a_load_that_was_the_limit_is_that_of_the_cells(
 
 
 IN_TERMINAL = re.compile(
-    rf"^  (?P<step>[\w-]+) (?P<metric>\w+): (?P<candidate>[\w.-]+) against (?P<baseline>[\w.-]+): "
+    rf"^  (?P<step>[\w/-]+) (?P<metric>\w+): (?P<candidate>[\w.-]+) against (?P<baseline>[\w.-]+): "
     rf"medians (?P<before>[\d,.]+) -> (?P<now>[\d,.]+)(?: ?[\w/]+)?, change (?P<change>{CHANGE}) \[",
     re.MULTILINE,
 )

@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any, cast
 
-from proofread import EXAMPLES, headline_anew, sentence_anew
+from proofread import EXAMPLES, about_of, headline_anew, sentence_anew
 from pydantic_core import to_json
 
-from volbench.core.records.report import Report, SweepRow
+from volbench.core.records.base import Record
+from volbench.core.records.report import ComparisonRow, Report, SweepRow
+from volbench.core.records.run import ComparisonSpec
 from volbench.core.records.sweep import SweepSpec
 from volbench.core.records.validation.result import Validation
+from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.figures import figure_rows
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
+from volbench.results.report.rows.cells import used_within_bounds
 from volbench.results.report.rows.effects_text import describe_effects
 from volbench.results.report.rows.prediction import missed_sentences
+from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.time_budget import difference_sentences
+from volbench.results.report.rows.totals import with_parts
+from volbench.results.report.rows.verdict.comparisons import comparison_rows
+from volbench.results.report.rows.verdict.headline import leading_effect
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 
 MADE_ANEW_BEGIN = "Measured and explained by volbench "
@@ -38,7 +47,9 @@ CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
 
 def rendered_again(report: Report) -> Report:
     """Return the report with the headline and the sentence that this version makes of its rows."""
+    report = _totals_judged(report)
     headline = headline_anew(report)
+    step = headline.figure.step if headline.figure else ""
     note = MADE_ANEW.format(version=report.volbench_version)
     missed = tuple(missed_sentences(report.predictions, report.forecasts))
     old = [text for text in report.summary.caveats if not text.startswith(MADE_ANEW_BEGIN)]
@@ -47,7 +58,8 @@ def rendered_again(report: Report) -> Report:
             "headline": headline.text,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
-            "time_difference": _time_difference(report, headline.figure.step if headline.figure else ""),
+            "box": difference_sentences(report.time_differences, of_step=step),
+            "time_difference": _time_difference(report, step),
             "caveats": (note, *missed, *(_singular(text) for text in old if text not in missed)),
         }
     )
@@ -55,10 +67,35 @@ def rendered_again(report: Report) -> Report:
         update={
             "summary": summary,
             "sweep": _sweep(report),
-            "figures": report.figures or figure_rows(report.cells),
-            "reproduce": tuple(CEPH.sub(r"\1&write_ios=1", line) for line in report.reproduce),
+            "figures": figure_rows(report.cells),
+            "reproduce": _reproduce(report),
         }
     )
+
+
+def _totals_judged(report: Report) -> Report:
+    """Return the report with totals as valid as their least part, and the comparisons of these totals made anew."""
+    cells = with_parts(report.cells)
+    changed = {cell.step for cell, before in zip(cells, report.cells, strict=True) if cell != before}
+    if not changed or not report.comparisons:
+        return report.model_copy(update={"cells": cells})
+    first = report.comparisons[0]
+    spec = ComparisonSpec(margin=first.margin, confidence=first.confidence)
+    comparisons = compared_cells(cells, [volume.name for volume in report.volumes], spec)
+    anew = {_key(row): row for row in comparison_rows(comparisons) if row.step in changed}
+    rows = tuple(anew.get(_key(row), row) for row in report.comparisons)
+    return report.model_copy(update={"cells": used_within_bounds(cells, comparisons), "comparisons": rows})
+
+
+def _key(row: ComparisonRow) -> tuple[str, str, str, str]:
+    return row.candidate, row.step, str(sorted(row.parameters.items())), row.metric
+
+
+def _reproduce(report: Report) -> tuple[str, ...]:
+    first, about = (CEPH.sub(r"\1&write_ios=1", line) for line in report.reproduce[:2])
+    rows = report.effects if report.sweep is not None else report.comparisons
+    _, *others = reproduce_lines(shlex.split(first), about.removeprefix("# "), rows)
+    return (first, *others)
 
 
 def _conclusions(report: Report) -> tuple[str, ...]:
@@ -66,7 +103,8 @@ def _conclusions(report: Report) -> tuple[str, ...]:
     if report.sweep is None:
         return ()
     bases = [finding for finding in report.findings if finding.volume in {row.volume for row in report.effects}]
-    return tuple(describe_effects(cast("SweepSpec", report.sweep), report.effects, bases))
+    leading = leading_effect(report.effects, about_of(report.suite))
+    return tuple(describe_effects(cast("SweepSpec", report.sweep), report.effects, bases, leading=leading))
 
 
 def _sweep(report: Report) -> SweepRow | None:
@@ -79,10 +117,10 @@ def _singular(text: str) -> str:
 
 
 def _time_difference(report: Report, step: str) -> tuple[str, ...]:
-    """Return what the extra time is, made anew from its rows, and the other sentences as they were."""
+    """Return what the extra time is, made anew from its rows, and the other sentences that name their step."""
     old = report.summary.time_difference
     sentences = difference_sentences(report.time_differences, first=step)
-    return (*sentences, *(text for text in old if not text.startswith("A transaction takes"))) if sentences else old
+    return (*sentences, *(text for text in old if text.startswith("Step "))) if sentences else old
 
 
 def timelines_of(page: str) -> Timelines:
@@ -113,14 +151,21 @@ def _line(grids: list[list[float]], line: list[Any]) -> TimeLine:
     return TimeLine(t_s=tuple(grids[number]), value=value, low=low, high=high)
 
 
+def _row_stored(stored: dict[str, Any], row: Record) -> dict[str, Any]:
+    """Return the row; one that says what it said stays as it was written."""
+    return stored if type(row).model_validate(stored) == row else row.model_dump(mode="json", by_alias=True)
+
+
 def _stored(stored: dict[str, Any], report: Report) -> str:
     """Return report.json with what is made anew, and every other key as it was."""
-    anew_keys = ("headline", "figure", "sentence", "time_difference", "caveats")
+    anew_keys = ("headline", "figure", "sentence", "box", "time_difference", "caveats")
     summary = report.summary.model_dump(mode="json")
     stored["summary"] |= {name: summary[name] for name in anew_keys}
     if report.sweep is not None:
         stored["sweep"]["conclusions"] = list(report.sweep.conclusions)
     stored["reproduce"] = list(report.reproduce)
+    for name, rows in (("cells", report.cells), ("comparisons", report.comparisons)):
+        stored[name] = list(map(_row_stored, stored[name], rows))
     return to_json(stored, indent=1).decode() + "\n"
 
 

@@ -56,7 +56,7 @@ def headline_anew(report: Report) -> Headline:
         volumes,
         report.findings,
         effects=report.effects,
-        about=_about(report.suite),
+        about=about_of(report.suite),
         durability=report.durability,
     )
 
@@ -64,17 +64,19 @@ def headline_anew(report: Report) -> Headline:
 def sentence_anew(report: Report) -> str:
     """Return the sentence below the headline; empty for a sweep, whose conclusions are stored."""
     pairs = _pairs(report)
+    figure = headline_anew(report).figure
     if not pairs:
         names = [volume.name for volume in report.volumes]
-        return "" if report.sweep else without_pairs(report.cells, names, lead(report.findings))
-    return ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+        return "" if report.sweep else without_pairs(report.cells, names, lead(report.findings), figure)
+    return ranked_sentence(pairs) if len(pairs) > 1 else " ".join(pair_sentence(pair, figure) for pair in pairs)
 
 
 def _pairs(report: Report) -> list[PairSummary]:
     return list(summarise(cast("Iterable[Comparison]", report.comparisons)))
 
 
-def _about(suite: str) -> tuple[str, ...]:
+def about_of(suite: str) -> tuple[str, ...]:
+    """Return the steps that a suite is about."""
     path = ROOT / "suites" / f"{suite}.yaml"
     loaded: dict[str, Any] = YAML(typ="safe").load(path.read_text()) if path.is_file() else {}
     return tuple(loaded.get("comparison", {}).get("about", ()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -34,7 +34,11 @@ class RawStep:
 
 
 def raw_steps(run: Path) -> list[RawStep]:
-    """Every step of every cell that is done."""
+    """Every step of every cell that is done; a total over parts is as valid as its least part."""
+    return _totals_judged(_read(run))
+
+
+def _read(run: Path) -> list[RawStep]:
     plan = {cell["cell_id"]: cell for cell in json.loads((run / "run.json").read_text())["cells"]}
     return [
         RawStep(
@@ -52,6 +56,23 @@ def raw_steps(run: Path) -> list[RawStep]:
         for directory, result in _results(run)
         for step in result["steps"]
     ]
+
+
+def _totals_judged(steps: list[RawStep]) -> list[RawStep]:
+    judged = []
+    for step in steps:
+        parts = [other for other in steps if other.cell == step.cell and other.step.startswith(f"{step.step}/")]
+        bad = [part for part in parts if not part.valid and not part.step.endswith("/read_warm")]
+        totals = [value for name, value in step.metrics.items() if name.endswith("_total_s")]
+        if bad and totals and step.valid:
+            shares = [part.delayed_share * (part.window_s[1] - part.window_s[0]) for part in bad if part.window_s]
+            bounded, share = all(part.bounded for part in bad), sum(shares) / totals[0]
+            if not bounded or share > 0.01:
+                step_judged = replace(step, valid=False, bounded=bounded, delayed_share=share)
+                judged.append(step_judged)
+                continue
+        judged.append(step)
+    return judged
 
 
 def _is_bounded(step: dict[str, Any]) -> bool:

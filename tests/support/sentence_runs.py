@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from synthetic_metrics import delays
 from synthetic_run import OLTP, STEPS, Synthetic, SyntheticVolume, build_run
 from synthetic_sweep import sweep_of
 
+from volbench.core.records.metrics import metric
 from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.core.records.steps.crash import CrashStep
 from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.records.steps.small_files import SmallFilesStep
 from volbench.results.store.run_directory import RunDirectory
 
 NAMES = ("disk", "gp3", "io2", "efs", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
@@ -97,14 +100,54 @@ def repeated(results: Path) -> RunDirectory:
         shutil.copytree(cell, attempt)
         result = json.loads((attempt / RESULT).read_text())
         for step in result["steps"]:
-            for metric in step["metrics"].values():
-                metric["value"] *= 3
+            for value in step["metrics"].values():
+                value["value"] *= 3
         (attempt / RESULT).write_text(json.dumps(result))
     return RunDirectory.open(run.path)
 
 
+PART_S = {"create": 12.0, "delete": 3.0}
+_DELAYED = {3: {"create": 0.1}, 5: {"delete": 0.02}}
+"""Cell -> the phase that other work delayed, by a share that is much of the total, or next to nothing."""
+
+
+def phases(results: Path) -> RunDirectory:
+    """Small files after a load: of one cell a phase is invalid, of another one it was disturbed."""
+    run = build_run(results, replace(RUNS["two"], steps=(OLTP, SmallFilesStep(name="tree"))))
+    for number, cell in enumerate(sorted((run.path / "cells").iterdir())):
+        result = json.loads((cell / RESULT).read_text())
+        tree = result["steps"][1]
+        slower = 1.4 if "gp3" in cell.name else 1.0
+        begin = tree["window_s"][0]
+        tree["metrics"] = {"files_total_s": _metric("files_total_s", slower * sum(PART_S.values()) + number / 50)}
+        for part, length_s in PART_S.items():
+            end = begin + slower * length_s
+            metrics = {"files_per_s": _metric("files_per_s", 1000 / slower / length_s)}
+            steps = {**tree, "step": f"tree/{part}", "window_s": [begin, end], "metrics": metrics}
+            if (number, part) == (0, "delete"):
+                steps |= {"valid": False, "invalid_reasons": [CPU]}
+            if part in _DELAYED.get(number, {}):
+                records = [each.model_dump(mode="json") for each in delays(_DELAYED[number][part])]
+                texts = [each["text"] for each in records]
+                steps |= {
+                    "valid": False,
+                    "disturbances": records,
+                    "invalid_reasons": texts,
+                    "outside_reasons": texts,
+                }
+            result["steps"].append(steps)
+            begin = end
+        (cell / RESULT).write_text(json.dumps(result))
+    return RunDirectory.open(run.path)
+
+
+def _metric(name: str, value: float) -> dict[str, object]:
+    return metric(name, value).model_dump(mode="json")
+
+
 OTHERS: dict[str, Callable[[Path], RunDirectory]] = {
     "repeated": repeated,
+    "phases": phases,
     "sweep": lambda results: sweep_of(results, 5),
     "sweep-one-cell": lambda results: sweep_of(results, 1),
 }

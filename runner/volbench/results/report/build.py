@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from volbench.core.records.facts import VolumeFacts
@@ -10,10 +9,12 @@ from volbench.core.records.goals.pricing import StorageClassRow
 from volbench.core.records.report import (
     CellRow,
     DurabilityRow,
+    HeadlineFigure,
     Report,
     ServerRow,
     Summary,
     SweepRow,
+    TimeDifferenceRow,
     VolumeRow,
 )
 from volbench.core.records.run import RunRecord, is_over_budget, skipped_cells
@@ -42,6 +43,7 @@ from volbench.results.report.rows.load_limit import load_limit_sentences
 from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
+from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.saturation import curve_rows
 from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
@@ -64,7 +66,7 @@ from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
-from volbench.results.report.rows.verdict.summary import summarise_run
+from volbench.results.report.rows.verdict.summary import Accounts, summarise_run
 from volbench.results.stats.sequential import Level
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import RunDirectory
@@ -108,10 +110,10 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     headline = headline_of(
         pairs, cells, names, explained.findings, effects=effects, about=about, durability=durability
     )
-    step = headline.figure.step if headline.figure else ""
-    sentences = difference_sentences(differences, first=step)
-    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, sentences, responses)
+    accounts = _accounts(explained, every, differences, responses, headline.figure)
+    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, accounts)
     compared = [volume for volume in volumes if volume.name in names]
+    rows = comparison_rows(comparisons)
     clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(
         run_id=run.run_id,
@@ -127,7 +129,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         timing=timing(run, events, cells),
         volumes=volumes,
         cells=cells,
-        comparisons=comparison_rows(comparisons),
+        comparisons=rows,
         until_decided=level.sequential,
         figures=figure_rows(cells),
         findings=explained.findings,
@@ -152,7 +154,11 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         storage_classes=_storage_classes(run, cells, durability, explained),
         failures=failure_rows(loaded),
         differing_settings=differing_settings(results, volume_of),
-        reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
+        reproduce=reproduce_lines(
+            run.command,
+            f"seed {run.suite.seed}, volbench {run.volbench_version}",
+            effects if run.suite.sweep is not None else rows,
+        ),
     )
 
 
@@ -204,6 +210,26 @@ def _facts(volumes: Sequence[VolumeRow], names: Sequence[str]) -> dict[str, Volu
     return {volume.name: VolumeFacts.model_validate(volume.facts) for volume in chosen}
 
 
+def _accounts(
+    explained: RunExplanation,
+    volumes: Sequence[str],
+    differences: Sequence[TimeDifferenceRow],
+    responses: ResponseTables,
+    figure: HeadlineFigure | None,
+) -> Accounts:
+    step = figure.step if figure else ""
+    return Accounts(
+        figure=figure,
+        box=(
+            *response_sentences(responses, of_step=step),
+            *difference_sentences(differences, of_step=step),
+            *pool_sentences(explained, volumes, of_step=step),
+        ),
+        time_difference=(*difference_sentences(differences, first=step), *pool_sentences(explained, volumes)),
+        response=response_sentences(responses),
+    )
+
+
 def _summary(
     loaded: LoadedRun,
     explained: RunExplanation,
@@ -212,11 +238,9 @@ def _summary(
     names: Sequence[str],
     warnings: tuple[str, ...],
     sweep: SweepRow | None,
-    differences: Sequence[str],
-    responses: ResponseTables,
+    accounts: Accounts,
 ) -> Summary:
     run = loaded.run
-    every = [volume.name for volume in run.volumes]
     return summarise_run(
         pairs,
         cells,
@@ -224,8 +248,7 @@ def _summary(
         warnings,
         low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
         sweep_sentences=sweep.conclusions if sweep else (),
-        time_difference=(*differences, *pool_sentences(explained, every)),
-        response=response_sentences(responses),
+        accounts=accounts,
         findings=explained.findings,
     )
 

@@ -106,6 +106,12 @@ def decides_text(row: ComparisonRow | EffectRow) -> str:
     return f"about {row.runs_needed} cells a side would decide"
 
 
+def open_text(rows: Sequence[ComparisonRow]) -> str:
+    """Return what would decide, where that is the same for all of several open rows; empty elsewhere."""
+    texts = [decides_text(row) for row in rows if row.primary and row.verdict == "inconclusive" and row.runs_needed]
+    return texts[0] if len(texts) > 1 and len(set(texts)) == 1 else ""
+
+
 def _differs_from_medians(row: ComparisonRow) -> bool:
     if not (row.ratio and row.baseline_value and row.candidate_value):
         return False

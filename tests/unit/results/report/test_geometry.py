@@ -100,7 +100,7 @@ def test_every_replicate_is_a_dot() -> None:
     chart = dot_chart(cells, "tps", ["a", "b"])
     assert chart is not None
     a, b = chart.rows
-    assert [dot.valid for dot in a.dots] == [True, True, False]
+    assert [dot.kind for dot in a.dots] == ["valid", "valid", "invalid"]
     assert "client CPU-bound" in a.dots[2].title
     assert a.median_at == pytest.approx((a.dots[0].at + a.dots[1].at) / 2, abs=0.02)
     assert b.median_at == b.dots[0].at

@@ -183,17 +183,22 @@ def test_the_cause_is_that_of_the_slower_volume(slower: Report) -> None:
 def test_what_is_not_likely_explains_little_or_is_of_another_step_is_no_cause(
     slower: Report, changes: dict[str, object]
 ) -> None:
-    assert "cause" not in headline_with(slower, finding(**changes))
+    assert headline_with(slower, finding(**changes)).endswith("; no likely cause was found")
+
+
+def test_no_cause_is_said_only_where_causes_were_looked_for(slower: Report) -> None:
+    assert "cause" not in headline_with(slower)
 
 
 def test_what_both_volumes_have_does_not_set_them_apart(slower: Report) -> None:
-    assert "cause" not in headline_with(slower, finding(), finding(volume="a"))
+    """Both at their limit: it is the cause all the same, and the headline says of which volumes."""
+    assert "likely cause on both a and b: " in headline_with(slower, finding(), finding(volume="a"))
 
 
 def test_a_cause_on_top_of_an_invalid_step_says_so(slower: Report) -> None:
     """It was withheld and asserted in two lines."""
     assert headline_with(slower, finding(valid=False)).endswith(
-        ", the step or a part of it is invalid in every cell of this volume"
+        ", the step or a part of it is invalid in every cell of b"
     )
 
 
@@ -271,3 +276,12 @@ def test_raised_limits_are_a_caveat_of_the_verdict(tmp_path: Path) -> None:
     summary = build_report(RunDirectory.open(directory.path)).summary
     assert summary.headline.endswith("; validity limits were raised")
     assert any("foreign_cpu 0.9 instead of 0.1" in caveat for caveat in summary.caveats)
+
+
+def test_the_only_volume_that_can_be_compared_is_named(tmp_path: Path) -> None:
+    """`best of the 2 of 3 volumes that can be compared, 18.6 times higher than ebs` did not say which is higher."""
+    report = report_of(tmp_path, 1.0, 0.2, 0.5, repeats=3)
+    rows = [row.model_copy(update={"ratio": None} if row.candidate == "c" else {}) for row in report.comparisons]
+    pairs = summarise(cast("Iterable[Comparison]", rows))
+    text = headline_of(pairs, report.cells, ("a", "b", "c"), ()).text
+    assert re.search(r"the 2 of 3 volumes that can be compared by transactions/s in read-write, b .* than a", text)

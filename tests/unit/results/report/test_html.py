@@ -13,6 +13,7 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 from volbench.core.base.text import TIMES
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
+from volbench.results.report.formats import html as html_format
 from volbench.results.report.formats.template import code_marked, keep_units_together
 from volbench.results.report.render import render
 from volbench.results.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
@@ -187,3 +188,11 @@ def test_a_command_in_a_sentence_is_code_and_nothing_else_is_markup() -> None:
         "modulate (<code>volbench run SUITE --modulate 4</code>) it"
     )
     assert code_marked("`<b>` & `a") == "<code>&lt;b&gt;</code> &amp; `a"
+
+
+def test_marks_of_volumes_are_the_same_in_tables_and_charts() -> None:
+    script = (Path(html_format.__file__).parents[1] / "page" / "charts.js").read_text()
+    (glyphs,) = re.findall(r"GLYPHS = (\[.*?\])", script)
+    assert "".join(json.loads(glyphs)) == html_format.VOLUME_MARKS
+    (hues,) = re.findall(r"HUES = (\d+)", script)
+    assert int(hues) == html_format.VOLUME_COLOURS

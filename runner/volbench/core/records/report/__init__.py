@@ -99,6 +99,9 @@ class Summary(Record):
     headline: str = Field(default="", description="Size, cause and decision in one clause; empty in older reports.")
     figure: HeadlineFigure | None = Field(default=None, description="What the headline's figure is of.")
     sentence: str
+    box: tuple[str, ...] = Field(
+        default=(), description="Below the sentence: those of response and time_difference on the headline's step."
+    )
     underpowered: bool = False
     caveats: tuple[str, ...] = ()
     time_difference: tuple[str, ...] = Field(

@@ -14,7 +14,7 @@ from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
-from volbench.results.report.views.causes import cause_view, overlaps
+from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps
 from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data, script_json
 from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.results.report.views.cost_tables import (
@@ -34,8 +34,11 @@ from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
+VOLUME_MARKS = "●■▲◆+×▼"
+"""As charts.js has them: with the colours they tell 42 volumes apart, and seven where paper has no colours."""
 FINDINGS_OPEN = 5
 DOTS_OPEN = 8
+BOX_MAX = 4
 """How many of them a reader sees without opening the rest, so that a page for a phone has an end."""
 STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
 
@@ -48,10 +51,12 @@ def html(report: Report, page: PageData) -> str:
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
+        box_max=BOX_MAX,
         headline=report.summary.headline or report.summary.sentence,
         picture=(drawn := picture(report)),
         picture_kinds={mark.kind for panel in drawn for lane in panel.lanes for mark in lane.marks},
         picture_intervals=any(lane.interval for panel in drawn for lane in panel.lanes),
+        open_text=wording.open_text(report.comparisons),
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
@@ -61,10 +66,7 @@ def html(report: Report, page: PageData) -> str:
         charts=chart_assets(),
         findings_open=FINDINGS_OPEN,
         dots_open=DOTS_OPEN,
-        causes=[
-            cause_view(finding, [panel.key for panel in panels])
-            for finding in sorted(report.findings, key=lambda finding: not finding.valid)
-        ],
+        causes=[cause_view(finding, [panel.key for panel in panels]) for finding in ordered_findings(report)],
         overlaps=overlaps(report.findings),
         panel_titles={panel.key: panel.title for panel in panels},
         timeline_json=script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
@@ -95,6 +97,8 @@ def html(report: Report, page: PageData) -> str:
         why_invalid=wording.why_invalid,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
+        volume_mark={name: index % len(VOLUME_MARKS) for index, name in enumerate(volumes)},
+        volume_marks=VOLUME_MARKS,
         style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
     )
@@ -120,7 +124,9 @@ def _timeline_data(
         )
         for panel in panels
     ]
-    return {**as_json(cells, volumes, report.moments, report.findings), "panels": panel_data}
+    step = report.summary.figure.step if report.summary.figure else ""
+    data = as_json(cells, volumes, report.moments, ordered_findings(report), step=step)
+    return {**data, "panels": panel_data}
 
 
 def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:

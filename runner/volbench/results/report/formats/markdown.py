@@ -32,7 +32,7 @@ from volbench.results.report.rows.prediction import mark_text, subject, value_te
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import cause_groups, overlaps
+from volbench.results.report.views.causes import groups_of, overlaps
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.results.report.views.effects_tables import effect_tables
@@ -60,7 +60,6 @@ ROWS_MAX = 24
 CAVEATS_MAX = 7
 LISTED_MAX = 5
 SENTENCES_MAX = 12
-RESPONSES_MAX = 2
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
 _QUOTE = "'"
 _VERDICT_MARKS = {
@@ -95,12 +94,12 @@ def _head(report: Report) -> Iterator[str]:
     else:
         yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
-    for text in (*report.summary.response[:RESPONSES_MAX], *report.summary.time_difference[:LISTED_MAX]):
+    for text in report.summary.box[:LISTED_MAX]:
         yield _escaped(text)
         yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
-    for group in cause_groups(report.findings, report.cells)[:LISTED_MAX]:
+    for group in groups_of(report)[:LISTED_MAX]:
         title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
         yield f"- {title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
     yield from (f"- {_escaped(text)}" for text in overlaps(report.findings)[:LISTED_MAX])
@@ -216,6 +215,9 @@ def _table(report: Report) -> Iterator[str]:
 
 def _time(report: Report) -> Iterator[str]:
     """Where a transaction's time goes, a table for each step; the last column of a volume is the difference."""
+    summary = report.summary
+    sentences = [text for text in (*summary.response, *summary.time_difference) if text not in summary.box]
+    yield from (f"\n{_escaped(text)}" for text in sentences[:SENTENCES_MAX])
     for chart in budget_charts(report.time_budgets, report.time_differences)[:LISTED_MAX]:
         threads = f", {chart.threads} threads" if chart.threads else ""
         heads = [_escaped(bar.volume) for bar in chart.bars]

@@ -14,7 +14,7 @@ from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import class_lines
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import cause_groups, overlaps
+from volbench.results.report.views.causes import groups_of, overlaps
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
 from volbench.results.report.wording import change_text, decides_text, why_invalid
@@ -47,8 +47,7 @@ def terminal_summary(report: Report) -> TerminalSummary:
     causes, *sections = (list(lines) for lines in (cause_lines(report), *_sections(report)))
     comparisons, *accounts, invalid, failures, caveats, timing = sections
     ordered = [*failures, *comparisons, *caveats, *invalid, *(line for lines in accounts for line in lines)]
-    response = (*report.summary.response, *report.summary.time_difference)
-    ordered += [f"  {text}" for text in response]
+    ordered += [f"  {text}" for text in _accounts(report)]
     return TerminalSummary(
         verdict=tuple(_verdict(report)),
         causes=tuple(causes[:TERMINAL_CAUSES_MAX]),
@@ -59,9 +58,15 @@ def terminal_summary(report: Report) -> TerminalSummary:
 
 def summary_lines(report: Report) -> list[str]:
     """Return all lines: the verdict, then causes, primary comparisons, invalid cells, failures and caveats."""
-    lines = ["", *_verdict(report), *report.summary.response, *report.summary.time_difference, ""]
+    lines = ["", *_verdict(report), *_accounts(report), ""]
     lines += [f"  {text}" for text in cause_lines(report)]
     return lines + [line for section in _sections(report) for line in section]
+
+
+def _accounts(report: Report) -> Iterable[str]:
+    """Return where the time goes and what a millisecond costs, those of the headline's step first."""
+    summary = report.summary
+    return dict.fromkeys((*summary.box, *summary.response, *summary.time_difference))
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -104,7 +109,7 @@ def _invalid_lines(invalid: Sequence[CellRow]) -> Iterator[str]:
 
 def cause_lines(report: Report) -> Iterator[str]:
     """Yield a line for each of the first causes: where, the cause, its size and sureness, and where else."""
-    groups = cause_groups(report.findings, report.cells)
+    groups = groups_of(report)
     for group in groups[:CAUSES_MAX]:
         title = cause_title(group.strongest.cause)
         yield " ".join((f"{group.location}: {title}.", *group.sentences))

@@ -19,6 +19,25 @@ const LineCharts = (() => {
   const byId = (id) => document.getElementById(id);
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const hue = (group) => group % 6;
+  /** Marks of volumes: a mark and a colour together tell 42 apart, marks alone 7 where paper has no colours. */
+  const GLYPHS = ["●", "■", "▲", "◆", "+", "×", "▼"];
+  const HUES = 6;
+  const GLYPH_EVERY_PX = 110;
+  const glyph = (group) => GLYPHS[group % GLYPHS.length];
+  const volumesOf = (lines) => new Set(lines.filter((one) => one.name).map((one) => one.group)).size;
+  /** Places along a line for its marks, each volume's a little further than the one before: [index of a point]. */
+  function markPlaces(xs, across, group) {
+    const places = [];
+    let next = -Infinity;
+    xs.forEach((x, at) => {
+      const place = across(x);
+      if (next === -Infinity) next = place + 9 * (group % 12);
+      if (place < next) return;
+      places.push(at);
+      next = place + GLYPH_EVERY_PX;
+    });
+    return places;
+  }
   const colour = (group) => style(`--v${hue(group)}`);
   const element = (tag, properties, ...children) => {
     const made = Object.assign(document.createElement(tag), properties);
@@ -177,10 +196,32 @@ const LineCharts = (() => {
       ctx.restore();
     }
 
+    /** More volumes than colours: marks along their lines. */
+    function volumeMarks(u) {
+      const { ctx } = u;
+      const [left, , width] = box(u);
+      ctx.save();
+      ctx.font = `${9 * devicePixelRatio}px sans-serif`;
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      for (const one of lines) {
+        ctx.fillStyle = colour(one.group);
+        const known = one.x.map((x, i) => i).filter((i) => usable(one.y[i]) !== null);
+        const across = (i) => u.valToPos(one.x[i], "x", true) / devicePixelRatio;
+        for (const place of markPlaces(known, across, one.group)) {
+          const i = known[place];
+          const x = u.valToPos(one.x[i], "x", true);
+          if (x >= left && x <= left + width) ctx.fillText(glyph(one.group), x, u.valToPos(one.y[i], "y", true));
+        }
+      }
+      ctx.restore();
+    }
+
     /** A line with a number at each moment; the page's list says what the numbers are. */
     function before(u) {
       const { ctx } = u;
       const [left, top, width, height] = box(u);
+      if (volumesOf(content.lines) > HUES) volumeMarks(u);
       ctx.save();
       ctx.font = `bold ${10 * devicePixelRatio}px sans-serif`;
       ctx.textAlign = "left";
@@ -303,6 +344,13 @@ const LineCharts = (() => {
         else piece.push(`${across(x).toFixed(1)},${down(one.y[i]).toFixed(1)}`);
       });
       close();
+      if (volumesOf(content.lines) < 2) continue;
+      const inside = one.x.map((x, i) => i).filter((i) => one.x[i] >= from && one.x[i] <= to && usable(one.y[i]));
+      for (const place of markPlaces(inside, (i) => across(one.x[i]), one.group)) {
+        const [x, y] = [across(one.x[inside[place]]), down(one.y[inside[place]])];
+        const look = { class: `glyph v${hue(one.group)}`, "text-anchor": "middle", "dominant-baseline": "central" };
+        picture.append(svg("text", { ...look, x: x.toFixed(1), y: y.toFixed(1) }, glyph(one.group)));
+      }
     }
     for (const mark of group.marks()) {
       if (mark.x < from || mark.x > to) continue;
@@ -320,7 +368,8 @@ const LineCharts = (() => {
         .map((one) => {
           const index = at === null ? -1 : nearest(one.x, at);
           const value = at === null ? median(one.y.filter((_, i) => content.measured(one.x[i]))) : index < 0 ? null : one.y[index];
-          const name = one.name ? [element("small", { textContent: one.name })] : [];
+          const sign = element("span", { className: volumesOf(content.lines) > HUES ? "glyph" : "glyph on-paper", textContent: glyph(one.group) });
+          const name = one.name ? [sign, element("small", { textContent: one.name })] : [];
           return element("b", { className: `v${hue(one.group)}` }, ...name, number(value));
         });
       return values.length ? element("span", { className: "line" }, element("span", { className: `dash ${dash}` }), label, ...values) : null;
@@ -414,5 +463,5 @@ const LineCharts = (() => {
     });
   }
 
-  return { create, fixed, elapsed, clock, element, number };
+  return { create, fixed, elapsed, clock, element, number, glyph, HUES };
 })();

@@ -131,7 +131,7 @@
     const pickStep = byId("pick-step");
     pickStep.append(...steps.map((step) => element("option", { value: step, textContent: step })));
     pickStep.append(element("option", { value: WHOLE, textContent: "the whole cell" }));
-    shown.step = steps.length ? steps[0] : WHOLE;
+    shown.step = steps.includes(data.step) ? data.step : steps.length ? steps[0] : WHOLE;
     pickStep.value = shown.step;
     pickStep.onchange = () => { shown.step = pickStep.value; fill(); };
 
@@ -149,7 +149,8 @@
     data.volumes.forEach((name, volume) => {
       const box = element("input", { type: "checkbox", checked: true, name: "volume", value: volume });
       box.onchange = () => { box.checked ? shown.volumes.add(volume) : shown.volumes.delete(volume); fill(); };
-      const label = element("span", { className: `volume v${volume % 6}`, textContent: name });
+      const sign = data.volumes.length > LineCharts.HUES ? [element("span", { className: "glyph", textContent: LineCharts.glyph(volume) })] : [];
+      const label = element("span", { className: `volume v${volume % 6}` }, ...sign, name);
       byId("pick-volumes").append(element("label", {}, box, " ", label));
     });
     byId("zoom-out").onclick = charts.zoomOut;

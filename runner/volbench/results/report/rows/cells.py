@@ -16,6 +16,7 @@ from volbench.errors import RunUnreadable
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.disturbance import bounds, held_share
 from volbench.results.compare.step_validity import invalid_reasons
+from volbench.results.report.rows.totals import with_parts
 from volbench.results.report.rows.verdict.nodes import host_name
 from volbench.results.store.loaded_run import LoadedRun
 
@@ -24,13 +25,16 @@ OPEN_LOOP = "offered_ratio"
 
 
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
-    """Return one row for each step of each cell that has a result; steps of a failed cell are invalid."""
+    """Return one row for each step of each cell that has a result; steps of a failed cell are invalid, and so are
+    totals over parts of which one is."""
     planned, finished = {cell.cell_id: cell for cell in run.cells}, tuple(results)
     reasons = invalid_reasons(run, finished)
-    return tuple(
-        _cell_row(planned[result.cell_id], result, step, step_reasons)
-        for result in finished
-        for step, step_reasons in zip(result.steps, reasons[result.cell_id], strict=True)
+    return with_parts(
+        [
+            _cell_row(planned[result.cell_id], result, step, step_reasons)
+            for result in finished
+            for step, step_reasons in zip(result.steps, reasons[result.cell_id], strict=True)
+        ]
     )
 
 

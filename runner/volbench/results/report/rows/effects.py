@@ -10,6 +10,7 @@ from volbench.core.records.report import CellRow, EffectRow, FindingRow, SweepRo
 from volbench.core.records.run import RunRecord
 from volbench.results.compare.effects import Effect, Observation, effects_of
 from volbench.results.report.rows.effects_text import describe_effects
+from volbench.results.report.rows.verdict.headline import leading_effect
 
 _Key = tuple[str, str, int, str]
 
@@ -61,13 +62,16 @@ def sweep_row(run: RunRecord, effects: Sequence[EffectRow], findings: Sequence[F
     sweep = run.suite.sweep
     if sweep is None:
         return None
+    leading = leading_effect(effects, run.suite.comparison.about)
     base = {name: factor.base for name, factor in sweep.factors.items()}
     base_cells = {cell.cell_id for cell in run.cells if cell.parameters == base}
     return SweepRow(
         design=sweep.design,
         factors=sweep.factors,
         combinations=len(combinations_of(sweep)),
-        conclusions=tuple(describe_effects(sweep, effects, [f for f in findings if base_cells & set(f.cell_ids)])),
+        conclusions=tuple(
+            describe_effects(sweep, effects, [f for f in findings if base_cells & set(f.cell_ids)], leading=leading)
+        ),
     )
 
 

@@ -37,17 +37,26 @@ _ACTIONS: Mapping[str, str] = {
 
 
 def describe_effects(
-    sweep: SweepSpec, effects: Sequence[EffectRow], base_findings: Sequence[FindingRow]
+    sweep: SweepSpec,
+    effects: Sequence[EffectRow],
+    base_findings: Sequence[FindingRow],
+    *,
+    leading: EffectRow | None = None,
 ) -> Iterator[str]:
-    """Yield sentences for each volume and step, on its first primary metric.
+    """Yield sentences for each volume and step, on its first primary metric; those of the headline first.
 
     Args:
         sweep: its factors and design.
         effects: all of the run.
         base_findings: findings of cells in which nothing was varied.
+        leading: what the headline is of.
     """
     groups: dict[tuple[str, str], list[EffectRow]] = {}
-    for effect in effects:
+    about = None if leading is None else (leading.volume, leading.step)
+    metric = None if leading is None else leading.metric
+    for effect in sorted(effects, key=lambda effect: (effect.volume, effect.step) != about):
+        if (effect.volume, effect.step) == about and effect.metric != metric:
+            continue
         if effect.primary:
             group = groups.setdefault((effect.volume, effect.step), [])
             if not group or group[0].metric == effect.metric:

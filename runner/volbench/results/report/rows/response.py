@@ -82,8 +82,18 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
     return ResponseTables(rows=tuple(rows), undetermined=tuple(undetermined), points=tuple(points))
 
 
-def response_sentences(tables: ResponseTables) -> tuple[str, ...]:
-    """Return a sentence for each load whose response is determined; where none is, one on what would help."""
+def response_sentences(tables: ResponseTables, *, of_step: str | None = None) -> tuple[str, ...]:
+    """Return a sentence for each load whose response is determined; where none is, one on what would help.
+
+    Args:
+        of_step: of this step only.
+    """
+    if of_step is not None:
+        tables = ResponseTables(
+            rows=tuple(row for row in tables.rows if row.step == of_step),
+            undetermined=tuple(row for row in tables.undetermined if row.step == of_step),
+            points=(),
+        )
     steps = dict.fromkeys(row.step for row in tables.rows)
     sentences = [text for step in steps if (text := _sentence(tables.rows, step))]
     if not sentences and tables.undetermined:

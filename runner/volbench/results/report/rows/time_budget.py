@@ -130,14 +130,17 @@ def time_difference_rows(
     return tuple(rows)
 
 
-def difference_sentences(rows: Sequence[TimeDifferenceRow], *, first: str = "") -> tuple[str, ...]:
+def difference_sentences(
+    rows: Sequence[TimeDifferenceRow], *, of_step: str | None = None, first: str = ""
+) -> tuple[str, ...]:
     """One sentence for each step and pair of volumes whose transactions differ in their time.
 
     Args:
+        of_step: of this step only.
         first: the headline's step, whose sentences come first.
     """
     pairs: dict[tuple[str, int | None, str], list[TimeDifferenceRow]] = {}
-    for row in sorted(rows, key=lambda row: row.step != first):
+    for row in sorted((row for row in rows if of_step in (None, row.step)), key=lambda row: row.step != first):
         pairs.setdefault((row.step, row.threads, row.candidate), []).append(row)
     return tuple(text for of in pairs.values() if (text := _sentence(of)) is not None)
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from volbench.core.base.text import percent
 from volbench.core.records.layout import component_name
-from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
+from volbench.core.records.report import CellRow, EvidenceRow, FindingRow, Report
 from volbench.results.compare.figures import figure_of
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.lead import (
@@ -21,6 +21,7 @@ from volbench.results.report.rows.verdict.lead import (
     is_hint,
     likelihood,
 )
+from volbench.results.report.rows.verdict.reason import is_step
 
 LOCATIONS_MAX = 3
 """Further volumes and steps that one line about a cause names."""
@@ -114,17 +115,46 @@ def _elsewhere(finding: FindingRow) -> str:
     return f"{_location(finding)}{share}"
 
 
-def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) -> tuple[CauseGroup, ...]:
+def ordered_findings(report: Report) -> tuple[FindingRow, ...]:
+    """Return the findings in the order of a page.
+
+    First come those of the headline's step; in each of both parts the valid ones that are no hints come first, then
+    those that explain most of the latency of the step's slowest volume. Acquittals are last.
+    """
+    slowness, step = _slowness(report.cells), _headline_step(report)
+
+    def rank_of(finding: FindingRow) -> tuple[bool, bool, bool, bool, float]:
+        explained = (finding.share or 0.0) * slowness.get((finding.volume, finding.step), 1.0)
+        of_other_step = not is_step(step, finding.step)
+        return (finding.cause == NONE, of_other_step, not finding.valid, is_hint(finding), -explained)
+
+    return tuple(sorted(report.findings, key=rank_of))
+
+
+def _headline_step(report: Report) -> str:
+    return report.summary.figure.step if report.summary.figure else ""
+
+
+def groups_of(report: Report) -> tuple[CauseGroup, ...]:
+    """Return the causes of a report, those of the headline's step first."""
+    return cause_groups(report.findings, report.cells, step=_headline_step(report))
+
+
+def cause_groups(
+    findings: Sequence[FindingRow], cells: Sequence[CellRow] = (), *, step: str = ""
+) -> tuple[CauseGroup, ...]:
     """Return the findings by cause and how sure they are, in the order of a summary.
 
-    First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
-    volume has follow, then those without a valid cell, those that are hints only, and acquittals. Within each kind
-    a cause that is the first of its step precedes one that is second, and among these the one that explains most
-    of the latency of the step's slowest volume.
+    First come causes of the headline's step. Of these, as of the others, first come causes that only some of the
+    volumes have, because these set the volumes apart. Causes that every volume has follow, then those without a
+    valid cell, and those that are hints only. Acquittals are last. Within each kind a cause that is the first of
+    its step precedes one that is second, and among these the one that explains most of the latency of the step's
+    slowest volume.
 
     Args:
         findings: of all volumes and steps, those of one step in their order.
         cells: with the latency of each volume and step; without any, all volumes count as equally slow.
+        step: of the headline.
     """
     slowness = _slowness(cells)
     volumes = {finding.volume for finding in findings}
@@ -139,11 +169,14 @@ def cause_groups(findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()) 
         by_strength.setdefault(strength, []).append((rank, -explained, finding))
         of_cause.setdefault(finding.cause, set()).add(finding.volume)
     groups = [sorted(same, key=itemgetter(0, 1)) for same in by_strength.values()]
+    for same in groups:
+        same.sort(key=lambda ranked: not is_step(step, ranked[2].step))
     groups.sort(key=lambda same: same[0][:2])
     if len(volumes) > 1:
         groups.sort(key=lambda same: of_cause[same[0][2].cause] == volumes)
     groups.sort(key=lambda same: not same[0][2].valid)
     groups.sort(key=lambda same: all(is_hint(finding) for _, _, finding in same))
+    groups.sort(key=lambda same: not is_step(step, same[0][2].step))
     groups.sort(key=lambda same: same[0][2].cause == NONE)
     return tuple(
         CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from volbench.core.base.text import change, quantity
-from volbench.core.records.report import CellRow, ComparisonRow, EffectRow
+from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, Standing
+from volbench.results.compare.figures import figure_of, standing_of
 from volbench.results.report.views.distribution import LEVELS, Curve, Distribution
 from volbench.results.report.wording import label
 
@@ -111,16 +112,16 @@ def ratio_axis(rows: Sequence[ComparisonRow | EffectRow]) -> RatioAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """One cell's value of a metric."""
+    """One cell's value of a metric, and how it counts."""
 
     at: float
-    valid: bool
+    kind: Standing
     title: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class DotRow:
-    """All cells of one volume; `median_at` of the valid ones."""
+    """All cells of one volume; `median_at` is the place of its figure."""
 
     volume: str
     dots: tuple[Dot, ...]
@@ -156,14 +157,9 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
     dot_rows = []
     for volume in volumes:
         of_volume = [row for row in rows if row.volume == volume]
-        valid_values = sorted(row.metrics[metric].value for row in of_volume if row.valid)
-        middle = (
-            (valid_values[(len(valid_values) - 1) // 2] + valid_values[len(valid_values) // 2]) / 2
-            if valid_values
-            else None
-        )
+        middle = figure_of(of_volume, metric)
         dots = tuple(
-            Dot(at=position(row.metrics[metric].value), valid=row.valid, title=_dot_title(row, metric))
+            Dot(at=position(row.metrics[metric].value), kind=_standing(row, metric), title=_dot_title(row, metric))
             for row in of_volume
         )
         dot_rows.append(DotRow(volume=volume, dots=dots, median_at=None if middle is None else position(middle)))
@@ -180,7 +176,11 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
 def _dot_title(row: CellRow, metric: str) -> str:
     value = row.metrics[metric]
     text = f"{row.cell_id}, repeat {row.repeat}: {label(metric)} {quantity(value.value, value.unit)}"
-    return text if row.valid else f"{text}; invalid: {'; '.join(row.invalid_reasons)}"
+    return text if row.valid else f"{text}; {_standing(row, metric)}: {'; '.join(row.invalid_reasons)}"
+
+
+def _standing(row: CellRow, metric: str) -> Standing:
+    return standing_of(valid=row.valid, bounded=metric in row.bounds)
 
 
 def linear_ticks(low: float, high: float) -> list[float]:

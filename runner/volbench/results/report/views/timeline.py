@@ -223,10 +223,16 @@ def as_json(
     volumes: Sequence[str],
     moments: Sequence[MomentRow] = (),
     findings: Sequence[FindingRow] = (),
+    *,
+    step: str = "",
 ) -> dict[str, Any]:
     """Return the data of the page's script. Equal times are stored once for a cell, under `grids`.
 
     A moment is [seconds, text, index of its finding or -1].
+
+    Args:
+        findings: in the order of the page.
+        step: of the headline; the charts begin with it.
     """
     of_cell: dict[str, list[list[Any]]] = {}
     index = {(row.cause, row.volume, row.step): at for at, row in enumerate(findings)}
@@ -235,6 +241,7 @@ def as_json(
         of_cell.setdefault(moment.cell_id, []).append([round(moment.t_s, 3), moment.text, finding])
     return {
         "volumes": list(volumes),
+        "step": step,
         "cells": [_cell_json(cell, volumes, of_cell.get(cell.cell_id, [])) for cell in cells],
     }
 

@@ -20,20 +20,13 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary, certain_among
 from volbench.results.compare.figures import figure_of
 from volbench.results.compare.losses import with_losses
-from volbench.results.explain.cause_info import GROUPS
-from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, is_undecided, likelihood
+from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
+from volbench.results.report.rows.verdict.reason import cause_clause, is_step
 from volbench.results.report.wording import joined, label, load_text
 
 LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
-CAUSE_CONFIDENCE_MIN = 0.7
-"""From here on a cause is `likely`: what is less likely is a question, and no reason in a headline."""
-CAUSE_SHARE_MIN = 0.2
-"""What explains less than a fifth of a latency does not make one volume several times slower."""
-_OF_VOLUMES = GROUPS[:2]
-"""Causes of these kinds come first: the volumes differ, while server and load are the same on all."""
 _FIO = "fio_"
 """Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
 _REPEAT = "repeat to decide"
@@ -51,7 +44,7 @@ def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subj
     """
     leading = [row for row in _leading(rows) if row.ratio]
     of_all = [row for row in leading if not row.metric.startswith(_FIO)] or leading
-    matches = ((step, is_of) for step in about for is_of in (str.__eq__, _is_step))
+    matches = ((step, is_of) for step in about for is_of in (str.__eq__, is_step))
     of_steps = [[row for row in leading if is_of(row.step, step)] for step, is_of in matches]
     many = max(1, len({row.candidate for row in rows}) / 2)
     of_many = [of_step for of_step in of_steps if len({row.candidate for row in of_step}) >= many]
@@ -115,7 +108,7 @@ def _of_figures(
     if pairs:
         return _of_two(pairs[0], cells, findings, about)
     if effects:
-        return _of_sweep(effects, about)
+        return _of_sweep(effects, about, findings)
     if len(volumes) > 1:
         return Headline(text="No verdict: no cell gave a metric that can be compared")
     return _of_one(cells, volumes, findings)
@@ -136,8 +129,8 @@ def _of_two(
 def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
     baseline, candidate = pair.baseline, pair.candidate
     if pair.verdict == "mixed":
-        sides = (comparison_rows(pair.better), comparison_rows(pair.worse))
-        figures = [_figure(_largest(side)) for side in sides]
+        better, worse = (_of_side(comparison_rows(side), row) for side in (pair.better, pair.worse))
+        figures = (_figure(better), _figure(worse))
         return f"{candidate} is better than {baseline} by {figures[0]}, and worse by {figures[1]}"
     if pair.verdict == "equivalent":
         return f"{candidate} is equivalent to {baseline}: {_figure(row)}, no metric beyond {percent(row.margin)}"
@@ -147,7 +140,14 @@ def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[Finding
         return f"{candidate} is {verdict_text} than {baseline}: {_figure(row)}{cause}"
     decides = _what_decides(pair, row)
     undecided = f"{_upper(_cells(row))}, not decided"
+    cause = "" if _is_alike(row) else cause
     return f"{undecided}: {candidate} {_leaning(row)} {baseline}, {_figure(row)}{cause}{decides}"
+
+
+def _of_side(rows: Sequence[ComparisonRow], subject: ComparisonRow) -> ComparisonRow:
+    """Return the row that the headline's figure is of where it is on this side, else the largest leading one."""
+    largest = _largest(list(_leading(rows)) or rows)
+    return next((row for row in rows if _subject(row) == _subject(subject)), largest)
 
 
 def _of_many(
@@ -169,7 +169,12 @@ def _of_many(
     named, reason = of_subject, worst if _goodness(worst) < 0 else best
     if len(of_subject) > LISTED_MAX:
         named, reason = ([best, worst], worst) if is_baseline_best else ([best], best)
-    figures = joined([f"{row.candidate if len(named) > 1 else ''} {_change_text(row)}".strip() for row in named])
+    figures = joined(
+        [
+            f"{row.candidate if len(named) > 1 or is_baseline_best else ''} {_change_text(row)}".strip()
+            for row in named
+        ]
+    )
     is_unnamed = worst not in named and _goodness(worst) < 0
     worst_text = f" (worst: {worst.candidate} {_change_text(worst)})" if is_unnamed else ""
     text = (
@@ -232,30 +237,38 @@ def _few(names: Sequence[str]) -> str:
     return joined(names) if len(names) <= LISTED_MAX else counted(len(names), "volume")
 
 
-def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str]) -> Headline:
-    """Return which factor changes the leading metric most, and whether that is decided."""
-    effects = [effect for effect in effects if any(_is_step(effect.step, step) for step in about)] or effects
-    primary = [effect for effect in effects if effect.primary] or list(effects)
-    measured = [effect for effect in primary if effect.ratio]
-    if not measured:
-        return Headline(text=f"No factor has an effect that can be stated on {label(primary[0].metric)}")
+def leading_effect(effects: Sequence[EffectRow], about: Sequence[str] = ()) -> EffectRow | None:
+    """Return the effect that a sweep's headline is of: the largest one of a primary metric, a decided one first."""
+    effects = [effect for effect in effects if any(is_step(effect.step, step) for step in about)] or effects
+    measured = [effect for effect in effects if effect.primary and effect.ratio]
+    measured = measured or [effect for effect in effects if effect.ratio]
     decided = [effect for effect in measured if effect.verdict in ("better", "worse")]
-    largest = max(decided or measured, key=_size)
+    return max(decided or measured, key=_size, default=None)
+
+
+def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str], findings: Sequence[FindingRow]) -> Headline:
+    """Return which factor changes the leading metric most, whether that is decided, and what the base waits for."""
+    largest = leading_effect(effects, about)
+    if largest is None:
+        first = next((effect for effect in effects if effect.primary), effects[0])
+        return Headline(text=f"No factor has an effect that can be stated on {label(first.metric)}")
     subject = (largest.step, load_text(largest.parameters), largest.metric)
-    return Headline(text=_effect_text(largest, decided=bool(decided)), figure=_as_record(subject))
+    return Headline(text=_effect_text(largest, findings), figure=_as_record(subject))
 
 
-def _effect_text(largest: EffectRow, *, decided: bool) -> str:
+def _effect_text(largest: EffectRow, findings: Sequence[FindingRow]) -> str:
     factors = " and ".join(
         f"{name.rpartition('.')[2]} from {base} to {level}"
         for name, base, level in zip(largest.factors, largest.bases, largest.levels, strict=True)
     )
     figure = f"{label(largest.metric)} {_change_text(largest)}, step {largest.step} on {largest.volume}"
-    if decided:
-        return f"{factors} matters most: {figure}, {largest.verdict}"
+    is_base_slower = largest.ratio is not None and (largest.ratio > 1) == (largest.better == "higher")
+    cause = cause_clause(largest.step, largest.volume, "", findings) if is_base_slower else ""
+    if largest.verdict in ("better", "worse"):
+        return f"{factors} matters most: {figure}, {largest.verdict}{cause}"
     if largest.ci is None:
         cells = "One cell" if max(largest.runs) == 1 else f"{max(largest.runs)} cells"
-        return f"{cells} of each level, not decided: {factors} seems to matter most, {figure}; {_REPEAT}"
+        return f"{cells} of each level, not decided: {factors} seems to matter most, {figure}{cause}; {_REPEAT}"
     return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
 
 
@@ -264,7 +277,9 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
     valid = [cell for cell in cells if cell.valid]
     causes = [finding for finding in findings if finding.cause != NONE]
     named = min(causes, key=lambda finding: not finding.valid, default=None)
-    steps = dict.fromkeys((*([named.step] if named else []), *(cell.step for cell in valid or cells)))
+    steps = dict.fromkeys(cell.step for cell in valid or cells)
+    if named is not None and valid:
+        steps = {name: None for name in (named.step, *steps) if is_step(name, named.step)}
     text, subject = next(
         (found_figure for step in steps for found_figure in _figures_of(valid or cells, step)), ("", None)
     )
@@ -300,38 +315,8 @@ def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subj
 
 
 def _cause_text(row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
-    """Return `; likely cause on gp3: ...` of the worse volume; nothing where none is likely or both have it."""
     loser, winner = (row.candidate, row.baseline) if _goodness(row) < 0 else (row.baseline, row.candidate)
-    shared = {finding.cause for finding in findings if finding.volume == winner and _is_of(finding, row)}
-    named = [
-        finding
-        for finding in findings
-        if finding.volume == loser and finding.cause not in shared and _is_reason(finding) and _is_of(finding, row)
-    ]
-    if not named:
-        return ""
-    finding = min(named, key=lambda finding: (not finding.valid, _group(finding) not in _OF_VOLUMES))
-    validity_text = "" if finding.valid else f", {INVALID_ONLY}"
-    return f"; {likelihood(finding)} cause on {loser}: {_lower(cause_title(finding.cause))}{validity_text}"
-
-
-def _group(finding: FindingRow) -> str:
-    return CAUSES[finding.cause].group if finding.cause in CAUSES else ""
-
-
-def _is_reason(finding: FindingRow) -> bool:
-    is_sure = finding.confidence is not None and finding.confidence >= CAUSE_CONFIDENCE_MIN
-    is_much = finding.share is None or finding.share >= CAUSE_SHARE_MIN
-    return finding.cause != NONE and is_sure and is_much and not is_undecided(finding)
-
-
-def _is_of(finding: FindingRow, row: ComparisonRow) -> bool:
-    """Return whether a finding is of the row's step; a phase such as `tree/stat` belongs to `tree`."""
-    return _is_step(row.step, finding.step)
-
-
-def _is_step(name: str, step: str) -> bool:
-    return name == step or name.startswith(f"{step}/")
+    return cause_clause(row.step, loser, winner, findings)
 
 
 def _sureness(finding: FindingRow) -> str:
@@ -349,10 +334,14 @@ def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
 
 def _leaning(row: ComparisonRow) -> str:
     """Return how an undecided pair is put: no side is taken where the interval reaches both."""
-    crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
-    if crosses or _change_text(row) == "unchanged":
+    if _is_alike(row):
         return "is not told apart from"
     return f"looks {'better' if _goodness(row) > 0 else 'worse'} than"
+
+
+def _is_alike(row: ComparisonRow) -> bool:
+    crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
+    return crosses or _change_text(row) == "unchanged"
 
 
 def cells_of(rows: Iterable[ComparisonRow]) -> str:

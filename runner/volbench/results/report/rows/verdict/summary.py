@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from volbench.core.base.text import number, percent, quantity
@@ -11,16 +12,34 @@ from volbench.core.records.report import (
     CellRow,
     ComparisonRow,
     FindingRow,
+    HeadlineFigure,
     Summary,
 )
 from volbench.results.compare.comparison_summary import PairSummary, overall
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import cells_of
 from volbench.results.report.rows.verdict.lead import lead
-from volbench.results.report.wording import comparison_text, joined, label
+from volbench.results.report.wording import comparison_text, joined, label, load_text
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounts:
+    """Where the time goes and what a millisecond of the volume costs, in sentences.
+
+    Args:
+        figure: what the headline's figure is of.
+        box: sentences on the headline's step, which stand below it.
+        time_difference: where the extra time of the slower volume goes, of all steps.
+        response: what a millisecond of the volume costs, of all steps.
+    """
+
+    figure: HeadlineFigure | None = None
+    box: tuple[str, ...] = ()
+    time_difference: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
 
 
 def summarise_run(
@@ -31,8 +50,7 @@ def summarise_run(
     *,
     low_power: bool,
     sweep_sentences: Sequence[str] = (),
-    time_difference: tuple[str, ...] = (),
-    response: tuple[str, ...] = (),
+    accounts: Accounts,
     findings: Sequence[FindingRow] = (),
 ) -> Summary:
     """Return the summary of all candidates against the first volume.
@@ -44,18 +62,24 @@ def summarise_run(
         caveats: sentences.
         low_power: whether the run has too few cells for a verdict on small differences.
         sweep_sentences: of a sweep; the first is the summary of a run without candidates.
-        time_difference: where the extra time of the slower volume goes, in sentences.
-        response: what a millisecond of the volume costs, in sentences.
+        accounts: in sentences, and what the headline's figure is of: the sentence begins with it.
         findings: of the run; the first is the lead of a run with one volume.
     """
-    compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
+    compared = (
+        ranked_sentence(pairs)
+        if len(pairs) > 1
+        else " ".join(pair_sentence(pair, accounts.figure) for pair in pairs)
+    )
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
-        sentence=compared or next(iter(sweep_sentences), "") or without_pairs(cells, volumes, lead(findings)),
+        sentence=compared
+        or next(iter(sweep_sentences), "")
+        or without_pairs(cells, volumes, lead(findings), accounts.figure),
+        box=accounts.box,
         underpowered=low_power,
         caveats=caveats,
-        time_difference=time_difference,
-        response=response,
+        time_difference=accounts.time_difference,
+        response=accounts.response,
     )
 
 
@@ -84,42 +108,49 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
     return f"Against {baseline}, {'; '.join(groups)}."
 
 
-def pair_sentence(pair: PairSummary) -> str:
-    """Return the sentence on one candidate against the baseline."""
+def pair_sentence(pair: PairSummary, figure: HeadlineFigure | None = None) -> str:
+    """Return the sentence on one candidate against the baseline; each list begins with the headline's figure."""
     rows = {
-        name: comparison_rows(getattr(pair, name))
+        name: _headline_first(comparison_rows(getattr(pair, name)), figure)
         for name in ("better", "worse", "equivalent", "inconclusive", "alone")
     }
+    steps = len({row.step for group in rows.values() for row in group}) > 1
     baseline, candidate = pair.baseline, pair.candidate
     decided = rows["better"] + rows["worse"]
     if pair.verdict == "mixed":
         text = (
-            f"Volume {candidate} is better than {baseline} in {_listed(rows['better'])}, and worse in "
-            f"{_listed(rows['worse'])}"
+            f"Volume {candidate} is better than {baseline} in {_listed(rows['better'], steps=steps)}, and worse in "
+            f"{_listed(rows['worse'], steps=steps)}"
         )
     elif pair.winner is not None:
         verdict_text = "better" if pair.winner == candidate else "worse"
-        text = f"Volume {candidate} is {verdict_text} for MySQL than {baseline}: {_listed(decided)}"
+        text = f"Volume {candidate} is {verdict_text} for MySQL than {baseline}: {_listed(decided, steps=steps)}"
         text += _also_open(rows)
     elif pair.verdict == "equivalent":
         text = (
             f"Volumes {baseline} and {candidate} are equivalent for MySQL, within {_margin(rows['equivalent'])}: "
         )
-        text += _listed(rows["equivalent"])
+        text += _listed(rows["equivalent"], steps=steps)
     else:
         measured = [row for row in rows["inconclusive"] if row.ratio is not None]
-        clauses = [_listed(measured)] if measured else []
+        clauses = [_listed(measured, steps=steps)] if measured else []
         clauses += [f"equivalent: {_names(rows['equivalent'])}"] if rows["equivalent"] else []
         clauses += [text] if (text := _what_would_decide(pair, rows["inconclusive"])) else []
         clauses = clauses or [f"{pair.families} steps do not agree"]
         text = f"No verdict on {candidate} against {baseline} yet: {'; '.join(clauses)}"
     if rows["alone"]:
-        text += f"; not certain, since one of {pair.families} steps may differ by chance: {_listed(rows['alone'])}"
+        listed = _listed(rows["alone"], steps=steps)
+        text += f"; not certain, since one of {pair.families} steps may differ by chance: {listed}"
     every = [row for group in rows.values() for row in group]
     return f"{text}; {_compared_cells(every)}." if any(max(row.runs) for row in every) else f"{text}."
 
 
-def _listed(rows: Sequence[ComparisonRow]) -> str:
+def _headline_first(rows: Sequence[ComparisonRow], figure: HeadlineFigure | None) -> tuple[ComparisonRow, ...]:
+    about = None if figure is None else (figure.step, figure.load, figure.metric)
+    return tuple(sorted(rows, key=lambda row: (row.step, load_text(row.parameters), row.metric) != about))
+
+
+def _listed(rows: Sequence[ComparisonRow], *, steps: bool) -> str:
     """Return at most SHOWN_MAX comparisons: the first metric of each step before the second of any."""
     rank: dict[str, int] = {}
     ranked = []
@@ -127,7 +158,6 @@ def _listed(rows: Sequence[ComparisonRow]) -> str:
         rank[row.step] = rank.get(row.step, -1) + 1
         ranked.append((rank[row.step], row))
     selected = [row for _, row in sorted(ranked, key=lambda pair: pair[0])][:SHOWN_MAX]
-    steps = len({row.step for row in rows}) > 1
     text = ", ".join(comparison_text(row, steps=steps) for row in selected)
     return text + (f" and {len(rows) - len(selected)} more" if len(rows) > len(selected) else "")
 
@@ -169,12 +199,18 @@ def _span(counts: Sequence[int]) -> str:
     return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{counts[0]}"
 
 
-def without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
-    """Return the sentence for a run without a comparison: of one volume, its first cause and its medians."""
+def without_pairs(
+    cells: Sequence[CellRow], volumes: Sequence[str], cause: str, figure: HeadlineFigure | None = None
+) -> str:
+    """Return the sentence for a run without a comparison: of one volume, its first cause and its medians.
+
+    Medians of the headline's step come first.
+    """
     if len(volumes) > 1:
         return "No verdict: no cell gave a metric that can be compared."
     values: dict[tuple[str, str, str], list[float]] = {}
-    for cell in cells:
+    about = "" if figure is None else figure.step
+    for cell in sorted(cells, key=lambda cell: cell.step != about):
         for name in PRIMARY_METRICS.get(cell.kind, ()):
             if cell.valid and name in cell.metrics:
                 metric = cell.metrics[name]
