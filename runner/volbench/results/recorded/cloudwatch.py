@@ -24,6 +24,7 @@ from volbench.results.recorded.cloudwatch_metrics import (
     COUNT,
     COUNTS,
     CPU,
+    EXTENDED,
     INSTANCE,
     KNOWN,
     LEVELS,
@@ -249,7 +250,7 @@ def _objects(results: Any) -> list[dict[str, Any]]:
 def named(label: str) -> tuple[str, str, str]:
     """Metric, statistic and entity of a label: several queries write more than the metric into it."""
     tokens = [token.strip("()[],:;\"'") for token in label.replace("·", " ").split()]
-    statistic = next((token for token in tokens if token in STATISTICS), "")
+    statistic = next((token for token in tokens if token in STATISTICS or EXTENDED.fullmatch(token)), "")
     name = next((token for token in tokens if token in KNOWN), "")
     left = [token for token in tokens if token not in (statistic, name) and any(map(str.isalnum, token))]
     left = [token for token in left if not token.startswith("AWS/") and token not in _DIMENSIONS]
@@ -266,7 +267,9 @@ _DIMENSIONS = frozenset(
 def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
     """The statistics of an answer that its metric needs; where none is there, those that it has."""
     name, _, entity = named(label)
-    there = [one for one in STATISTICS if any(one in point for point in points)]
+    points = [_with_extended(point) for point in points]
+    names = dict.fromkeys(one for point in points for one in point)
+    there = [*(one for one in STATISTICS if one in names), *(one for one in names if EXTENDED.fullmatch(one))]
     useful = [one for one in there if name not in KNOWN or not refusal(name, one)]
     for statistic in useful or there[:1]:
         if statistic in ("Maximum", "Minimum") and "Average" in useful:
@@ -274,6 +277,12 @@ def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[
         samples = [(point["Timestamp"], point[statistic]) for point in points if statistic in point]
         metric = metric_of(name, [at for at, _ in samples], [value for _, value in samples])
         yield replace(metric, statistic=statistic, entity=entity)
+
+
+def _with_extended(point: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A point with its percentiles beside its other statistics."""
+    extended = point.get("ExtendedStatistics")
+    return {**point, **extended} if isinstance(extended, dict) else point
 
 
 def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> Metric:

@@ -6,6 +6,8 @@ Guide, instance-level metrics; Amazon EC2 User Guide, EBS metrics of instances.
 
 from __future__ import annotations
 
+import re
+
 VOLUME, INSTANCE = "volume", "instance"
 """What a metric is of where its label names nothing."""
 _MIB = 1024 * 1024
@@ -68,6 +70,8 @@ CPU = "CPUUtilization"
 """Of the instance, user and system together."""
 COUNT = "SampleCount"
 STATISTICS = ("Sum", "Average", "Maximum", "Minimum", COUNT)
+EXTENDED = re.compile(r"p\d{1,3}(?:\.\d+)?|(?:tm|tc|ts|wm)\d{1,2}(?:\.\d+)?|IQM")
+"""Percentiles and trimmed statistics, which are of samples and neither their sum nor their mean."""
 TIMES = frozenset(name for name, _ in AWAITS.values())
 KNOWN = frozenset({*SUMS, *LEVELS, *TIMES, CPU})
 _ANY_LEVEL = frozenset({"BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "BurstCreditBalance"})

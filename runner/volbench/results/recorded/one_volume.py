@@ -60,6 +60,18 @@ def of_one_volume(
     )
 
 
+def unused_instances(series: Mapping[SeriesKey, Series]) -> tuple[str, ...]:
+    """Say that credits of several instances go unused; nothing where there are those of one, or none."""
+    names = sorted({key.entity for key in series if key.metric.startswith("instance_") and "balance" in key.metric})
+    if len(names) < 2:
+        return ()
+    shown = ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+    return (
+        f"the credits of {counted(len(names), 'instance')} go unused, since nothing tells which of them has the"
+        f" volume: {shown} (give the answers for one)",
+    )
+
+
 def _with_waits(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     """Series with waiting times in place of times whose operations another file counts."""
     made = {key: one for key, one in series.items() if key.metric not in TIME_OF.values()}

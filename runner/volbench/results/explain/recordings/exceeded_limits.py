@@ -2,7 +2,7 @@
 
 A stretch at which operations and bytes are constant is at a limit of either. Where the volume served more
 operations at other times, and never more bytes, it is a limit of bytes. Where it served more of both, a limit began
-or ended: that refutes none.
+or ended, which refutes none; unless its queue was longer there, since at a limit a longer queue brings nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ TYPES_SHOWN = 3
 """Types of instances that are named of those whose figure a level lies at."""
 _ONE_OF_TWO = ", and it is one of two"
 _ALONE = ", and the rest of the recording refutes the other limit that it might be"
+LONGER = 1.5
+"""Times that a queue is longer which brings more: of noise, queues of one load differ by less."""
 TOGETHER = 0.8
 """Of the longer one's time: the part that two findings of one stretch share at least."""
 IDLE_BELOW = 0.9
@@ -59,7 +61,10 @@ def without_refuted(
     reasons = [_reason(row, device, t_s, is_member=is_member) for row in findings]
     limits = [reason for row, reason in zip(findings, reasons, strict=True) if row.cause in _LIMITS]
     if not is_member and (len(limits) < len(_LIMITS) or all(limits)):
-        return findings, ()
+        reasons = [
+            reason if _is_longer_queue(row, device, t_s) else ""
+            for row, reason in zip(findings, reasons, strict=True)
+        ]
     notes = [reason for reason in reasons if reason]
     refuted = [row for row, reason in zip(findings, reasons, strict=True) if reason]
     kept = [row for row, reason in zip(findings, reasons, strict=True) if not reason]
@@ -169,6 +174,22 @@ def _reason(row: FindingRow, device: Device, t_s: Floats, *, is_member: bool) ->
         f"{amount(level, resource)} is no limit: the volume served {amount(most, resource)} at other times of the"
         " same recording"
     )
+
+
+def _is_longer_queue(row: FindingRow, device: Device, t_s: Floats) -> bool:
+    """Whether the volume served more elsewhere with a longer queue: then what it served here was no limit.
+
+    With a queue that is no longer, a limit that began or ended looks so.
+    """
+    resource = _LIMITS.get(row.cause)
+    level = None if resource is None else _level(row, resource)
+    carried = None if resource is None else device.carried(resource)
+    if level is None or carried is None or device.in_flight is None or row.window_s is None:
+        return False
+    inside = (t_s > row.window_s[0]) & (t_s <= row.window_s[1])
+    more = ~inside & (carried > ABOVE * level)
+    here, there = median(device.in_flight[inside]), median(device.in_flight[more])
+    return here is not None and there is not None and there >= LONGER * here
 
 
 def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow], case: Case) -> FindingRow:

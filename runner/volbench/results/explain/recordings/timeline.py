@@ -22,7 +22,7 @@ from volbench.results.explain.recordings.remarks import is_noticed, remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.explain.rules.volume.counted_by_volume import SHARED, SPLIT
 from volbench.results.explain.wording import clock
-from volbench.results.recorded.one_volume import of_one_volume
+from volbench.results.recorded.one_volume import of_one_volume, unused_instances
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.sar import merged_by_device
 from volbench.results.recorded.table import Timeline
@@ -102,7 +102,11 @@ def explain_timeline(
         )
     named = any(finding.cause.startswith(("storage.", "instance.")) for finding in explained.findings)
     clock = _text_of(timeline.clocked)
-    notes += [*of_volumes, *remarks(case, episode if span is None else None, clock, named=named)]
+    notes += [
+        *of_volumes,
+        *unused_instances(series),
+        *remarks(case, episode if span is None else None, clock, named=named),
+    ]
     if episode is not None and span is None:
         span = (episode.t0_s, episode.t1_s)
     found = explained_case.device

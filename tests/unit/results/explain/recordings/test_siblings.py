@@ -365,3 +365,54 @@ def test_prometheus_names_its_error_and_its_hosts(tmp_path: Path) -> None:
     error = {"status": "error", "errorType": "bad_data", "error": "invalid parameter query"}
     with pytest.raises(UsageError, match=r"Prometheus.*invalid parameter query"):
         explain_recorded(given(tmp_path, {"q.json": json.dumps(error)}))
+
+
+def test_a_rate_below_what_a_longer_queue_brings_is_no_limit(tmp_path: Path) -> None:
+    """Three steps of load, each even: the middle one is served less because less is asked of the volume."""
+    steps = [
+        Second(reads=rate * jitter(n, 0.02), read_ms=wait_ms * jitter(n + 3, 0.03))
+        for rate, wait_ms in ((170, 5.8), (400, 19.0), (640, 72.0))
+        for n in range(50)
+    ]
+    result = explain_recorded(given(tmp_path, {"i.txt": iostat(steps)}))
+    levels = [row.value for finding in result.findings for row in finding.evidence if row.metric == "iops"]
+    assert all(level > 600 for level in levels)
+    assert any("is no limit: the volume served 6" in note for note in result.notes)
+
+
+def test_a_limit_that_was_raised_under_the_same_queue_is_still_named(tmp_path: Path) -> None:
+    result = explain_recorded(given(tmp_path, {"i.txt": iostat([*limited(3000, 60), *limited(9000, 60)])}))
+    assert LIMIT in {finding.cause for finding in result.findings}
+
+
+def test_the_bytes_of_a_limit_are_those_of_its_own_operations(tmp_path: Path) -> None:
+    """Operations of 8 KiB at the limit, of 32 KiB before: 7,000 of 8 KiB are 54.7 MiB/s."""
+    rows = [Second(reads=200, kib=32.0)] * 60 + limited(7000, 90, kib=8.0)
+    result = explain_recorded(given(tmp_path, {"i.txt": iostat(rows)}))
+    assert "the volume gives 7,000 IOPS (54.7 MiB/s) and no more" in result.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize("form", ["ExtendedStatistics", "label"])
+def test_a_percentile_of_a_counter_is_refused(tmp_path: Path, form: str) -> None:
+    """The largest of samples, or the 99th percentile of them, is not their sum."""
+    values = [90_000.0] * 40
+    if form == "label":
+        text = metric_data({"VolumeReadOps p99": values})
+    else:
+        points = [
+            {"Timestamp": f"2025-03-11T{10 + n // 12:02d}:{n % 12 * 5:02d}:00Z", form: {"p99": value}}
+            for n, value in enumerate(values)
+        ]
+        text = json.dumps({"Label": "VolumeReadOps", "Datapoints": points})
+    with pytest.raises(UsageError, match="VolumeReadOps counts: it needs --statistics Sum, and has p99"):
+        explain_recorded(given(tmp_path, {"cw.json": text}))
+
+
+def test_credits_of_two_instances_are_told_to_go_unused(tmp_path: Path) -> None:
+    spent, full = [*range(90, 0, -3), *[0.0] * 60], [100.0] * 90
+    text = metric_data(
+        {"i-0aaa EBSIOBalance%": spent, "i-0bbb EBSIOBalance%": full, "VolumeReadOps": [115e3] * 30 + [37e3] * 60}
+    )
+    result = explain_recorded(given(tmp_path, {"cw.json": text}))
+    assert result.findings == ()
+    assert any("the credits of 2 instances go unused" in note and "i-0aaa, i-0bbb" in note for note in result.notes)

@@ -14,7 +14,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
-from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.evidence.device import Device, Resource
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.explain.evidence.plateau_checks import dispersion
 from volbench.results.explain.rule import (
@@ -366,7 +366,7 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     device = case.device
     if device is not None and plateau.direction is not None:
         device = device.only(plateau.direction)
-    size_kib = None if device is None else device.size_kib
+    size_kib = None if device is None else _size_kib(device, plateau)
     if plateau.resource == "iops" and size_kib is not None:
         level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
     met = "on average, in bursts that meet its limit, which is higher," if in_bursts else "and no more,"
@@ -375,6 +375,13 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     for check in plateau.checks:
         if check.holds:
             yield row(check.name, check.value, "1", check.text)
+
+
+def _size_kib(device: Device, plateau: Plateau) -> float | None:
+    """Mean size of an operation at the plateau: elsewhere in the step they may be of another size."""
+    inside = slice(plateau.first, plateau.last)
+    mib_per_s = None if device.mib_per_s is None else device.mib_per_s[inside]
+    return replace(device, iops=device.iops[inside], mib_per_s=mib_per_s).size_kib
 
 
 def _writes_are_slow(case: Case) -> bool:
