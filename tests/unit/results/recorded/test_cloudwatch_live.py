@@ -99,7 +99,7 @@ def test_what_is_not_there_is_said(service: datetime) -> None:
 @pytest.mark.parametrize(
     ("spec", "phrase"),
     [
-        ("cloudwatch:volume-1", "is no name"),
+        ("cloudwatch:volume-1", "is not a resource"),
         ("cloudwatch:vol-1?hour=3", "no option 'hour'"),
         ("cloudwatch:vol-1?hours=x", "are numbers"),
         ("cloudwatch:vol-1?hours=0", "above 0"),
