@@ -58,6 +58,10 @@ _UNREAD = {
     ),
     "ioping": (r"^\d+(?:\.\d+)? [KM]iB <<< ", _NO_TEST),
     "SHOW PROCESSLIST without frames": (r"^Id\tUser\tHost\t", _OF_SERVER),
+    "SHOW VARIABLES, or a part of SHOW STATUS": (
+        r"^\|?[ \t]*Variable_name[ \t]*(?:\||\t)[ \t]*Value[ \t]*\|?$",
+        "all of SHOW GLOBAL STATUS, several times: `mysqladmin extended-status -i 10`",
+    ),
     "INNODB_METRICS": (r"^NAME\tSUBSYSTEM\tCOUNT\t|\| NAME +\| SUBSYSTEM +\| COUNT ", _OF_SERVER),
     "XML of mysql": (r"^<resultset statement=", "the same statement without -X"),
     "pt-mysql-summary": (r"^# Percona Toolkit MySQL Summary Report", _OF_HOST),

@@ -94,6 +94,8 @@ TEXTS = {
     "a query": json.dumps([{"Id": "m1", "MetricStat": {"Stat": "Sum"}}]),
     "a list of metrics": json.dumps({"Metrics": [{"Namespace": "AWS/EBS"}]}, indent=1),
     "a description": json.dumps({"Volumes": [{"VolumeId": "vol-1"}]}),
+    "a part of the status": "Variable_name\tValue\nInnodb_data_reads\t500\nUptime\t1000\n",
+    "variables": "+---+---+\n| Variable_name | Value |\n+---+---+\n| innodb_buffer_pool_size | 134217728 |\n",
     "RTF": r"{\rtf1\ansi text}",
     "Grafana": '"Time","db1 read"\n2025-03-11 14:00:00,300\n',
     "typeperf": '"(PDH-CSV 4.0)","\\\\db1\\PhysicalDisk(_Total)\\Disk Reads/sec"\n',
