@@ -39,6 +39,7 @@ def sentences_of(report: Report) -> Iterator[tuple[str, str]]:
     if sentence := sentence_anew(report):
         yield "sentence", sentence
     yield from (("finding", text) for text in cause_lines(report))
+    yield from (("sharing", text) for row in report.sharing for text in row.sentences)
     yield from (("time", text) for text in report.summary.time_difference)
     yield from (("response", text) for text in report.summary.response)
     yield from (("sweep", text) for text in (report.sweep.conclusions if report.sweep else ()))

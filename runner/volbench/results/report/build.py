@@ -13,7 +13,6 @@ from volbench.core.records.report import (
     Report,
     ServerRow,
     Summary,
-    SweepRow,
     TimeDifferenceRow,
     VolumeRow,
 )
@@ -46,6 +45,7 @@ from volbench.results.report.rows.prediction import missed_sentences, prediction
 from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.saturation import curve_rows
+from volbench.results.report.rows.sharing import sharing_rows, sharing_sentences
 from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
 from volbench.results.report.rows.time_budget import (
     difference_sentences,
@@ -103,6 +103,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
+    sharing = sharing_rows(run, cells, every)
     forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells)
     missed = tuple(missed_sentences(predictions, forecasts))
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
@@ -111,7 +112,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         pairs, cells, names, explained.findings, effects=effects, about=about, durability=durability
     )
     accounts = _accounts(explained, every, differences, responses, headline.figure)
-    summary = _summary(loaded, explained, pairs, cells, names, warnings, sweep, accounts)
+    conclusions = sweep.conclusions if sweep else sharing_sentences(sharing)
+    summary = _summary(loaded, explained, pairs, cells, names, warnings, conclusions, accounts)
     compared = [volume for volume in volumes if volume.name in names]
     rows = comparison_rows(comparisons)
     clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
@@ -122,7 +124,13 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         finished_at=finished_at(events),
         complete=_done(loaded) == len(run.cells) - len(skipped_cells(events)) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summary.model_copy(update={"headline": "; ".join(clauses), "figure": headline.figure}),
+        summary=summary.model_copy(
+            update={
+                "headline": "; ".join(clauses),
+                "figure": headline.figure,
+                "sharing": tuple(text for text in sharing_sentences(sharing) if text != summary.sentence),
+            }
+        ),
         server=server,
         data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),
@@ -151,6 +159,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         what_if=what_if_rows(explained, every, what_if),
         backups=backup_rows(run.suite, results, volume_of, every),
         durability=durability,
+        sharing=sharing,
         storage_classes=_storage_classes(run, cells, durability, explained),
         failures=failure_rows(loaded),
         differing_settings=differing_settings(results, volume_of),
@@ -237,7 +246,7 @@ def _summary(
     cells: Sequence[CellRow],
     names: Sequence[str],
     warnings: tuple[str, ...],
-    sweep: SweepRow | None,
+    conclusions: Sequence[str],
     accounts: Accounts,
 ) -> Summary:
     run = loaded.run
@@ -247,7 +256,7 @@ def _summary(
         names,
         warnings,
         low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
-        sweep_sentences=sweep.conclusions if sweep else (),
+        conclusions=conclusions,
         accounts=accounts,
         findings=explained.findings,
     )

@@ -25,6 +25,7 @@ from volbench.core.records.report.findings import AssociationRow, EvidenceRow, F
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
 from volbench.core.records.report.recovery import BackupRow, DurabilityRow, SpeedRow
 from volbench.core.records.report.response import NoResponseRow, ResponsePointRow, ResponseRow
+from volbench.core.records.report.sharing import SharingLevelRow, SharingRow
 from volbench.core.records.report.transactions import QueryRow, TimeBudgetRow, TimeDifferenceRow, TransactionRow
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "ResponsePointRow",
     "ResponseRow",
     "ServerRow",
+    "SharingLevelRow",
+    "SharingRow",
     "SpeedRow",
     "Standing",
     "Summary",
@@ -110,6 +113,9 @@ class Summary(Record):
     response: tuple[str, ...] = Field(
         default=(), description="What a millisecond of the volume costs, a sentence for each load."
     )
+    sharing: tuple[str, ...] = Field(
+        default=(), description="How many servers fit on a volume, in sentences for each step."
+    )
 
 
 class Timing(Record):
@@ -152,6 +158,7 @@ class Report(Record):
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     backups: tuple[BackupRow, ...] = ()
     durability: tuple[DurabilityRow, ...] = ()
+    sharing: tuple[SharingRow, ...] = ()
     storage_classes: tuple[StorageClassRow, ...] = ()
     transactions: tuple[TransactionRow, ...] = ()
     queries: tuple[QueryRow, ...] = ()

@@ -5,27 +5,23 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import EnvironmentLacks
 from volbench.machine.engine.server import Server
-from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
-from volbench.machine.volume.copying import copy_tree
+from volbench.machine.engine.supervisor import Supervisor
 from volbench.machine.volume.facts.discovery import discover
 from volbench.machine.volume.space import require_space
+from volbench.measure.workload.further_server import control_inside, copy_data, further_supervisor, own_server
 from volbench.measure.workload.interface import ServerHandle, StepContext
 
 DIRECTORY = "source"
 """Below the control directory of the cell's server."""
 SPARE_BYTES = 512 << 20
 """Redo, undo and temporary files of the second server."""
-_SCRIPT = "supervisor.sh"
-_LAUNCH = f'sh "$1/{_SCRIPT}" "$1" </dev/null >>"$1/mysqld.log" 2>&1 &'
-_LAUNCH_TIMEOUT_S = 30.0
-_OF_ONE_INSTANCE = ("auto.cnf", "binlog.*", "*-relay-bin*", "mysql-relay*", "ib_buffer_pool", "*.pem")
 _NEVER_SYNCED: dict[str, Scalar] = {
     # The source must not be the limit, and its writes must wait for nothing: it is lost with the cell.
     "innodb_flush_log_at_trx_commit": 0,
@@ -39,15 +35,7 @@ _NEVER_SYNCED: dict[str, Scalar] = {
 
 def replica_of(server: ServerHandle, *, where: str) -> Server:
     """Return the cell's server. Raise EnvironmentLacks if volbench cannot start a second one beside it."""
-    replica = server.own("this step starts a second server, the source", where=where)
-    if replica.paths.supervisor == "shared":
-        raise EnvironmentLacks(
-            "this step starts a second server, the source, and the place of this server allows none",
-            where=where,
-            evidence="volbench did not start the server's container",
-            next_step="run the suite with --target local, docker or kubernetes, without compose",
-        )
-    return replica
+    return own_server(server, purpose="this step starts a second server, the source", where=where)
 
 
 def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: int, *, where: str) -> None:
@@ -96,8 +84,8 @@ def running_source(
         server_id = int(replica.query("SELECT @@GLOBAL.server_id")[0][0])
         replica.stop()
         ctx.progress("copying the data for the source", None)
-        _copy_data(replica.data_dir, control / "data")
-        with _second_supervisor(replica, control) as supervisor:
+        copy_data(replica.data_dir, control / "data")
+        with further_supervisor(replica, control) as supervisor:
             replica.start(replica_options)
             source = _source(replica, control, supervisor)
             ctx.progress("starting the source", None)
@@ -107,52 +95,17 @@ def running_source(
         shutil.rmtree(control, ignore_errors=True)  # what is left goes with the control directory
 
 
-def _copy_data(data_dir: Path, destination: Path) -> None:
-    copy_tree(data_dir, destination, reflink=False)
-    destination.chmod(0o700)
-    for pattern in _OF_ONE_INSTANCE:
-        for path in destination.glob(pattern):
-            path.unlink()
-
-
 def _source(replica: Server, control: Path, supervisor: Supervisor) -> Server:
-    inside = replica.paths.server_control_dir
+    inside = control_inside(replica, control)
     paths = replica.paths.model_copy(
         update={
             "data_dir": str(control / "data"),
             "control_dir": str(control),
-            "server_data_dir": f"{inside}/{DIRECTORY}/data" if inside else "",
-            "server_control_dir": f"{inside}/{DIRECTORY}" if inside else "",
+            "server_data_dir": f"{inside}/data" if inside else "",
+            "server_control_dir": inside,
         }
     )
     return Server(spec=replica.spec, paths=paths, supervisor=supervisor, port=_free_port())
-
-
-@contextmanager
-def _second_supervisor(replica: Server, control: Path) -> Iterator[Supervisor]:
-    """Yield a supervisor beside the one of the cell's server, which must have no program running."""
-    supervisor = _launched(replica, control)
-    supervisor.wait_ready_for_commands(_LAUNCH_TIMEOUT_S)
-    try:
-        yield supervisor
-    finally:
-        with suppress(VolbenchError):  # the step's own failure matters more; the target ends what is left
-            supervisor.kill()
-        with suppress(VolbenchError):
-            supervisor.quit()
-
-
-def _launched(replica: Server, control: Path) -> Supervisor:
-    if replica.paths.supervisor == "launch":
-        return launch_supervisor(control)
-    (control / _SCRIPT).write_bytes(supervisor_script())
-    inside = f"{replica.paths.server_control_dir or replica.paths.control_dir}/{DIRECTORY}"
-    ran = replica.supervisor.run(
-        ["sh", "-c", _LAUNCH, "sh", inside], timeout_s=_LAUNCH_TIMEOUT_S, doing="launching the source's supervisor"
-    )
-    if ran.exit_code != 0:
-        raise StepFailed("the source's supervisor did not start", where="source", evidence=ran.output[-500:])
-    return Supervisor(control)
 
 
 def _free_port() -> int:

@@ -30,6 +30,7 @@ from volbench.results.report.views.panels import Panel
 from volbench.results.report.views.picture import picture
 from volbench.results.report.views.ranking import ranking
 from volbench.results.report.views.response import response_charts, response_rows
+from volbench.results.report.views.sharing import HEADS
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
@@ -83,6 +84,7 @@ def html(report: Report, page: PageData) -> str:
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         ranking=ranking(report),
         frontiers=frontiers(report.storage_classes),
+        sharing_heads=HEADS,
         budget_charts=budget_charts(report.time_budgets, report.time_differences),
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),

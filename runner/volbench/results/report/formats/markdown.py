@@ -39,6 +39,7 @@ from volbench.results.report.views.effects_tables import effect_tables
 from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.ranking import RankedValue, ranking
 from volbench.results.report.views.response import response_lines
+from volbench.results.report.views.sharing import HEADS, sharing_lines
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.wording import (
     confidence_text,
@@ -78,6 +79,7 @@ def markdown(report: Report) -> str:
         *_time(report),
         *_backups(report),
         *_durability(report),
+        *_sharing(report),
         *_classes(report),
     ]
     lines += [*_costs(report), *_validity(report), *_reproduce(report)]
@@ -94,7 +96,7 @@ def _head(report: Report) -> Iterator[str]:
     else:
         yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
-    for text in report.summary.box[:LISTED_MAX]:
+    for text in (*report.summary.sharing[:LISTED_MAX], *report.summary.box[:LISTED_MAX]):
         yield _escaped(text)
         yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
@@ -291,6 +293,18 @@ def _durability(report: Report) -> Iterator[str]:
             *(speed_texts.get(key, "\N{EN DASH}") for key in speeds),
         ]
         yield f"| {' | '.join(map(_escaped, values))} |"
+    yield ""
+
+
+def _sharing(report: Report) -> Iterator[str]:
+    """Yield what several servers on one volume kept."""
+    if not report.sharing:
+        return
+    yield ""
+    yield f"| {' | '.join(map(_escaped, HEADS))} |"
+    yield f"|---|---|{'--:|' * (len(HEADS) - 3)}---|"
+    for row in report.sharing:
+        yield from (f"| {' | '.join(map(_escaped, line))} |" for line in sharing_lines(row))
     yield ""
 
 

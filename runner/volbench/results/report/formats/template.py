@@ -14,6 +14,7 @@ from volbench.results.report import wording
 from volbench.results.report.rows import prediction, response, storage_classes
 from volbench.results.report.views.causes import sentence
 from volbench.results.report.views.cost_tables import signed
+from volbench.results.report.views.sharing import sharing_lines
 
 
 @cache
@@ -88,6 +89,6 @@ _FILTERS = (
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
     *(response.counted_text, response.slope_text),
-    *(breakable, fact, sentence, signed),
+    *(breakable, fact, sentence, sharing_lines, signed),
 )
 """Templates call them by their own names."""

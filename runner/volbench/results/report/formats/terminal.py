@@ -66,7 +66,7 @@ def summary_lines(report: Report) -> list[str]:
 def _accounts(report: Report) -> Iterable[str]:
     """Return where the time goes and what a millisecond costs, those of the headline's step first."""
     summary = report.summary
-    return dict.fromkeys((*summary.box, *summary.response, *summary.time_difference))
+    return dict.fromkeys((*summary.sharing, *summary.box, *summary.response, *summary.time_difference))
 
 
 def _verdict(report: Report) -> Iterator[str]:

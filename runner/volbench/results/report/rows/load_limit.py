@@ -32,7 +32,7 @@ USED_MAX, BURST_MIN = 0.7, 1.3
 load lives on credits; between the two it may be held at what the bucket earns."""
 LIMITS: frozenset[Group] = frozenset({"the volume is at a limit", "the host or the instance"})
 _MIB = 2.0**20
-_SCALE = {"io": (1.0, "operations/s"), "byte": (_MIB, "MiB/s")}
+SCALE = {"io": (1.0, "operations/s"), "byte": (_MIB, "MiB/s")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,18 +143,18 @@ def _reach(run: RunRecord, volume: str, of_volume: Sequence[CellRow], traffic: T
 def _known_reach(profile: ResolvedVolume, traffic: Traffic) -> Reach | None:
     """Return the cap that the step was nearest to; None without one, or where an empty bucket may hold it back."""
     limits = limits_of(profile)
-    if any(USED_MAX < _used(bucket, traffic) / bucket.rate_per_s < BURST_MIN for bucket in limits.buckets):
+    if any(USED_MAX < used_of(bucket, traffic) / bucket.rate_per_s < BURST_MIN for bucket in limits.buckets):
         return None
-    nearest = max(limits.caps, key=lambda cap: _used(cap, traffic) / cap.rate_per_s, default=None)
+    nearest = max(limits.caps, key=lambda cap: used_of(cap, traffic) / cap.rate_per_s, default=None)
     if nearest is None:
         return None
-    used, (scale, unit) = _used(nearest, traffic), _SCALE[nearest.charge.unit]
+    used, (scale, unit) = used_of(nearest, traffic), SCALE[nearest.charge.unit]
     share = used / nearest.rate_per_s
     allowed = f"{number(nearest.rate_per_s / scale)} {unit} that it allows"
     return Reach(text=f"did {number(used / scale)} of the {allowed} ({percent(share)})", share=share)
 
 
-def _used(limit: Limit, traffic: Traffic) -> float:
+def used_of(limit: Limit, traffic: Traffic) -> float:
     """Return what the step used of a limit, in its units a second."""
     import numpy as np  # noqa: PLC0415 - as in limits
 

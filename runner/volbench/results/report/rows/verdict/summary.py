@@ -49,7 +49,7 @@ def summarise_run(
     caveats: tuple[str, ...],
     *,
     low_power: bool,
-    sweep_sentences: Sequence[str] = (),
+    conclusions: Sequence[str] = (),
     accounts: Accounts,
     findings: Sequence[FindingRow] = (),
 ) -> Summary:
@@ -61,7 +61,8 @@ def summarise_run(
         volumes: names, the baseline first.
         caveats: sentences.
         low_power: whether the run has too few cells for a verdict on small differences.
-        sweep_sentences: of a sweep; the first is the summary of a run without candidates.
+        conclusions: of a sweep, or of several servers on a volume; the first is the summary of a run without
+            candidates.
         accounts: in sentences, and what the headline's figure is of: the sentence begins with it.
         findings: of the run; the first is the lead of a run with one volume.
     """
@@ -73,7 +74,7 @@ def summarise_run(
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
         sentence=compared
-        or next(iter(sweep_sentences), "")
+        or next(iter(conclusions), "")
         or without_pairs(cells, volumes, lead(findings), accounts.figure),
         box=accounts.box,
         underpowered=low_power,
