@@ -17,13 +17,13 @@ from volbench.core.records.run import RunRecord
 from volbench.results.report.rows.sharing import sharing_rows
 from volbench.results.store.loaded_run import load_run
 
-EMPTY_GP2 = "ebs-gp2?size=334GiB&credits=0"  # 1,002 operations a second and no credits
+CAPPED = "ebs-io2?size=100GiB&iops=1002"  # operations a second, without credits
 PARAMETERS: dict[str, Any] = {"test": "oltp_point_select", "threads": 2, "rate": 250, "keeps": 0.9, "p95_s": 0.02}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    return _run(tmp_path_factory.mktemp("emulated"), EMPTY_GP2)
+    return _run(tmp_path_factory.mktemp("emulated"), CAPPED)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,8 @@ def test_no_limit_is_no_prediction(without_limits: RunRecord) -> None:
 
 def test_one_that_misses_its_objective_alone_is_said(run: RunRecord) -> None:
     row = row_of(run, alone(p95_ms=25.0), level(2, p95_ms=25.0))
-    assert (row.fit, row.breaks_at, row.predicted_fit) == (0, 1, 0)
+    assert (row.fit, row.breaks_at, row.predicted_fit, row.check) == (0, 1, None, "none")
+    assert "one server alone misses its objective" in row.sentences[-1]
     assert row.sentences[0].startswith("Not even one server keeps 90 % of its transactions alone and a p95 of 20")
 
 
@@ -173,6 +174,13 @@ def test_a_noisy_neighbour_is_counted_by_what_it_uses_alone(run: RunRecord) -> N
     (both,) = row.levels
     assert (both.predicted_share, both.predicted_use) == (None, 1.0)
     assert both.used_share == pytest.approx(1000 / 1002)
+
+
+def test_a_bucket_that_begins_empty_is_no_limit(tmp_path: Path) -> None:
+    """It earned 1,002 a second while one used 270 of them, and gave that to four: 1,200 operations a second."""
+    run = _run(tmp_path, "ebs-gp2?size=334GiB&credits=0")
+    row = row_of(run, alone(), level(4, iops=1080.0))
+    assert (row.limit, row.check) == ("3,000 operations/s", "agrees")
 
 
 def test_a_run_without_the_step_has_no_row(run: RunRecord) -> None:

@@ -87,7 +87,7 @@ def _row(run: RunRecord, volume: str, step: str, cells: Sequence[CellRow]) -> Sh
         alone_fits=objective.p95_ms is None or (p95_ms is not None and p95_ms <= objective.p95_ms),
         levels=[Measured(instances=level.instances, fits=level.fits) for level in levels],
     )
-    predicted = None if tightest is None else predicted_fit(tightest.use, objective, p95_ms)
+    predicted = None if tightest is None or not fit else predicted_fit(tightest.use, objective, p95_ms)
     uses = [
         (level.predicted_use, level.used_share)
         for level in levels
@@ -165,8 +165,8 @@ def _used_share(limit: Limit, cells: Sequence[CellRow]) -> float | None:
 def _use(run: RunRecord, volume: str, alone: Sequence[CellRow], noisy: Sequence[CellRow]) -> _TightestLimit | None:
     """Return the limit that the servers use most, with what they use of it; None where no limit is known.
 
-    A bucket of credits that begins empty is a limit at what it earns. One with credits is not looked at: how long
-    they last is the forecast's matter.
+    Buckets of credits are not looked at, also one that begins empty: it earns while few servers have load, and
+    gives that to the many. How long credits last is the forecast's matter.
     """
     spec = next((spec for spec in run.volumes if spec.name == volume), None)
     try:
@@ -176,8 +176,6 @@ def _use(run: RunRecord, volume: str, alone: Sequence[CellRow], noisy: Sequence[
     first, further = traffic_of(alone), traffic_of(noisy or alone)
     if profile is None or first is None or further is None:
         return None
-    limits = limits_of(profile)
-    candidates = (*limits.caps, *(bucket for bucket in limits.buckets if bucket.start <= 0))
     uses = [
         _TightestLimit(
             limit=limit,
@@ -187,7 +185,7 @@ def _use(run: RunRecord, volume: str, alone: Sequence[CellRow], noisy: Sequence[
             ),
             alike=not noisy,
         )
-        for limit in candidates
+        for limit in limits_of(profile).caps
         if limit.rate_per_s > 0
     ]
     positive = [tightest for tightest in uses if tightest.use.first > 0 and tightest.use.each_further > 0]
@@ -250,6 +248,8 @@ def _fairness_sentence(row: SharingRow) -> str:
 
 
 def _computed_sentence(row: SharingRow) -> str:
+    if row.fit == 0:
+        return f"How many volume {row.volume} carries was not computed: one server alone misses its objective."
     if row.predicted_fit is None or row.used_share is None:
         return (
             f"How many volume {row.volume} carries was not computed: its limits, or what one server uses of them,"
