@@ -45,7 +45,7 @@ def prepared(server: ScratchServer, schema: str, *options: str) -> str:
 
 def ratio_of_values(server: ScratchServer, schema: str) -> float:
     """What zlib makes of pages full of values, as page compression does: each page by itself."""
-    rows = server.query(f"SELECT CONCAT(c, pad) FROM {schema}.sbtest1 ORDER BY id LIMIT 5000")  # noqa: S608
+    rows = server.query(f"SELECT CONCAT(c, pad) FROM {schema}.sbtest1 ORDER BY id LIMIT 5000")
     text = "".join(str(row[0]) for row in rows).encode()
     pages = [text[at : at + PAGE_BYTES] for at in range(0, len(text) - PAGE_BYTES, PAGE_BYTES)]
     return sum(len(zlib.compress(page, 6)) for page in pages) / (PAGE_BYTES * len(pages))

@@ -161,7 +161,7 @@ def test_unequal_shares_are_called_unfair(run: RunRecord) -> None:
         }
     )
     row = row_of(run, alone(), unequal)
-    assert "unfairly: Jain's index is 0.692" in row.sentences[1]
+    assert "unfairly in step several: Jain's index is 0.692" in row.sentences[1]
     assert (row.predicted_fit, row.check) == (3, "none")
     assert "which nothing that was measured checks" in row.sentences[2]
 

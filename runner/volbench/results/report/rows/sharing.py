@@ -238,11 +238,12 @@ def _fairness_sentence(row: SharingRow) -> str:
     most = row.levels[-1]
     index, mean = most.fairness_index, most.retained_share_mean
     if index is None or mean is None:
-        return f"What {most.instances} servers kept of their rates alone is not known."
+        return f"What {most.instances} servers kept of their rates alone in step {row.step} is not known."
     fair = "fairly" if index >= UNFAIR_BELOW else "unfairly"
     text = (
-        f"{most.instances} servers shared volume {row.volume} {fair}: Jain's index is {number(index)}, one kept at"
-        f" least {percent(most.retained_share_min)} of its rate alone, all {percent(mean)} on average"
+        f"{most.instances} servers shared volume {row.volume} {fair} in step {row.step}: Jain's index is"
+        f" {number(index)}, one kept at least {percent(most.retained_share_min)} of its rate alone, all"
+        f" {percent(mean)} on average"
     )
     return f"{text} (the reciprocal of their number is {percent(1 / most.instances)})."
 
