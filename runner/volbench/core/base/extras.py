@@ -25,6 +25,7 @@ EXTRA_OF = {
     "boto3": "aws",
     "botocore": "aws",
     "duckdb": "query",
+    "fsspec": "query",
     "kubernetes": "kubernetes",
     "mysql": "server",
     "pytest": "pytest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyarrow import dataset
-from pyarrow.fs import LocalFileSystem
 
 from volbench.errors import UsageError
 from volbench.results.store.query_rows import FILES, RESULTS_COUNT, SCHEMAS, RunRows
+from volbench.results.store.query_tables import PROTOCOL, QueryTables, all_of
 from volbench.results.store.query_views import VIEWS
 
 DERIVED = ("metrics", *FILES)
@@ -32,6 +31,14 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,  # a name in the SQL is a view, never a variable of this program
 }
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?(?:\s*\([^()']*\))?\s+", re.IGNORECASE)
+_OF_THE_TEXT = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.ParserException,
+    duckdb.PermissionException,
+)
+"""Errors of what was asked, and of no table."""
 _UNREAD = "volbench has not read"
 """How the error begins of a view or column that was not read: the answer needs it, and the query is asked again."""
 _ALL = re.compile(r"\btry\b", re.IGNORECASE)
@@ -50,29 +57,74 @@ class QueryResult:
 def query(results: Path, sql: str) -> QueryResult:
     """The answer of one SELECT over all runs below `results`. Only what it needs is read.
 
-    DuckDB may open no file at all, for reading or writing: Arrow reads the runs' tables for it. Files that are
-    truncated or not ours are left out and named in `warnings`.
+    DuckDB may open no file of the machine, for reading or writing: it reads the runs' tables by names of a file
+    system of ours, which cannot write. Files that are truncated or not ours are left out and named in `warnings`.
+
+    A table that turns out to be damaged is left out too, and the query is asked again.
 
     Raises UsageError for anything but one SELECT (or EXPLAIN of one, DESCRIBE, SHOW) and for SQL that DuckDB
     refuses.
     """
     if not results.is_dir():
         raise UsageError("no such directory of results", where=str(results))
-    with (
-        tempfile.TemporaryDirectory(prefix="volbench-query-") as scratch,
-        closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
-    ):
+    damaged: dict[str, str] = {}
+    while True:
+        tables = QueryTables(damaged)
+        with tempfile.TemporaryDirectory(prefix="volbench-query-") as scratch:
+            try:
+                with closing(_fenced(scratch, tables)) as connection:
+                    return _answered(connection, _Views(connection, results.resolve(), tables), sql)
+            except (duckdb.Error, UnicodeDecodeError) as error:  # a message of DuckDB with bytes of a file in it
+                if not (unreadable := _damaged_tables(scratch, tables, error)):
+                    raise UsageError(
+                        "the query cannot be answered",
+                        evidence=_evidence(error),
+                        next_step=f"views: {', '.join([*VIEWS, *DERIVED])}; columns: DESCRIBE <view>",
+                    ) from error
+                damaged |= unreadable
+
+
+def _fenced(scratch: str, tables: QueryTables) -> duckdb.DuckDBPyConnection:
+    """A database in memory that may open these tables and nothing else."""
+    connection = duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})
+    connection.register_filesystem(tables)
+    connection.execute(f"SET allowed_directories = ['{PROTOCOL}://']")
+    connection.execute("SET enable_external_access = false")
+    return connection
+
+
+def _answered(connection: duckdb.DuckDBPyConnection, views: _Views, sql: str) -> QueryResult:
+    _check_only_reads(connection, sql)
+    views.read(views.named_in(sql))
+    if views.are_of_small_tables:
+        connection.execute("SET threads = 1")  # others would wait for Python's lock, which each opening takes
+    connection.execute("SET lock_configuration = true")
+    return _answer(connection, views, sql)
+
+
+def _damaged_tables(scratch: str, tables: QueryTables, error: Exception) -> dict[str, str]:
+    """The tables that DuckDB cannot read to their end, and why, where an error may be of one of them."""
+    damaged: dict[str, str] = {}
+    if isinstance(error, _OF_THE_TEXT):
+        return damaged
+    connection = _fenced(scratch, tables)
+    for name in tables.names():
         try:
-            _check_only_reads(connection, sql)
-            connection.execute("SET enable_external_access = false")
-            connection.execute("SET lock_configuration = true")
-            return _answer(connection, _Views(connection, results.resolve()), sql)
-        except duckdb.Error as error:
-            raise UsageError(
-                "the query cannot be answered",
-                evidence=str(error),
-                next_step=f"views: {', '.join([*VIEWS, *DERIVED])}; columns: DESCRIBE <view>",
-            ) from error
+            connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM read_parquet('{name}')").fetchall()  # noqa: S608
+        except (duckdb.Error, UnicodeDecodeError) as fault:
+            damaged[name] = _evidence(fault)
+            connection.close()
+            connection = _fenced(scratch, tables)  # some faults end a database
+    connection.close()
+    return damaged
+
+
+def _evidence(error: Exception) -> str:
+    """What DuckDB says, without the traceback that it adds to an error of ours."""
+    text = str(error)
+    if text.startswith("Traceback"):
+        text = next((line for line in text.splitlines()[1:] if not line.startswith(" ")), text)
+    return text
 
 
 def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -84,8 +136,7 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, views: _Views, sql: str) -> QueryResult:
-    """Execute with the views that the SQL names, and again with each further one that it turns out to need."""
-    views.read(views.named_in(sql))
+    """Execute with the views that were read, and again with each further one that the SQL turns out to need."""
     while True:
         try:
             answer = connection.execute(sql)
@@ -104,8 +155,8 @@ class _Views:
     A view or column that was not read raises an error when a row of it is asked for, never an empty answer.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, results: Path) -> None:
-        self._connection, self._results = connection, results
+    def __init__(self, connection: duckdb.DuckDBPyConnection, results: Path, tables: QueryTables) -> None:
+        self._connection, self._results, self._tables = connection, results, tables
         self._read: set[str] = set()
         self._warnings: list[str] = []
         for name, schema in SCHEMAS.items():
@@ -113,9 +164,14 @@ class _Views:
             self._define(name, _unread_rows(name, f"{name}_rows"))
         self._define("metrics", "SELECT * FROM all_metrics WHERE valid")
         for name in FILES:
-            connection.register(f"{name}_files", _table_of_files(results, FILES[name][1], ()))
-            self._define(f"{name}_read", _unread_rows(name, f"{name}_files"))
+            connection.register(f"{name}_empty", _empty_table(FILES[name][1]))
+            self._define(f"{name}_read", _unread_rows(name, f"{name}_empty"))
             self._define(name, _with_validity(name))
+
+    @property
+    def are_of_small_tables(self) -> bool:
+        """Whether tables were read that take longer to open than to read."""
+        return self._tables.are_small
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -149,17 +205,15 @@ class _Views:
             names.add("runs")
         if not names:
             return
-        rows = RunRows(names)
+        rows = RunRows(names, self._tables)
         rows.read(self._results)
         self._warnings += rows.warnings
         self._read |= names
         for name, tables in rows.tables.items():
             self._connection.register(f"{name}_rows", pa.concat_tables(tables))
             self._define(name, self._rows_of(name))
-        for name, files in rows.files.items():
-            table = _table_of_files(self._results, FILES[name][1], files)
-            self._connection.register(f"{name}_files", table)
-            self._define(f"{name}_read", f"SELECT * FROM {name}_files")  # noqa: S608 - a name of ours
+        for name in rows.kinds:
+            self._define(f"{name}_read", self._rows_of_tables(name))
         for name in FILES:
             if _validity_of(name) in names:
                 self._define(name, _with_validity(name, of_cells=True))
@@ -168,6 +222,14 @@ class _Views:
         if name != "runs" or RESULTS_COUNT in self._read:
             return f"SELECT * FROM {name}_rows"  # noqa: S608 - a name of ours
         return f"SELECT * REPLACE ({_unread(RESULTS_COUNT, 'BIGINT')} AS {RESULTS_COUNT}) FROM runs_rows"  # noqa: S608
+
+    def _rows_of_tables(self, name: str) -> str:
+        """SQL of the rows of all tables of a kind. Columns and rows that a query does not want are not read."""
+        if not self._tables.names(name):
+            return f"SELECT * FROM {name}_empty"  # noqa: S608 - a name of ours
+        columns = ", ".join(f'"{column}"' for column in FILES[name][1].names)
+        options = "hive_partitioning = true, hive_types_autocast = false"
+        return f"SELECT run_id, cell_id, {columns} FROM read_parquet('{all_of(name)}/*', {options})"  # noqa: S608
 
     def _define(self, name: str, select: str) -> None:
         self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS {select}")
@@ -198,26 +260,9 @@ def _with_validity(name: str, *, of_cells: bool = False) -> str:
     return f"SELECT files.run_id, files.cell_id, {valid} AS valid, {of_files} FROM {name}_read AS files{joined}"  # noqa: S608
 
 
-def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> pa.Table | dataset.Dataset:
-    """The files as one table with run_id and cell_id in front, read by Arrow: DuckDB itself opens no file.
-
-    Columns and rows that a query does not want are not read.
-    """
-    columns = [pa.field(field.name, _plain(field.type)) for field in schema]
-    schema_of_all = pa.schema([pa.field("run_id", pa.string()), pa.field("cell_id", pa.string()), *columns])
-    if not files:
-        return schema_of_all.empty_table()
-    directories = pa.schema(
-        [pa.field("run_id", pa.string()), pa.field("cells", pa.string()), pa.field("cell_id", pa.string())]
-    )
-    options = dataset.FileSystemFactoryOptions(
-        partition_base_dir=str(results),
-        partitioning=dataset.DirectoryPartitioning(directories, segment_encoding="none"),
-    )
-    factory = dataset.FileSystemDatasetFactory(
-        LocalFileSystem(), list(files), dataset.ParquetFileFormat(), options=options
-    )
-    return factory.finish(schema_of_all)
+def _empty_table(columns: pa.Schema) -> pa.Table:
+    ids = [pa.field("run_id", pa.string()), pa.field("cell_id", pa.string())]
+    return pa.schema([*ids, *(pa.field(field.name, _plain(field.type)) for field in columns)]).empty_table()
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from volbench.core.base import safe_files
 from volbench.core.records.cell import CellResult
 from volbench.core.records.report import REPORT_SCHEMA, Report
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import EnvironmentLacks, RunUnreadable
-from volbench.results.store.files import read_record
+from volbench.results.store.files import CELLS, read_record
 from volbench.results.store.histograms import HISTOGRAM_COLUMNS
+from volbench.results.store.query_tables import QueryTables, TableState, held_run
 from volbench.results.store.query_views import VIEWS
 from volbench.results.store.references import check_result
 from volbench.results.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory, find_runs
 from volbench.results.store.series import SERIES_COLUMNS
-from volbench.results.store.tables import check_table
+from volbench.results.store.tables import check_table, unreadable
 
 SCHEMAS = {name: pa.schema(list(columns.items())) for name, columns in VIEWS.items()}
 FILES = {"series": (SERIES_FILE, SERIES_COLUMNS), "histograms": (HISTOGRAMS_FILE, HISTOGRAM_COLUMNS)}
@@ -40,34 +43,35 @@ class _Run:
 
     directory: RunDirectory
     rows: dict[str, list[Row]]
-    files: dict[str, list[str]]
 
 
 @dataclass
 class RunRows:
     """What is read of all runs below a directory of results, by views that a query names.
 
-    `tables` has the rows of each wanted view, `files` the paths of each wanted kind of table, and `warnings` what
-    could not be read.
+    `tables` has the rows of each wanted view, `of_cells` the cells' tables of each of the wanted `kinds`, and
+    `warnings` what could not be read.
     """
 
     names: Collection[str]
+    of_cells: QueryTables
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-    files: dict[str, list[str]] = field(default_factory=dict)
+    kinds: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    _descriptions: dict[str, set[bytes]] = field(default_factory=lambda: {name: set() for name in FILES})
     _pending: list[_Run] = field(default_factory=list)
     _pending_rows: int = 0
 
     def read(self, results: Path) -> None:
         """Read all runs below `results`; one that cannot be read is named in `warnings`, and left out."""
         self.tables = {name: [SCHEMAS[name].empty_table()] for name in VIEWS if name in self.names}
-        self.files = {name: [] for name in FILES if name in self.names}
+        self.kinds = [name for name in FILES if name in self.names]
         for directory in find_runs(results):
             self._tolerant(lambda d=directory: self._take(d))  # type: ignore[misc]
         self._convert_pending()
 
     def _take(self, directory: RunDirectory) -> None:
-        run = _Run(directory, {name: [] for name in self.tables}, {name: [] for name in self.files})
+        run = _Run(directory, {name: [] for name in self.tables})
         self._collect(run)
         self._pending.append(run)
         self._pending_rows += sum(map(len, run.rows.values()))
@@ -98,9 +102,6 @@ class RunRows:
             ) from error
         for name, table in converted.items():
             self.tables[name].append(table)
-        for run in runs:
-            for name, paths in run.files.items():
-                self.files[name] += paths
 
     def _collect(self, loaded: _Run) -> None:
         directory, run, results_read = loaded.directory, loaded.directory.run, None
@@ -108,11 +109,8 @@ class RunRows:
         report = self._report(directory) if of_cells or _OF_REPORT.intersection(self.names) else None
         if of_cells or RESULTS_COUNT in self.names:
             results_read = self._collect_cells(directory, run, report, loaded.rows)
-        for name, paths in loaded.files.items():
-            file, schema = FILES[name]
-            for cell in run.cells:
-                if (path := directory.cell_dir(cell.cell_id) / file).exists():
-                    self._tolerant(lambda p=path, s=schema, f=paths: _take_file(f, p, s))  # type: ignore[misc]
+        if self.kinds:
+            self._check_tables(directory, run)
         if "runs" in self.names:
             loaded.rows["runs"].append(_run_row(run, results_read))
         for name, rows_of in _REPORT_ROWS.items():
@@ -133,6 +131,30 @@ class RunRows:
 
             self._tolerant(collect)
         return read
+
+    def _check_tables(self, directory: RunDirectory, run: RunRecord) -> None:
+        """Check the tables of all cells and add those that can be read."""
+        with held_run(directory.path) as opened:
+            for kind in self.kinds:
+                for cell in run.cells:
+                    self._tolerant(lambda k=kind, c=cell.cell_id: self._check_table(directory, opened, k, c))  # type: ignore[misc]
+
+    def _check_table(self, directory: RunDirectory, opened: int, kind: str, cell_id: str) -> None:
+        """Check a cell's table, if it has one. Raises RunUnreadable."""
+        file, schema = FILES[kind]
+        inside = f"{CELLS}/{cell_id}/{file}"
+        try:
+            descriptor = safe_files.open_regular(opened, inside)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unreadable(directory.path / inside, error) from error
+        try:
+            content = check_table(directory.path / inside, descriptor, schema, self._descriptions[kind])
+            state = TableState.of(descriptor)
+        finally:
+            os.close(descriptor)
+        self.of_cells.add(kind, directory.path, cell_id, inside, state, content)
 
     def _report(self, directory: RunDirectory) -> Report | None:
         path = directory.path / "report.json"
@@ -208,11 +230,6 @@ def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
     for cell in report.cells:
         judged.setdefault(cell.cell_id, []).append(cell.invalid_reasons)
     return judged
-
-
-def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
-    check_table(path, schema)
-    files.append(str(path))
 
 
 def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -42,6 +42,7 @@ SERIES_MAX = 20_000
 BUCKET_SLACK_S = 1e-6
 """A tick that should end a bucket is not moved into the next by its float's last bit."""
 _NAMES = ("source", "metric", "entity")
+_ROWS_COUNTED = 1 << 20
 _TIMES_COMPARED = 8
 """A series follows others of its source in the order of keys."""
 
@@ -210,7 +211,7 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
     names = _Names(path)
     with open_table(path, SERIES_COLUMNS) as file:
         numbers = _row_numbers(path, file, names, selection)
-        counts = np.bincount(numbers, minlength=SERIES_MAX + 1)[:SERIES_MAX]
+        counts = _counts(numbers)
         ordered = [(key, number) for key, number in names.ordered() if counts[number]]
         ends = np.cumsum([counts[number] for _, number in ordered], dtype=np.int64).tolist()
         begins = [0, *ends][:-1]
@@ -236,6 +237,14 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
         key: _in_order(of_series, value[begin:end])
         for (key, _), of_series, (begin, end) in zip(ordered, times, spans, strict=True)
     }
+
+
+def _counts(numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """How many rows each series has; by blocks, since each row's number becomes one of 8 bytes."""
+    counts = np.zeros(SERIES_MAX + 1, np.int64)
+    for begin in range(0, len(numbers), _ROWS_COUNTED):
+        counts += np.bincount(numbers[begin : begin + _ROWS_COUNTED], minlength=SERIES_MAX + 1)
+    return counts[:SERIES_MAX]
 
 
 def _shared(times: list[Floats]) -> list[Floats]:

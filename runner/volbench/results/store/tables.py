@@ -21,12 +21,12 @@ from volbench.results.store.files import open_file
 from volbench.results.store.footer import (
     FOOTER_BYTES_MAX,
     PAGES_MAX,
-    BadFooter,
     Chunk,
     ParquetBytes,
     pages,
     read_footer,
 )
+from volbench.results.store.thrift import BadMetadata
 
 Row = TypeVar("Row")
 Columns = dict[str, list[Any]]
@@ -122,21 +122,15 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     try:
         descriptor = open_file(path)
         try:
-            _check_sizes(path, descriptor)
-            file = pq.ParquetFile(
-                f"/proc/self/fd/{descriptor}"
-            )  # opened again by the library, which then closes it
+            _check_sizes(path, ParquetBytes(descriptor))
+            # Opened again by the library, which then closes it. It would keep all of the wanted columns compressed.
+            file = pq.ParquetFile(f"/proc/self/fd/{descriptor}", pre_buffer=False)
         finally:
             os.close(descriptor)
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
-    except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
-        raise refusal_of_system(error, str(path)) or RunUnreadable(
-            "the file is truncated or is not Parquet",
-            where=str(path),
-            evidence=str(error).splitlines()[0],
-            next_step="remove its cell's directory and run `volbench resume RUN`, or take the run from a backup",
-        ) from error
+    except (pa.ArrowException, BadMetadata, OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
     actual = file.schema_arrow  # made anew by each look
     version = (actual.metadata or {}).get(SCHEMA_KEY, b"").decode(errors="replace")
     missing = sorted(set(schema.names) - set(actual.names))
@@ -153,9 +147,35 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     return file
 
 
-def check_table(path: Path, schema: pa.Schema) -> None:
-    """Raises RunUnreadable as `open_table` does, for a table that something else will read."""
-    open_table(path, schema).close()
+def check_table(path: Path, descriptor: int, schema: pa.Schema, descriptions: set[bytes]) -> bytes:
+    """Check an open table that something else will read, whose pages that bounds itself.
+
+    A library opens the first table of each description, and not those that are described alike.
+
+    Args:
+        descriptions: those of columns that were checked; the table's is added.
+
+    Returns its bytes if it is small. Raises RunUnreadable as `open_table` does.
+    """
+    try:
+        file = ParquetBytes(descriptor)
+        description = _check_sizes(path, file, are_pages_checked=False)
+    except (BadMetadata, OSError) as error:
+        raise unreadable(path, error) from error
+    if description not in descriptions:
+        open_table(path, schema).close()
+        descriptions.add(description)
+    return file.whole
+
+
+def unreadable(path: Path, error: Exception) -> VolbenchError:
+    """What to raise for a table that is absent, cut off or of another kind."""
+    return refusal_of_system(error, str(path)) or RunUnreadable(
+        "the file is truncated or is not Parquet",
+        where=str(path),
+        evidence=str(error).splitlines()[0],
+        next_step="remove its cell's directory and run `volbench resume RUN`, or take the run from a backup",
+    )
 
 
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
@@ -187,12 +207,12 @@ def damaged(path: Path, error: Exception) -> VolbenchError:
     )
 
 
-def _check_sizes(path: Path, descriptor: int) -> None:
+def _check_sizes(path: Path, file: ParquetBytes, *, are_pages_checked: bool = True) -> bytes:
     """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes.
 
     pyarrow's own view of the columns is not asked for: it ends the process for one that makes no sense.
+    Returns what the footer describes without sizes.
     """
-    file = ParquetBytes(descriptor)
     _check_limit(path, "bytes", file.size, TABLE_BYTES_MAX)
     _check_limit(path, "bytes of metadata", file.footer_bytes(), FOOTER_BYTES_MAX)
     footer = read_footer(file, groups_max=ROW_GROUPS_MAX)
@@ -204,7 +224,9 @@ def _check_sizes(path: Path, descriptor: int) -> None:
         _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
         for chunk in group.chunks:
             _check_limit(path, f"values of a column in row group {number}", chunk.values, VALUES_IN_GROUP_MAX)
-            pages_left -= _check_pages(path, file, chunk, number, pages_left)
+            if are_pages_checked:
+                pages_left -= _check_pages(path, file, chunk, number, pages_left)
+    return footer.description
 
 
 def _check_pages(path: Path, file: ParquetBytes, chunk: Chunk, number: int, pages_max: int) -> int:
@@ -213,6 +235,8 @@ def _check_pages(path: Path, file: ParquetBytes, chunk: Chunk, number: int, page
     for page in pages(file, chunk):
         count += 1
         decompressed += page.bytes
+        if count <= pages_max and decompressed <= GROUP_BYTES_MAX and page.values <= VALUES_IN_GROUP_MAX:
+            continue
         _check_limit(path, "pages", count + PAGES_MAX - pages_max, PAGES_MAX)
         _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
         _check_limit(path, f"values of a column in row group {number}", page.values, VALUES_IN_GROUP_MAX)

@@ -22,6 +22,7 @@ EXTERNAL = (
     "cryptography",
     "dateutil",
     "duckdb",
+    "fsspec",
     "jsonschema",
     "kubernetes",
     "mysql",

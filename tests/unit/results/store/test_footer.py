@@ -11,9 +11,10 @@ import pytest
 
 from volbench.core.records.series import SeriesRow
 from volbench.errors import RunUnreadable
-from volbench.results.store.footer import BadFooter, Chunk, ParquetBytes, pages, read_footer
+from volbench.results.store.footer import Chunk, ParquetBytes, pages, read_footer
 from volbench.results.store.series import read_series, write_series
 from volbench.results.store.tables import GROUP_BYTES_MAX
+from volbench.results.store.thrift import BadMetadata
 
 
 def footer_of(path: Path) -> tuple[int, list[list[Chunk]]]:
@@ -103,5 +104,5 @@ def test_a_cut_file_is_no_parquet(tmp_path: Path, keep: int) -> None:
     write_series(path, [SeriesRow(t_s=1.0, source="client", metric="tps", value=1.0)])
     data = path.read_bytes()
     path.write_bytes(data[:keep] + data[len(data) - keep :])
-    with pytest.raises(BadFooter):
+    with pytest.raises(BadMetadata):
         footer_of(path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
@@ -14,7 +17,7 @@ from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import UsageError
 from volbench.results.report.build import build_report
 from volbench.results.report.render import write_reports
-from volbench.results.store import files, query_rows
+from volbench.results.store import files, query_rows, query_tables
 from volbench.results.store.query import DERIVED, query
 from volbench.results.store.query_views import VIEWS
 from volbench.results.store.run_directory import RunDirectory
@@ -332,7 +335,20 @@ ATTACKS = (
     "EXPLAIN ANALYZE INSERT INTO runs VALUES (1)",
     "CHECKPOINT",
     "SELECT getenv('HOME')",
+    "WITH x AS (COPY (SELECT 1) TO 'volbench-tables://series/x' (USE_TMP_FILE false)) SELECT count(*) FROM series",
+    "WITH x AS (COPY (SELECT 1) TO '{name}' (USE_TMP_FILE false)) SELECT count(*) FROM series",
+    "WITH x AS (COPY (SELECT 1) TO '{name}') SELECT * FROM x, series",
+    "SELECT * FROM series, read_text('volbench-tables://../../../etc/passwd')",
+    "SELECT * FROM series, read_text('volbench-tables:///etc/passwd')",
+    "SELECT * FROM series, read_text('file:///etc/passwd')",
+    "SELECT * FROM series, read_blob('volbench-tables://series/run_id=x/cell_id=y/table')",
+    "SELECT * FROM series, glob('/etc/*')",
 )
+
+
+def _name_of(series: Path) -> str:
+    """By which DuckDB reads a cell's series."""
+    return f"volbench-tables://series/run_id={series.parts[-4]}/cell_id={series.parts[-2]}/table"
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -344,8 +360,105 @@ def test_no_statement_writes_or_reads_another_file(
     series = next(own_results.glob("*/cells/*/series.parquet"))
     before = {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()}
     with pytest.raises(UsageError):
-        query(own_results, attack.format(run=own_results / RUN, series=series))
+        query(own_results, attack.format(run=own_results / RUN, series=series, name=_name_of(series)))
     assert {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()} == before
+
+
+@pytest.mark.parametrize("kept_bytes_max", [0, query_tables.KEPT_BYTES_MAX])
+def test_series_are_those_of_the_files(
+    own_results: Path, monkeypatch: pytest.MonkeyPatch, kept_bytes_max: int
+) -> None:
+    """Whether the bytes of the check were kept or the file is opened again; ids are those of the directories."""
+    monkeypatch.setattr(query_tables, "KEPT_BYTES_MAX", kept_bytes_max)
+    (own_results / RUN).rename(own_results / "a=b ü%2F")
+    answer = query(own_results, "SELECT cell_id, t_s, source, metric, entity, value FROM series ORDER BY ALL")
+    expected = [
+        (path.parent.name, *row.values())
+        for path in own_results.glob("*/cells/*/series.parquet")
+        for row in pq.read_table(path).to_pylist()
+    ]
+    assert answer.rows == sorted(expected)
+    assert query(own_results, "SELECT DISTINCT run_id FROM series").rows == [("a=b ü%2F",)]
+    kinds = dict(row[:2] for row in query(own_results, "DESCRIBE histograms").rows)
+    assert (kinds["bin"], kinds["count"], kinds["run_id"], kinds["valid"]) == (
+        "INTEGER[]",
+        "BIGINT[]",
+        "VARCHAR",
+        "BOOLEAN",
+    )
+
+
+def test_a_run_that_is_named_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        build_run(tmp_path / str(number), SMALL)
+        (tmp_path / str(number) / RUN).rename(tmp_path / f"{RUN}-{number}")
+        (tmp_path / str(number)).rmdir()
+    opened: list[str] = []
+    original = query_tables.QueryTables.open
+
+    def noted(tables: query_tables.QueryTables, path: str, mode: str = "rb", **options: object) -> object:
+        opened.append(path)
+        return original(tables, path, mode, **options)
+
+    monkeypatch.setattr(query_tables.QueryTables, "open", noted)
+    answer = query(tmp_path, f"SELECT DISTINCT run_id FROM series WHERE run_id = '{RUN}-2'")
+    assert answer.rows == [(f"{RUN}-2",)]
+    of_values = [path for path in opened if f"{RUN}-1" in path]
+    assert not of_values
+
+
+def test_a_link_in_place_of_a_table_is_named(own_results: Path) -> None:
+    """Of a path that DuckDB may open, it would open what a link leads to."""
+    cells = sorted((own_results / RUN / "cells").iterdir())
+    (cells[0] / "series.parquet").rename(own_results / "elsewhere.parquet")
+    (cells[0] / "series.parquet").symlink_to(own_results / "elsewhere.parquet")
+    answer = query(own_results, "SELECT count(DISTINCT cell_id) FROM series")
+    assert answer.rows == [(3,)]
+    assert [str(cells[0]) in warning for warning in answer.warnings] == [True]
+
+
+def test_a_table_that_is_exchanged_after_its_check_is_named(
+    own_results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_tables, "KEPT_BYTES_MAX", 0)
+    path = min((own_results / RUN / "cells").glob("*/series.parquet"))
+    original = query_rows.RunRows.read
+
+    def exchanged(rows: query_rows.RunRows, results: Path) -> None:
+        original(rows, results)
+        path.write_bytes(path.read_bytes() + b"x")
+
+    monkeypatch.setattr(query_rows.RunRows, "read", exchanged)
+    answer = query(own_results, "SELECT count(DISTINCT cell_id) FROM series")
+    assert answer.rows == [(3,)]
+    assert [str(path) in warning for warning in answer.warnings] == [True]
+
+
+@pytest.mark.parametrize("view", ["series", "histograms"])
+def test_damage_within_a_table_is_named_and_the_others_answered(own_results: Path, view: str) -> None:
+    """Its footer is sound, so that only reading finds it."""
+    path = min((own_results / RUN / "cells").glob(f"*/{view}.parquet"))
+    content = bytearray(path.read_bytes())
+    content[40:400] = bytes(360)
+    path.write_bytes(content)
+    answer = query(own_results, f"SELECT count(DISTINCT cell_id), max(t_s) FROM {view}")
+    assert answer.rows[0][0] == 3
+    assert [str(path) in warning for warning in answer.warnings] == [True]
+
+
+def test_a_page_that_is_larger_than_memory_is_named(own_results: Path) -> None:
+    """Pages are not read before: DuckDB takes memory for them within its limit. Here: 900 MB in 30 kB."""
+    path = min((own_results / RUN / "cells").glob("*/series.parquet"))
+    table = pq.read_table(path)
+    large = pa.array(["x" * 900_000_000] + [""] * (len(table) - 1))
+    replaced = table.set_column(1, pa.field("source", pa.string(), nullable=False), large)
+    pq.write_table(replaced, path, compression="zstd", write_statistics=False)
+    assert path.stat().st_size < 1 << 20
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer = query(own_results, "SELECT count(DISTINCT cell_id), max(source) FROM series")
+    assert answer.rows[0][0] == 3
+    assert any(str(path) in warning for warning in answer.warnings)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak_kib < 1_000_000
 
 
 @pytest.mark.parametrize("sql", ["EXPLAIN SELECT * FROM runs", "explain analyze FROM series", "DESCRIBE cells"])
