@@ -14,7 +14,7 @@ from hypothesis import settings
 from bootstrap import lexer
 from bootstrap.console import open_console
 from bootstrap.directories import find_directories
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 pytest_plugins = ["costs", "forked"]  # options --costs and --forks
 pytest.register_assert_rewrite("cluster_run", "live_run")  # their assertions tell what they compared
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _build_lexer() -> None:
     """Compile the SQL lexer of these sources where that was not done; without a compiler, what needs it fails."""
-    with suppress(EnvironmentLacks):
+    with suppress(MissingPrerequisite):
         lexer.ensure_lexer(find_directories(), open_console())
 
 

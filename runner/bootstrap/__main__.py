@@ -11,7 +11,7 @@ from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install
 from volbench.core.base.text import escape_controls
-from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, Refused, VolbenchError
+from volbench.errors import EXIT_INTERRUPTED, MissingPrerequisite, Refused, VolbenchError
 from volbench.machine.placement.docker.image_names import images_ready
 
 COMMANDS = {
@@ -104,7 +104,7 @@ def set_up(directories: Directories, console: Console, *, flavors: list[str], de
             names = images.ensure_images(directories, console, flavors, python_ready=packages.result)
             packages.result()
             console.say(f"ready, with containers: {answer.evidence}, {', '.join(names)}")
-        except (EnvironmentLacks, Refused) as lack:
+        except (MissingPrerequisite, Refused) as lack:
             packages.result()
             console.say(f"containers are not available:\n{lack}")
             console.say(f"ready, with the local target: {local.ensure_local(directories, console).evidence}")

@@ -32,7 +32,7 @@ NEEDS = (
 def ensure_cluster(directories: Directories, console: Console) -> None:
     """Nothing where a cluster answers; else the lab cluster is built, which takes minutes once, and brought up.
 
-    Raises EnvironmentLacks with the last lines of the lab's log.
+    Raises MissingPrerequisite with the last lines of the lab's log.
     """
     ready = capabilities.kubernetes()
     if ready.present:

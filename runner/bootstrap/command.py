@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 LAST_LINES = 15
@@ -33,7 +33,7 @@ def run(
 ) -> None:
     """Run a command to its end; `environment` is added to that of this process.
 
-    Raises EnvironmentLacks with the log's last lines if it fails or takes longer than `timeout_s`.
+    Raises MissingPrerequisite with the log's last lines if it fails or takes longer than `timeout_s`.
     """
     with log.open("ab") as out:
         out.write(f"$ {' '.join(argv)}\n".encode())
@@ -54,7 +54,7 @@ def run(
         except OSError as error:
             reason = str(error)
     if reason:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"{label} failed ({reason})",
             where="set-up",
             evidence=f"{log} ends with{last_lines(log)}",
@@ -65,13 +65,13 @@ def run(
 def with_rights(argv: Sequence[str]) -> list[str]:
     """Return the command for root: unchanged, or with sudo.
 
-    Raises EnvironmentLacks without root and sudo.
+    Raises MissingPrerequisite without root and sudo.
     """
     if os.geteuid() == 0:
         return list(argv)
     rights = capabilities.root_rights()
     if not rights.present:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"{argv[0]} needs root", where="set-up", evidence=rights.evidence, next_step=rights.mend
         )
     return ["sudo", *argv]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base import safe_files
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 
 LOCK_LIMIT_S = 1800.0
 
@@ -39,8 +39,8 @@ class Directories:
     def locked(self, *, on_wait: Callable[[str], None]) -> Iterator[None]:
         """Lock the set-up of this machine for one process; a second process calls `on_wait` and waits.
 
-        Raises EnvironmentLacks if the other set-up has the lock for too long, Refused if another user made one of
-        the directories.
+        Raises MissingPrerequisite if the other set-up has the lock for too long, Refused if another user made one
+        of the directories.
         """
         self._refuse_planted()
         self.state.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class Directories:
                     on_wait("waiting for another set-up on this machine")
                     reported = True
                 if time.monotonic() > limit:
-                    raise EnvironmentLacks(
+                    raise MissingPrerequisite(
                         what="another set-up does not end", where="set-up", evidence=f"{path} is locked"
                     )
                 time.sleep(0.2)

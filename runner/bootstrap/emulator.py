@@ -35,7 +35,7 @@ def _cached_daemon(directories: Directories) -> Path:
 def ensure_emulator(directories: Directories, console: Console) -> Path | None:
     """Return the daemon of the current sources in .venv/bin; None if it is not built and cargo is missing.
 
-    Raises EnvironmentLacks with the compiler's last lines if the build fails.
+    Raises MissingPrerequisite with the compiler's last lines if the build fails.
     """
     if not is_built(directories) and not capabilities.find_program("cargo").present:
         return None

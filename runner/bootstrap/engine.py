@@ -13,7 +13,7 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 START_LIMIT_S = 90.0
@@ -33,13 +33,13 @@ ENGINE_NEEDS: tuple[Need, ...] = (
 def ensure_engine(directories: Directories, console: Console) -> capabilities.Means:
     """The engine's answer; installs and starts one where none answers.
 
-    Raises EnvironmentLacks with the engine's last log lines when that is impossible, Refused on the user's no.
+    Raises MissingPrerequisite with the engine's last log lines when that is impossible, Refused on the user's no.
     """
     answer = capabilities.docker_engine()
     if answer.present:
         return answer
     if os.environ.get("DOCKER_HOST"):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}",
             where="Docker engine",
             evidence=answer.evidence,
@@ -153,7 +153,7 @@ def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means
         return answer
     denied = "permission denied" in answer.evidence
     log_text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() and not denied else ""
-    raise EnvironmentLacks(
+    raise MissingPrerequisite(
         what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
         evidence=answer.evidence + (f"; {log} says{telling_lines(log_text)}" if log_text else ""),

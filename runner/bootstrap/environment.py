@@ -14,7 +14,7 @@ from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 OLDEST_PYTHON = (3, 11)
@@ -54,11 +54,11 @@ VENV_NEEDS: tuple[Need, ...] = (
 def ensure_environment(directories: Directories, console: Console, *, development: bool) -> None:
     """Make .venv fit its lock file; nothing is done when it does already.
 
-    Raises EnvironmentLacks for a Python too old, or when packages cannot be installed.
+    Raises MissingPrerequisite for a Python too old, or when packages cannot be installed.
     """
     if sys.version_info < OLDEST_PYTHON:
         required = ".".join(str(number) for number in OLDEST_PYTHON)
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"Python {required} or newer is needed",
             where="Python environment",
             evidence=f"{sys.executable} is {platform.python_version()}",

@@ -11,7 +11,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.local import LOCAL_NEEDS
 from bootstrap.packages import Need, install, program
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.placement import capabilities
 
 BROWSER = Need(
@@ -71,7 +71,7 @@ def try_test_tools(directories: Directories, console: Console) -> None:
     """Install the tests' programs at once; if that fails, group by group, so that groups fail separately."""
     try:
         install([need for group in TEST_TOOLS for need in group], directories, console)
-    except (EnvironmentLacks, Refused):
+    except (MissingPrerequisite, Refused):
         for group in TEST_TOOLS:
             _try(partial(install, group, directories, console), console, "some tests will be skipped")
 
@@ -114,5 +114,5 @@ def second_demo_volume(directories: Directories) -> str:
 def _try(step: Callable[[], object], console: Console, without: str) -> None:
     try:
         step()
-    except (EnvironmentLacks, Refused) as lack:
+    except (MissingPrerequisite, Refused) as lack:
         console.say(f"{without}:\n{lack}")

@@ -18,7 +18,7 @@ from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench import __version__
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker import image_names
 
@@ -59,7 +59,7 @@ def ensure_images(
     """Ensure that the engine has the tools image and one server image per flavor; return their names.
 
     `python_ready` waits for .venv, so that the builds start while .venv is still being made.
-    Raises EnvironmentLacks with the log's end if an image can be neither pulled nor built.
+    Raises MissingPrerequisite with the log's end if an image can be neither pulled nor built.
     """
     missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], directories.root)]
     tools = image_names.tools_image()
@@ -141,7 +141,7 @@ def _ensure_server(server: Server, base: str, directories: Directories, console:
     )
     version = parse_server_version(answer.output)
     if answer.code != 0 or version is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"the new image {built} does not run", where="images", evidence=answer.last_line
         )
     name = f"volbench/{server.flavor}:{version}"
@@ -205,7 +205,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
         timeout_s=60,
     )
     if answer.code != 0:
-        raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
+        raise MissingPrerequisite(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
     python = answer.last_line
     name = "volbench/tools-site:" + image_names.content_hash(
         directories.root, ["requirements.lock", SLIM], python, platform.machine()
@@ -282,4 +282,6 @@ def _tag(name: str, alias: str) -> None:
     """Give an image a second name."""
     answer = capabilities.ask(["docker", "tag", name, alias])
     if answer.code != 0:
-        raise EnvironmentLacks(what=f"{name} cannot be tagged {alias}", where="images", evidence=answer.last_line)
+        raise MissingPrerequisite(
+            what=f"{name} cannot be tagged {alias}", where="images", evidence=answer.last_line
+        )

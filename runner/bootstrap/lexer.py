@@ -12,7 +12,7 @@ from pathlib import Path
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker import image_names
 
@@ -32,12 +32,12 @@ def cached_library(directories: Directories) -> Path:
 def ensure_lexer(directories: Directories, console: Console) -> Path:
     """Return the library of the current sources in the package, where the tools image takes it from too.
 
-    Raises EnvironmentLacks with the compiler's last lines if the build fails, or without a compiler.
+    Raises MissingPrerequisite with the compiler's last lines if the build fails, or without a compiler.
     """
     cached = cached_library(directories)
     if not cached.exists():
         if not capabilities.find_program("cargo").present:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 what="the SQL lexer cannot be compiled",
                 where=CRATE,
                 evidence="there is no cargo",

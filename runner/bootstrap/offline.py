@@ -13,7 +13,7 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker import image_names
 
@@ -127,6 +127,6 @@ def _import(rootfs: Path, name: str, directories: Directories) -> None:
         )
     if tar.returncode:
         capabilities.ask(["docker", "rmi", name])
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"packing the base image failed (tar ended with {tar.returncode})", where="base image"
         )

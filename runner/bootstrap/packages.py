@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 INSTALL_TIMEOUT_S = 900.0
@@ -64,13 +64,13 @@ def parse_candidates(policy: str) -> frozenset[str]:
 def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:
     """Return package -> reason, for needs in their order.
 
-    Raises EnvironmentLacks if the distribution has no package for a need that is not optional.
+    Raises MissingPrerequisite if the distribution has no package for a need that is not optional.
     """
     chosen: dict[str, str] = {}
     for need in needs:
         package = next((name for name in need.packages if name in offered), None)
         if package is None and not need.optional:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 what=f"the distribution offers none of {', '.join(need.packages)}",
                 where="Debian packages",
                 evidence=f"needed for: {need.reason}",
@@ -84,21 +84,21 @@ def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:
 def install(needs: Sequence[Need], directories: Directories, console: Console) -> None:
     """Install missing packages, after announcing them with reasons; do nothing if none is missing.
 
-    Raises EnvironmentLacks without apt, without root, or if apt fails; Refused if the user declines.
+    Raises MissingPrerequisite without apt, without root, or if apt fails; Refused if the user declines.
     """
     missing = [need for need in needs if not need.met()]
     if all(need.optional for need in missing):
         return
     missing_text = "missing: " + "; ".join(f"{' or '.join(need.packages)} ({need.reason})" for need in missing)
     if shutil.which("apt-get") is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what="this machine has no apt-get, so the set-up cannot install packages",
             where="Debian packages",
             evidence=missing_text,
             next_step="install them with this distribution's own package manager",
         )
     if not capabilities.root_rights().present:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what="Debian packages are missing, and their installation needs root",
             where="Debian packages",
             evidence=missing_text,
@@ -115,12 +115,12 @@ def install(needs: Sequence[Need], directories: Directories, console: Console) -
     command = [*apt, "install", "--no-install-recommends", *chosen]
     try:
         run(command, log=log, label="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
-    except EnvironmentLacks:  # the lists may be older than the archive
+    except MissingPrerequisite:  # the lists may be older than the archive
         run([*apt, "update"], log=log, label="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
         run(command, log=log, label="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
     unmet = [need.reason for need in missing if not need.optional and not need.met()]
     if unmet:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             what=f"apt-get installed {', '.join(chosen)}, but this is still missing: {'; '.join(unmet)}",
             where="Debian packages",
             evidence=f"see {log}",

@@ -30,7 +30,7 @@ def is_built(directories: Directories) -> bool:
 def ensure_posix_suites(directories: Directories, console: Console) -> None:
     """Compile both programs into the cache; nothing is done where they are there, or where cargo is missing.
 
-    Raises EnvironmentLacks with the compiler's last lines when the build fails, Refused for another archive than
+    Raises MissingPrerequisite with the compiler's last lines when the build fails, Refused for another archive than
     the one that was looked at.
     """
     if is_built(directories) or not capabilities.find_program("cargo").present:
@@ -47,7 +47,10 @@ def ensure_posix_suites(directories: Directories, console: Console) -> None:
 
 
 def _fetch(log: Path) -> None:
-    """Bring the crates' archives and compare them before anything in them runs. Raise EnvironmentLacks, Refused."""
+    """Bring the crates' archives and compare them before anything in them runs.
+
+    Raises MissingPrerequisite, Refused.
+    """
     with tempfile.TemporaryDirectory(prefix="volbench-crates-") as project:
         dependencies = "".join(
             f'{name} = "={version}"\n' for name, _, version in (c.partition("@") for c in CRATES)

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make(directory: Path, *, is_rehearsal: bool = False) -> None:
     """Build a release with the wheels of its crates, try it in a clean environment, and print what to tag.
 
-    Raises UsageError while something is not settled, unless it is a rehearsal; StepFailed, EnvironmentLacks.
+    Raises UsageError while something is not settled, unless it is a rehearsal; StepFailed, MissingPrerequisite.
     """
     unsettled = None
     try:
@@ -68,7 +68,7 @@ def build(directory: Path, *, with_crates: bool = False) -> list[str]:
     Args:
         with_crates: also build the wheels of the crates, whose bytes depend on this machine's compiler.
 
-    Raises UsageError, StepFailed, EnvironmentLacks.
+    Raises UsageError, StepFailed, MissingPrerequisite.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):

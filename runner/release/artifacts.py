@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 
 CHECKSUMS = "SHA256SUMS"
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -31,7 +31,7 @@ def exported(root: Path, epoch: int | None = None) -> Iterator[tuple[Path, int]]
     Args:
         epoch: the time where `root` is no checkout but an unpacked source archive, which is used in place.
 
-    Raises UsageError for such a directory without a time, EnvironmentLacks without git.
+    Raises UsageError for such a directory without a time, MissingPrerequisite without git.
     """
     if not (root / ".git").exists():
         if epoch is None:
@@ -59,7 +59,7 @@ def uncommitted(root: Path) -> list[str]:
 
 
 def head(root: Path) -> str:
-    """Return the commit that a checkout's release is built from. Raise EnvironmentLacks without git."""
+    """Return the commit that a checkout's release is built from. Raise MissingPrerequisite without git."""
     return _git(root, "rev-parse", "HEAD").strip()
 
 
@@ -161,7 +161,7 @@ def _git(root: Path, *arguments: str) -> str:
             ["git", "-C", root, *arguments], capture_output=True, text=True, check=True, timeout=60
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "git does not tell what is committed",
             where=str(root),
             evidence=str(getattr(error, "stderr", "") or error).strip(),

@@ -263,7 +263,7 @@ def run(
         progress: gets a line for each step of the work, such as `print`.
         time_limit_s: after which the run is interrupted and fails.
 
-    Raises the errors of the command line: UsageError, EnvironmentLacks, Refused, StepFailed; KeyboardInterrupt.
+    Raises the errors of the command line: UsageError, MissingPrerequisite, Refused, StepFailed; KeyboardInterrupt.
     """
     say = progress or ignore_messages
     servers = {name: str(spec) for name, spec in (volumes or {}).items() if str(spec).startswith("mysql://")}

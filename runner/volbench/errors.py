@@ -53,13 +53,13 @@ class UsageError(VolbenchError):
     exit_code = EXIT_USAGE
 
 
-class EnvironmentLacks(VolbenchError):
+class MissingPrerequisite(VolbenchError):
     """The machine lacks something: a tool, an engine, space, a right."""
 
     exit_code = EXIT_ENVIRONMENT
 
 
-class VolumeUnavailable(EnvironmentLacks):
+class VolumeUnavailable(MissingPrerequisite):
     """One volume cannot be used; cells on other volumes can run."""
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from volbench.core.records.named_metrics import Client
-from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
 from volbench.results.explain.accounts.what_if import Outlook, other_volume, predict
 from volbench.results.explain.case import Case
 from volbench.results.explain.run import cases_of
@@ -149,7 +149,7 @@ def pairs(result: dict[str, dict[str, list[Case]]]) -> Iterator[dict[str, Any]]:
             yield from ({**about, **_compared(outlook, existing)} for outlook in outlook.outlooks[-1:])
 
 
-def with_emulator(case: Case) -> Demand | Unpredictable:
+def with_emulator(case: Case) -> Demand | PredictionUnavailable:
     """The demand with the emulator's CPU time: the other volume is emulated on the same CPUs, a real one is not."""
     demand, cpus = demand_of(case), case.grid.column("tasks", "cpus_used", "emulator")
     if not isinstance(demand, Demand) or cpus is None:

@@ -20,7 +20,7 @@ from waiting import wait_for
 from bootstrap.directories import Directories
 from volbench.core.base import ownership, safe_files
 from volbench.core.records.cell import AttachSpec
-from volbench.errors import EXIT_REFUSED, EXIT_USAGE, EnvironmentLacks, Refused, StepFailed
+from volbench.errors import EXIT_REFUSED, EXIT_USAGE, MissingPrerequisite, Refused, StepFailed
 from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.machine.host.task_account import keep_task_file
@@ -129,7 +129,7 @@ def test_other_outputs_are_not_put_into_planted_directories(shared: Path, victim
 @pytest.mark.parametrize("kind", PLANTS)
 def test_a_planted_lock_of_a_download_is_not_opened(shared: Path, victim: Path, kind: str) -> None:
     plant(shared / ".dump.sql.lock", kind, victim)
-    with pytest.raises(EnvironmentLacks, match="could not be downloaded"):
+    with pytest.raises(MissingPrerequisite, match="could not be downloaded"):
         download("http://127.0.0.1:9/dump.sql", shared / "dump.sql", progress=lambda _: None)
     assert not (shared / "dump.sql").exists()
 
@@ -145,7 +145,7 @@ def test_a_planted_download_is_not_taken_for_one_that_was_checked(shared: Path, 
     else:
         (shared / "dump.sql").write_text("root's")
     as_nobody(code, shared / "dump.sql.download.json", record)
-    with pytest.raises((Refused, EnvironmentLacks), match=f"belongs to user {NOBODY}"):
+    with pytest.raises((Refused, MissingPrerequisite), match=f"belongs to user {NOBODY}"):
         download(url, shared / "dump.sql", sha256=sha256, progress=lambda _: None)
 
 

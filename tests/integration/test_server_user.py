@@ -15,7 +15,7 @@ import pytest
 from waiting import wait_for
 
 from volbench.core.base.confinement import USERS
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 pytestmark = [pytest.mark.mysqld, pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")]
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def test_a_closed_directory_that_is_not_volbenchs_stays_closed(directory: Path) 
     (directory / "volume").chmod(0o700)
     with started(directory, AS_IN_A_CONTAINER) as process:
         output, _ = process.communicate(timeout=RUN_BOUND_S)
-    assert process.returncode == EnvironmentLacks.exit_code, output
+    assert process.returncode == MissingPrerequisite.exit_code, output
     assert f"may not enter {directory}/volume, and no server runs as root" in output
     assert "run volbench as another user than root" in output
     assert (directory / "volume").stat().st_mode & 0o777 == 0o700

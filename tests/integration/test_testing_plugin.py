@@ -17,7 +17,7 @@ from emulated_volumes import write_durably
 
 from bootstrap.directories import find_directories
 from bootstrap.environment import index_settings
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.volume.emulated.attachments import attachments
 from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.testing import emulated_volume, mysql_on
@@ -216,7 +216,7 @@ def test_a_server_that_does_not_start_leaves_nothing_and_tells_its_log(directory
 def test_an_image_that_nobody_has_is_a_missing_prerequisite(directory: Path) -> None:
     with (
         emulated_volume(SPEC, directory=directory) as volume,
-        pytest.raises(EnvironmentLacks, match="cannot be pulled"),
+        pytest.raises(MissingPrerequisite, match="cannot be pulled"),
         mysql_on(volume, "localhost:1/volbench/no-such-image:1"),
     ):
         pass
@@ -228,7 +228,7 @@ def test_an_engine_on_another_machine_is_a_missing_prerequisite(
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     with (
         emulated_volume(SPEC, directory=directory) as volume,
-        pytest.raises(EnvironmentLacks, match="on another machine"),
+        pytest.raises(MissingPrerequisite, match="on another machine"),
         mysql_on(volume),
     ):
         pass

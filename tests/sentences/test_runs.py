@@ -102,12 +102,13 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
     remainder = LOSS.sub("", text)
     subject = HEADLINE.search(text)
     if report.summary.verdict == "mixed" and len(report.volumes) == 2:
-        names = [volume.name for volume in report.volumes]
+        first, second = (volume.name for volume in report.volumes)
         subjects = list(HEADLINE.finditer(text))
         assert len(subjects) == 2
-        for match in subjects:
-            assert is_ratio(steps, (*names, match["step"], LABELS[match["label"]]), match["change"]), text
-            remainder = remainder.replace(match[0], "")
+        for stated_change in subjects:
+            row = (first, second, stated_change["step"], LABELS[stated_change["label"]])
+            assert is_ratio(steps, row, stated_change["change"]), text
+            remainder = remainder.replace(stated_change[0], "")
     elif report.comparisons and subject is not None:
         baseline, metric = report.volumes[0].name, LABELS[subject["label"]]
         candidates = [volume.name for volume in report.volumes[1:]]

@@ -46,7 +46,7 @@ def throwaway_container(image: str, command: list[str], **options: Any) -> Docke
 
 
 def local_server_image(flavor: str = "mysql") -> str:
-    """The server image that the docker target would take. Raises EnvironmentLacks where none is here."""
+    """The server image that the docker target would take. Raises MissingPrerequisite where none is here."""
     client = docker.from_env()
     try:
         return server_image(client, ServerSpec.model_validate({"flavor": flavor}), pull=False)

@@ -14,7 +14,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import device_of
 from volbench.results.explain.evidence.episodes import Level, levels
 from volbench.results.explain.findings import Explanation, explain_case
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.stats.grid import Floats, Grid, align, median
@@ -54,7 +54,7 @@ def _with_known_tps(series: Mapping[SeriesKey, Series]) -> Mapping[SeriesKey, Se
     return {key: values for key, values in series.items() if key != _TPS}
 
 
-def _tools(grid: Grid) -> Iterator[Beside]:
+def _tools(grid: Grid) -> Iterator[ConcurrentActivity]:
     """When backup tools were connected."""
     for name in grid.entities(*PerformanceSchema.program_connections):
         column = grid.column(*PerformanceSchema.program_connections, name)
@@ -64,7 +64,9 @@ def _tools(grid: Grid) -> Iterator[Beside]:
         edges = np.flatnonzero(np.diff(np.concatenate([[False], running, [False]]).astype(np.int8)))
         for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             # A tick sees a connection after it was made, and until it is gone: up to one interval late each.
-            yield Beside(name=name, t0_s=float(grid.t_s[first]) - grid.width_s, t1_s=float(grid.t_s[last - 1]))
+            yield ConcurrentActivity(
+                name=name, t0_s=float(grid.t_s[first]) - grid.width_s, t1_s=float(grid.t_s[last - 1])
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
-from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.errors import MissingPrerequisite, Refused, UsageError
 
 CONNECTIONS_MAX = 16
 """Each has a thread. A scrape takes milliseconds; Prometheus opens one connection for a target."""
@@ -58,13 +58,13 @@ def parse_listen(text: str, *, remote: bool = False) -> tuple[str, int]:
 
 
 def serve(address: str, port: int, collector: Collector) -> WSGIServer:
-    """Answer Prometheus from a thread until the server's `shutdown`. Raises EnvironmentLacks."""
+    """Answer Prometheus from a thread until the server's `shutdown`. Raises MissingPrerequisite."""
     registry = CollectorRegistry()
     registry.register(collector)
     try:
         server = (BoundedServer6 if ":" in address else BoundedServer)((address, port), _Handler)
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "nobody can be answered there",
             where=f"--listen {address}:{port}",
             evidence=str(error),

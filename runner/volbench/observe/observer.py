@@ -14,7 +14,7 @@ from volbench.core.base import safe_files
 from volbench.core.base.ownership import refuse_planted
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.facts import ServerFacts
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id, nvme_devices
 from volbench.measure.sample.config import SamplingConfig
@@ -260,7 +260,7 @@ _SOURCE_OF = {
 
 
 def refuse_unknowable(triggers: Iterable[Trigger], server: ServerFacts, *, host_seen: bool) -> None:
-    """Raise EnvironmentLacks for a trigger on what this server or its host cannot tell: it would never fire."""
+    """Raise MissingPrerequisite for a trigger on what this server or its host cannot tell: it would never fire."""
     for trigger in triggers:
         source = _SOURCE_OF.get(trigger.metric)
         absent = ""
@@ -271,7 +271,7 @@ def refuse_unknowable(triggers: Iterable[Trigger], server: ServerFacts, *, host_
         elif source != "innodb" and not host_seen:
             absent = "the server's host is not seen from here"
         if absent:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"{trigger.metric} is not known here, so that this trigger would never fire",
                 where=f"--on {trigger.text!r}",
                 evidence=absent,
@@ -283,7 +283,7 @@ def refuse_unknowable(triggers: Iterable[Trigger], server: ServerFacts, *, host_
 def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProcess]]:
     """Look at the server and its host, make the directory, and start sampling; it is stopped with the block.
 
-    Raises UsageError, EnvironmentLacks, Refused before anything is made.
+    Raises UsageError, MissingPrerequisite, Refused before anything is made.
     """
     if options.bytes_max < SIZE_MIN_BYTES:
         raise UsageError(f"a ring needs at least {SIZE_MIN_BYTES >> 20} MiB", where="--max-size")
@@ -295,7 +295,7 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
         try:
             observed_server = look_at_server(server, options.attach, allow_privileged=options.allow_privileged)
         except StepFailed as error:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the server cannot be asked", where="observe", evidence=error.evidence
             ) from error
         location = find_place(observed_server, options.volume)
@@ -362,7 +362,7 @@ def _make_directory(options: ObserveOptions, observation: Observation) -> None:
         options.directory.mkdir(parents=True)
         (options.directory / INCIDENTS).mkdir()
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the directory cannot be made", where=f"--out {options.directory}", evidence=str(error)
         ) from error
     limits = RingLimits(bytes_max=options.bytes_max // 2, keep_s=options.keep_s)

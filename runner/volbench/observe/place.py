@@ -10,7 +10,7 @@ from pathlib import Path
 
 from volbench.core.base.mountinfo import Mount, mount_of, read_mounts
 from volbench.core.records.facts import HostFacts, VolumeFacts
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.emulated.status import emulated_behind
@@ -174,7 +174,7 @@ def _volume_of(pid: int, datadir: str) -> tuple[VolumeFacts | None, str]:
             return discover(Path(datadir)), ""
         device = (process / "root" / datadir.lstrip("/")).stat().st_dev
         mounts = read_mounts(process / "mountinfo")
-    except (OSError, EnvironmentLacks) as error:
+    except (OSError, MissingPrerequisite) as error:
         return None, f"the mounts of the server's process {pid} cannot be read ({error}): run volbench as root"
     mount = _mount_with(mounts, f"{os.major(device)}:{os.minor(device)}", datadir)
     return _below_overlay(facts_of(datadir, mounts, mount=mount, contained=False), mount), ""

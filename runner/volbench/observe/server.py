@@ -17,7 +17,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.core.sql.guard import refuse_writes
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.answers import parse_answer, whole
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.bounded import ANSWER_BYTES
@@ -65,8 +65,8 @@ class ObservedServer:
 def look_at_server(server: AttachedServer, attach: AttachSpec, *, allow_privileged: bool = False) -> ObservedServer:
     """Ask the server once, by statements that only read.
 
-    Raises EnvironmentLacks with the GRANT when performance_schema may not be read, Refused for an account that may
-    do more than read, unless that is allowed.
+    Raises MissingPrerequisite with the GRANT when performance_schema may not be read, Refused for an account that
+    may do more than read, unless that is allowed.
     """
     with server.connect(timeout_s=_STATEMENT_S, bytes_max=ANSWER_BYTES) as opened:
         query = _reader(opened)
@@ -106,13 +106,13 @@ def _identity(rows: Rows) -> tuple[str, int, str, str, bool, str]:
 
 
 def _rights(query: Callable[[str], Rows], user: str, *, schema_on: bool) -> list[str]:
-    """What is missing, in words. Raises EnvironmentLacks when performance_schema is on and may not be read."""
+    """What is missing, in words. Raises MissingPrerequisite when performance_schema is on and may not be read."""
     account = "'{}'@'{}'".format(*user.rpartition("@")[::2])
     process = f"GRANT PROCESS ON *.* TO {account};"
     lacks_process = _denied(query, _PROCESS_READ)
     if schema_on and _denied(query, _SCHEMA_READ):
         grants = f"GRANT SELECT ON performance_schema.* TO {account};"
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"the account {account} may not read performance_schema",
             where="observe",
             evidence="SELECT on performance_schema is denied"

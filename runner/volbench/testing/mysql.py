@@ -21,7 +21,7 @@ from volbench.core.base import docker_engine, programs
 from volbench.core.base.nearest import suggestion
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import ServerSpec
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.connection import Account
 from volbench.machine.placement.docker.images import server_image
 from volbench.testing.containers import QueryWaitStrategy, container_options
@@ -113,14 +113,14 @@ class VolumeMySqlContainer(MySqlContainer):
         self.with_env("VOLBENCH_ACCOUNTS", self._accounts())
 
     def _connect(self) -> None:
-        """Wait for an answer. Raise EnvironmentLacks where the engine sees no volume, else StepFailed."""
+        """Wait for an answer. Raise MissingPrerequisite where the engine sees no volume, else StepFailed."""
         try:
             self._readiness.wait_until_ready(self)
         except TimeoutError as error:
             container = self.get_wrapped_container()
             container.reload()
             if container.attrs["State"]["ExitCode"] == _NOT_MOUNTED:
-                raise EnvironmentLacks(
+                raise MissingPrerequisite(
                     "the Docker engine does not see the volume's mount",
                     where=f"mysql_on {self.volume.spec}",
                     evidence=f"{DATA_IN_CONTAINER} is empty in the container",
@@ -174,7 +174,7 @@ def mysql_on(
         options: of the server, such as {"innodb_buffer_pool_size": "64M"}.
         account: `username`, `password`, `root_password`, `dbname` and `dialect` of MySqlContainer; "test" each.
 
-    Raises EnvironmentLacks without a Docker engine on this machine or without the image, StepFailed with the
+    Raises MissingPrerequisite without a Docker engine on this machine or without the image, StepFailed with the
     server's log where it does not start.
     """
     check_account(account)
@@ -201,10 +201,10 @@ def check_account(account: Mapping[str, str]) -> None:
 
 
 def _image(name: str | None) -> str:
-    """Return the image's name once the engine has it. Raise EnvironmentLacks."""
+    """Return the image's name once the engine has it. Raise MissingPrerequisite."""
     host = os.environ.get("DOCKER_HOST", "")
     if host and not host.startswith("unix://"):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the Docker engine is on another machine, which does not see the volume",
             where="mysql_on",
             evidence=f"DOCKER_HOST={host}",
@@ -213,7 +213,7 @@ def _image(name: str | None) -> str:
     try:
         client = docker_engine.connect()
     except DockerException as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "no Docker engine answers",
             where="mysql_on",
             evidence=str(error)[:300],

@@ -95,11 +95,11 @@ def volbench_run(
 def missing_prerequisites_skip(config: pytest.Config) -> Iterator[None]:
     """Turn a missing prerequisite into a skip with its reason; into a failure by --volbench-require."""
     from volbench.core.base.extras import install_command  # noqa: PLC0415
-    from volbench.errors import EnvironmentLacks  # noqa: PLC0415
+    from volbench.errors import MissingPrerequisite  # noqa: PLC0415
 
     try:
         yield
-    except EnvironmentLacks as error:
+    except MissingPrerequisite as error:
         reason = str(error)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "testcontainers":

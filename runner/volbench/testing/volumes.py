@@ -167,7 +167,7 @@ def emulated_volume(spec: str, *, directory: Path | None = None) -> Iterator[Mou
         spec: `PROFILE?PARAMETER=VALUE&...` as in `ebs-gp2?size=50GiB&credits=0%`, with or without `emulated:`.
         directory: on the disk for the data; None: /var/tmp. It takes the space of what is written.
 
-    Raises UsageError for a SPEC that cannot be read, EnvironmentLacks without root, FUSE, loop devices or the
+    Raises UsageError for a SPEC that cannot be read, MissingPrerequisite without root, FUSE, loop devices or the
     daemon.
     """
     resolved = resolve_volume(_parse(spec))

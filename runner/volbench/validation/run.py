@@ -73,8 +73,8 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         runs: measurements of the plan's runs.
         progress: called with an activity and a share.
 
-    Raises UsageError for missing schemas or logs and wrong conditions, EnvironmentLacks when a server refuses the
-    connection, StepFailed when a server stops answering.
+    Raises UsageError for missing schemas or logs and wrong conditions, MissingPrerequisite when a server refuses
+    the connection, StepFailed when a server stops answering.
     """
     started, plan = _now(), loaded.plan
     scopes = check_policy(plan, loaded.origins, runs.reports)

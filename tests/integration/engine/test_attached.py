@@ -9,7 +9,7 @@ import pytest
 from supervised_engine import DATASET, Engine
 
 from volbench.core.records.cell import AttachSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.attached import PASSWORD_VARIABLE, AttachedServer
 from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.template import (
@@ -34,7 +34,7 @@ class TestAttached:
             assert attached.option_file.stat().st_mode & 0o777 == 0o600
             private = attached.option_file
             for refused in (attached.start, attached.stop, attached.kill, attached.initialise):
-                with pytest.raises(EnvironmentLacks, match="did not start"):
+                with pytest.raises(MissingPrerequisite, match="did not start"):
                     refused()
             assert running.alive()
         assert not private.exists()
@@ -62,7 +62,7 @@ class TestAttached:
                 AttachedServer(AttachSpec(option_file=str(options)))
 
     def test_nobody_at_the_place_is_lacking(self, tmp_path: Path) -> None:
-        with pytest.raises(EnvironmentLacks, match="does not answer"):
+        with pytest.raises(MissingPrerequisite, match="does not answer"):
             AttachedServer(AttachSpec(socket=str(tmp_path / "none.sock")))
-        with pytest.raises(EnvironmentLacks, match="does not answer"):
+        with pytest.raises(MissingPrerequisite, match="does not answer"):
             AttachedServer(AttachSpec(host="127.0.0.1", port=1))

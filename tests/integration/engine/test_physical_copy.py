@@ -17,7 +17,7 @@ from server_container import sysbench_of_tools_image
 from supervised_engine import TINY, Bench, Engine, prepare
 
 from volbench.core.records.cell import DatasetSpec
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 
 BACKUP = "mariadb-backup"
 HAS_BACKUP = shutil.which(BACKUP) is not None and shutil.which("mariadbd") is not None
@@ -139,7 +139,7 @@ class TestMariadbBackup:
             (second / name).unlink(missing_ok=True)
         (second / "xtrabackup_info").write_text("server_version = 8.0.36-28\n")
         with on_mariadb(base) as bench:
-            with pytest.raises(EnvironmentLacks, match="another or a newer server") as refused:
+            with pytest.raises(MissingPrerequisite, match="another or a newer server") as refused:
                 prepare(bench, dump_of(second, "shop"))
             assert "engine.flavor=mysql" in refused.value.next_step
             (second / "xtrabackup_info").unlink()

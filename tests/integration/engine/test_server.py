@@ -17,7 +17,7 @@ from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
 
 from volbench.core.base.confinement import USERS
 from volbench.core.records.cell import CellPlaces, ServerSpec
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 from volbench.machine.engine.dataset import table_record
 from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
@@ -281,14 +281,14 @@ class TestServer:
     def test_another_server_than_wanted_is_named(self, engine: Engine) -> None:
         with engine.bench() as bench:
             with pytest.raises(
-                EnvironmentLacks, match=re.escape(f"the suite requires {engine.flavor} 5.1")
+                MissingPrerequisite, match=re.escape(f"the suite requires {engine.flavor} 5.1")
             ) as caught:
                 _ = bench.server(version="5.1").identity
             assert bench.server().identity.version in caught.value.evidence
             if engine.flavor == "mariadb":
                 bench.flavor = "mysql"
                 (Path(bench.places.control_dir) / "identity.json").unlink()
-                with pytest.raises(EnvironmentLacks, match="the suite requires mysql"):
+                with pytest.raises(MissingPrerequisite, match="the suite requires mysql"):
                     _ = bench.server().identity
 
     @ON_LOCAL
@@ -305,5 +305,5 @@ def test_a_socket_path_that_no_kernel_takes_is_refused_before_anything_starts(tm
         template_dir="/t",
         scratch_dir="/s",
     )
-    with pytest.raises(EnvironmentLacks, match="the kernel's limit is 107"):
+    with pytest.raises(MissingPrerequisite, match="the kernel's limit is 107"):
         Server(spec=ServerSpec(), paths=locations, supervisor=Supervisor(tmp_path))

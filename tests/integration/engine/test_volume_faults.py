@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from supervised_engine import ON_LOCAL, Engine
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.template import (
     Template,
 )
@@ -65,7 +65,7 @@ class TestVolumeFaults:
             server.start()
             server.stop()
             subprocess.run(["mount", "-o", "remount,ro", str(small_volume)], check=True)
-            with pytest.raises(EnvironmentLacks) as caught:
+            with pytest.raises(MissingPrerequisite) as caught:
                 server.start()
             assert caught.value.cause == "volume_read_only"
 

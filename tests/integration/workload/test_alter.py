@@ -18,7 +18,7 @@ from supervised_engine import DOCKER, LOCAL, Engine, prepare
 
 from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.oltp import OltpStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.interface import StepContext
 
@@ -107,7 +107,9 @@ def test_what_the_server_refuses_is_said_before_anything_is_measured(
     """Neither MySQL nor MariaDB adds a column instantly to a compressed table."""
     server.query(f"CREATE TABLE {SCHEMA}.packed (id INT PRIMARY KEY, c INT) ROW_FORMAT=COMPRESSED")
     try:
-        with pytest.raises(EnvironmentLacks, match="refuses the change of packed by ALGORITHM=INSTANT") as refused:
+        with pytest.raises(
+            MissingPrerequisite, match="refuses the change of packed by ALGORITHM=INSTANT"
+        ) as refused:
             run(AlterStep(name="x", table="packed", method="instant"), make_context())
     finally:
         server.query(f"DROP TABLE {SCHEMA}.packed")
@@ -135,7 +137,7 @@ def test_pt_osc_is_not_begun_where_it_would_refuse(
             ("parent", "foreign keys that refer to it", "child.of_parent"),
             ("child", "triggers", "child.noted"),
         ):
-            with pytest.raises(EnvironmentLacks, match=reason) as refused:
+            with pytest.raises(MissingPrerequisite, match=reason) as refused:
                 run(AlterStep(name="x", table=table, method="pt-osc"), make_context())
             assert refused.value.evidence == evidence
         with pytest.raises(StepFailed, match="pt-online-schema-change ended with exit code") as failed:

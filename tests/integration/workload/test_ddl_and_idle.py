@@ -11,7 +11,7 @@ from plain_server import DATASET, Kept, PlainServer, run, values
 
 from volbench.core.records.steps.ddl import DdlStep
 from volbench.core.records.steps.idle import IdleStep
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.measure.workload.interface import StepContext
 from volbench.measure.workload.schema_data import data_bytes
 
@@ -53,7 +53,7 @@ class TestDdl:
         step = DdlStep(name="d", tables=1, rotations=5, phases=("create", "binlog_rotation"))
         server.stop()
         server.start({"skip-log-bin": 1})
-        with pytest.raises(EnvironmentLacks, match="no binary log to rotate"):
+        with pytest.raises(MissingPrerequisite, match="no binary log to rotate"):
             run(step, make_context())
         server.stop()
         server.start({"log-bin": "binlog", "server-id": 1})

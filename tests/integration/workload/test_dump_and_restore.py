@@ -13,7 +13,7 @@ from plain_server import DATASET, PlainServer, run, values
 
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.restore import RestoreStep
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.measure.workload.interface import StepContext
 from volbench.measure.workload.registry import workload_for
 from volbench.measure.workload.schema_data import table_names
@@ -86,7 +86,7 @@ class TestDumpAndRestore:
 
         monkeypatch.setattr(os, "statvfs", nearly_full)
         step = DumpStep(name="d")
-        with pytest.raises(EnvironmentLacks, match="not enough free space for the dump of step d"):
+        with pytest.raises(MissingPrerequisite, match="not enough free space for the dump of step d"):
             workload_for(step).check(step, make_context())
 
     @pytest.mark.parametrize("tool", ["mysqldump", "mydumper"])
@@ -102,7 +102,7 @@ class TestDumpAndRestore:
             pytest.skip("needs the right to mount a tmpfs")
         try:
             step = DumpStep(name="d", tool=tool)
-            with pytest.raises(EnvironmentLacks) as caught:
+            with pytest.raises(MissingPrerequisite) as caught:
                 workload_for(step).run(step, ctx)
             assert caught.value.cause == "volume_full", caught.value
             assert tool in str(caught.value)

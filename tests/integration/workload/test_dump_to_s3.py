@@ -20,7 +20,7 @@ from volbench.core.base import s3 as transfers
 from volbench.core.base.s3 import StoredObject
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.restore import RestoreStep
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.measure.workload.backup import to_s3
 from volbench.measure.workload.interface import StepContext
 from volbench.measure.workload.registry import workload_for
@@ -247,7 +247,7 @@ def test_an_object_that_cannot_be_removed_is_named_and_the_measurement_kept(
 
     monkeypatch.setattr(to_s3.S3Object, "_remove", refuse)
     ctx = make_context()
-    with pytest.raises(EnvironmentLacks, match="cannot remove its object"):
+    with pytest.raises(MissingPrerequisite, match="cannot remove its object"):
         workload_for(STEP).check(STEP, ctx)
     (of_check,) = keys(s3)
     outcome = workload_for(STEP).run(STEP, ctx)  # a right that is lost between the two
@@ -262,7 +262,7 @@ def test_a_bucket_that_is_not_there_is_named_before_anything_begins(
     s3: Any, make_context: Callable[..., StepContext]
 ) -> None:
     step = DumpStep(name="d", to="s3", url="s3://no-such-bucket/x")
-    with pytest.raises(EnvironmentLacks, match="the bucket does not take the dump") as caught:
+    with pytest.raises(MissingPrerequisite, match="the bucket does not take the dump") as caught:
         workload_for(step).check(step, make_context())
     assert "NoSuchBucket" in caught.value.evidence
     assert "s3:PutObject" in caught.value.next_step
@@ -273,7 +273,7 @@ def test_an_endpoint_that_does_not_answer_is_named(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(EnvironmentLacks, match="the bucket does not take the dump") as caught:
+    with pytest.raises(MissingPrerequisite, match="the bucket does not take the dump") as caught:
         workload_for(STEP).check(STEP, make_context())
     assert "127.0.0.1:9" in caught.value.evidence
 

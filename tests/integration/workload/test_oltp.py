@@ -17,7 +17,7 @@ from volbench.core.records.cell import ENDED_BY_QUEUE, UNANSWERED
 from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.workload.interface import StepContext
 from volbench.measure.workload.oltp import oltp
 from volbench.measure.workload.oltp.sysbench import TAIL_S
@@ -274,8 +274,8 @@ class TestOltp:
             ({"options": {"threads": 3}}, UsageError, "threads is set by volbench"),
             ({"options": {"mysql_password": "x"}}, UsageError, "mysql-password is set by volbench"),
             ({"rate": 0.5}, UsageError, "whole transactions"),
-            ({"rand_type": "zipfian"}, EnvironmentLacks, "no rand_type zipfian"),
-            ({"threads": (4096,)}, EnvironmentLacks, "prepare 81920 statements"),
+            ({"rand_type": "zipfian"}, MissingPrerequisite, "no rand_type zipfian"),
+            ({"threads": (4096,)}, MissingPrerequisite, "prepare 81920 statements"),
         ],
     )
     def test_what_cannot_run_is_refused_before(

@@ -10,7 +10,7 @@ from plain_server import DATASET, PlainServer, plain_server, run, values
 
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.purge import PurgeStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.workload.interface import StepContext
 
 SCHEMA = DATASET.schema_name
@@ -81,10 +81,10 @@ def test_what_cannot_be_purged_is_said_before_anything_is_measured(
     server.query(f"CREATE TABLE {SCHEMA}.named (a INT, b VARCHAR(9), PRIMARY KEY (a, b))")
     server.query(f"CREATE TABLE {SCHEMA}.bare (a INT PRIMARY KEY)")
     try:
-        with pytest.raises(EnvironmentLacks, match="by its primary key") as lacks:
+        with pytest.raises(MissingPrerequisite, match="by its primary key") as lacks:
             run(PurgeStep(name="x", table="named"), make_context())
         assert "a int, b varchar" in lacks.value.evidence
-        with pytest.raises(EnvironmentLacks, match="is empty"):
+        with pytest.raises(MissingPrerequisite, match="is empty"):
             run(PurgeStep(name="x", table="bare"), make_context())
     finally:
         server.query(f"DROP TABLE {SCHEMA}.named, {SCHEMA}.bare")

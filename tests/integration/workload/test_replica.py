@@ -20,7 +20,7 @@ from server_container import sysbench_of_tools_image
 from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, ON_LOCAL, Bench, Engine, prepare
 
 from volbench.core.records.steps.replica import ReplicaStep
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.template import Template
 from volbench.machine.volume.facts.discovery import discover
@@ -323,5 +323,5 @@ def test_a_source_beside_the_data_is_refused(server: Server, monkeypatch: pytest
     """Both below one directory of a disk: its writes would be among those that are measured."""
     facts = discover(server.control_dir).model_copy(update={"memory_backed": False, "disk": "sda"})
     monkeypatch.setattr("volbench.measure.workload.replica.source.discover", lambda _: facts)
-    with pytest.raises(EnvironmentLacks, match="disk of the measured volume"):
+    with pytest.raises(MissingPrerequisite, match="disk of the measured volume"):
         require_separate_place(server, facts, 0, where="step r")

@@ -26,7 +26,7 @@ from bootstrap.command import run
 from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install, program
-from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
+from volbench.errors import EXIT_INTERRUPTED, MissingPrerequisite, VolbenchError
 
 NEEDS = (
     program("debootstrap", reason="makes the bare root file system"),
@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stopped job is cleaned up like an interrupted one
     try:
         if os.geteuid() != 0:
-            raise EnvironmentLacks(what="a bare machine needs root", where="test-bare", next_step="run it as root")
+            raise MissingPrerequisite(
+                what="a bare machine needs root", where="test-bare", next_step="run it as root"
+            )
         install(NEEDS, directories, console)
         return _run_commands(options, directories, console)
     except VolbenchError as error:
@@ -108,7 +110,7 @@ def _run_commands(options: argparse.Namespace, locations: Directories, console: 
             return process.wait(timeout=options.time_limit)
         except subprocess.TimeoutExpired:
             print(f"bare machine: not done after {options.time_limit:g} s", file=sys.stderr)
-            return EnvironmentLacks.exit_code
+            return MissingPrerequisite.exit_code
 
 
 def _pair(shared: tuple[Path, Path]) -> str:

@@ -29,7 +29,7 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 def unpack(suite: str, root: Path, locations: Directories, console: Console) -> None:
     """Fill `root` from the suite's archive, which debootstrap makes when it is absent or older than a week.
 
-    Raises EnvironmentLacks with the log's last lines when that fails.
+    Raises MissingPrerequisite with the log's last lines when that fails.
     """
     digest = hashlib.sha256(" ".join(INCLUDED).encode()).hexdigest()[:12]
     archive = locations.cache / "bare" / f"{suite}-{digest}.tar"

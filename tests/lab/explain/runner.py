@@ -15,7 +15,7 @@ import yaml
 
 from explain.conditions import Setup
 from explain.injection import Done, Injector, Place
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import MissingPrerequisite, VolbenchError
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.measure.execute.run import Orchestrator
 from volbench.measure.session.planner import make_plan
@@ -51,7 +51,7 @@ def run_setup(setup: Setup, directory: Path, *, disk: Path) -> Ran:
     Args:
         disk: an existing directory for the emulated volume's bytes.
 
-    A failure of the run is a result, not an error; raises EnvironmentLacks for what the whole lab lacks.
+    A failure of the run is a result, not an error; raises MissingPrerequisite for what the whole lab lacks.
     """
     if directory.exists():
         shutil.rmtree(directory)
@@ -64,7 +64,7 @@ def run_setup(setup: Setup, directory: Path, *, disk: Path) -> Ran:
     failure = ""
     try:
         _execute(setup, suite, directory, disk, done)
-    except EnvironmentLacks:
+    except MissingPrerequisite:
         raise  # no other run would fare better
     except VolbenchError as error:
         failure = f"{error.what} ({error.where}): {error.evidence}"[:600]

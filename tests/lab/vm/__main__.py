@@ -30,7 +30,7 @@ from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
 from vm.stacks import record_stacks, stacks, table
 from vm.throttles import DEVICES, record_throttles
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import MissingPrerequisite, VolbenchError
 
 LIMIT_S = 2400.0
 RECORDINGS = Path("tests/fixtures/real-kernels")
@@ -75,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
         if options.action == "inject":
             return inject_all(options.out, options.names, directories, console)
         if os.geteuid() != 0:
-            raise EnvironmentLacks("the virtual machine's disks need root", where="vm", next_step="run it as root")
+            raise MissingPrerequisite(
+                "the virtual machine's disks need root", where="vm", next_step="run it as root"
+            )
         if options.action == "record" and options.kind == "emulated":
             record_emulated(directories.root / RECORDINGS / "emulated-operations.json")
             return 0
@@ -115,7 +117,7 @@ def _with_machine(
             shutil.copytree(machine.share, options.collect, dirs_exist_ok=True)
     if done.code is None:
         print(f"vm: not done after {options.limit:g} s", file=sys.stderr)
-    return EnvironmentLacks.exit_code if done.code is None else done.code
+    return MissingPrerequisite.exit_code if done.code is None else done.code
 
 
 def _record(machine: Machine, options: argparse.Namespace, directory: Path, console: Console) -> int:
@@ -129,7 +131,7 @@ def _record(machine: Machine, options: argparse.Namespace, directory: Path, cons
         record_throttles(machine, directory / "throttles", console)
         return 0
     failed = record_stacks(machine, directory / "stacks", options.names or stacks(), console)
-    return EnvironmentLacks.exit_code if failed else 0
+    return MissingPrerequisite.exit_code if failed else 0
 
 
 if __name__ == "__main__":

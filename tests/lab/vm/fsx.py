@@ -27,7 +27,7 @@ LEAST = 0.2
 
 
 def record_fsx(machine: Machine, file: Path) -> None:
-    """Measure all combinations; written to `file`. Raises EnvironmentLacks when that fails."""
+    """Measure all combinations; written to `file`. Raises MissingPrerequisite when that fails."""
     machine.checked(
         f"""A=$(readlink -f /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_volume0)
 DISK=${{A##*/}}

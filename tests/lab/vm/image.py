@@ -57,7 +57,7 @@ class Image:
 
 
 def ensure_image(paths: Directories, console: Console) -> Image:
-    """Return the machine's disks, made where they are missing. Raises EnvironmentLacks when that fails."""
+    """Return the machine's disks, made where they are missing. Raises MissingPrerequisite when that fails."""
     install(NEEDS, paths, console)
     cache = paths.cache / "vm"
     cache.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from bootstrap.directories import Directories
 from vm.image import Image
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 BOOT_LIMIT_S = 900.0
 """With emulated processors: 25 to 50 s were seen, and 200 s where QEMU got a quarter of a processor."""
@@ -66,7 +66,7 @@ class Machine:
         places: for the log and for what is known of this machine's KVM.
         memory_mib, processors: of the guest.
 
-    Raises EnvironmentLacks when the machine does not greet in time, with the end of its console.
+    Raises MissingPrerequisite when the machine does not greet in time, with the end of its console.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Machine:
         self._throw_away()
 
     def run(self, script: str, *, limit_s: float = 120.0) -> Done:
-        """Run a bash script inside. Raises EnvironmentLacks when the machine itself no longer answers."""
+        """Run a bash script inside. Raises MissingPrerequisite when the machine itself no longer answers."""
         self._commands += 1
         output = f"output-{self._commands}"
         request = {"script": script, "output": output, "limit_s": limit_s}
@@ -117,10 +117,10 @@ class Machine:
         return Done(code=answer["code"], output=file.read_text(errors="replace"))
 
     def checked(self, script: str, *, limit_s: float = 120.0) -> str:
-        """Run a script that must succeed; return its output. Raises EnvironmentLacks with its last lines."""
+        """Run a script that must succeed; return its output. Raises MissingPrerequisite with its last lines."""
         done = self.run(script, limit_s=limit_s)
         if done.code != 0:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "a script failed in the virtual machine",
                 where=script.strip().splitlines()[0][:120],
                 evidence=f"exit code {done.code}: {done.output[-2000:]}",
@@ -133,7 +133,7 @@ class Machine:
         Args:
             limits: of QMP's `block_set_io_throttle` (`iops`, `bps`, `iops_rd`, `iops_max`, ...); none: no limit.
 
-        Raises EnvironmentLacks when QEMU refuses.
+        Raises MissingPrerequisite when QEMU refuses.
         """
         unlimited = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
         self._query("block_set_io_throttle", {"device": f"n{number}", **unlimited, **limits})
@@ -160,7 +160,7 @@ class Machine:
                     while "event" in answer:
                         answer = json.loads(lines.readline())
                     if "error" in answer:
-                        raise EnvironmentLacks(
+                        raise MissingPrerequisite(
                             f"QEMU refuses {command}", where="QMP", evidence=str(answer["error"])
                         )
         return answer["return"]
@@ -171,7 +171,7 @@ class Machine:
             self._start(KVM_OPTIONS)
             try:
                 self._greet(KVM_LIMIT_S)
-            except EnvironmentLacks as error:
+            except MissingPrerequisite as error:
                 known_bad.write_text(f"{error}\n")
                 self._end_process()
             else:
@@ -256,10 +256,10 @@ class Machine:
     def _console(self) -> Path:
         return self._directory / "console"
 
-    def _lacks(self, description: str, log: Path) -> EnvironmentLacks:
+    def _lacks(self, description: str, log: Path) -> MissingPrerequisite:
         logs = [file for file in (self._directory / "qemu.log", log) if file.exists()]
         ends = [file.read_text(errors="replace")[-1500:] for file in dict.fromkeys(logs)]
-        return EnvironmentLacks(description, where=str(self._image.kernel), evidence="\n".join(ends))
+        return MissingPrerequisite(description, where=str(self._image.kernel), evidence="\n".join(ends))
 
     def _throw_away(self) -> None:
         self._end_process()

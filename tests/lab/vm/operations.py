@@ -30,7 +30,7 @@ LEAST = 0.2
 
 
 def record_operations(machine: Machine, file: Path) -> None:
-    """Count all actions under all variants; written to `file`. Raises EnvironmentLacks when that fails."""
+    """Count all actions under all variants; written to `file`. Raises MissingPrerequisite when that fails."""
     machine.checked(
         f"""A=$(readlink -f /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_volume0)
 mkdir -p /mnt/data /mnt/other

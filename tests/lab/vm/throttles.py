@@ -28,7 +28,7 @@ INSIDE = "mkdir -p /share/throttles\nDUMP=/opt/volbench/tree/tests/lab/vm/dump_d
 
 
 def record_throttles(machine: Machine, directory: Path, console: Console) -> None:
-    """Write one file in the format of pt-stalk for each load. Raises EnvironmentLacks when one fails."""
+    """Write one file in the format of pt-stalk for each load. Raises MissingPrerequisite when one fails."""
     directory.mkdir(parents=True, exist_ok=True)
     scripts = {name: _script(name, number, options) for name, (number, options) in LOADS.items()}
     scripts[NEIGHBOUR] = _neighbour()

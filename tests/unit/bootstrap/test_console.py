@@ -10,7 +10,7 @@ import pytest
 import bootstrap.__main__
 from bootstrap.console import Console, consents_by_itself
 from bootstrap.directories import find_directories
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_no_terminal_obeys_what_a_program_has_printed(
     Console(yes=True).say(HOSTILE)
     apart = replace(find_directories(), state=tmp_path)  # else it waits for a set-up that goes on
     monkeypatch.setattr(bootstrap.__main__, "find_directories", lambda: apart)
-    failure = EnvironmentLacks("compiling failed", where="set-up", evidence=HOSTILE)
+    failure = MissingPrerequisite("compiling failed", where="set-up", evidence=HOSTILE)
     monkeypatch.setattr(bootstrap.__main__, "_do", raising(failure))
-    assert bootstrap.__main__.main(["engine"]) == EnvironmentLacks.exit_code
+    assert bootstrap.__main__.main(["engine"]) == MissingPrerequisite.exit_code
     printed = capsys.readouterr()
     for text in (printed.out, printed.err):
         assert "\\x1b]0;title\\x07" in text

@@ -10,7 +10,7 @@ import pytest
 from bootstrap import emulator, extras
 from bootstrap.console import Console
 from bootstrap.directories import find_directories
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 
@@ -61,7 +61,7 @@ def test_a_machine_without_a_compiler_goes_on_without_the_lexer(
     """The demo needs none."""
 
     def offers_none(*_: object) -> None:
-        raise EnvironmentLacks(what="the distribution offers none of cargo-web, cargo")
+        raise MissingPrerequisite(what="the distribution offers none of cargo-web, cargo")
 
     monkeypatch.setattr(extras, "install", offers_none)
     directories = dataclasses.replace(find_directories(), cache=tmp_path)

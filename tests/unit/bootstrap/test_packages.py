@@ -7,7 +7,7 @@ import pytest
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, choose, install, parse_candidates, program
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 POLICY = """\
@@ -49,7 +49,7 @@ def test_optional_need_without_package_is_passed_over() -> None:
 
 
 def test_need_without_package_says_what_it_is_for() -> None:
-    with pytest.raises(EnvironmentLacks, match=r"none of a, b[\s\S]*for a"):
+    with pytest.raises(MissingPrerequisite, match=r"none of a, b[\s\S]*for a"):
         choose([need("a", "b")], frozenset({"c"}))
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_said_or_run_when_nothing_is_missing(tmp_path: Path, capsys: 
 def test_machine_without_apt_is_told_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     directories = Directories(root=tmp_path, state=tmp_path, cache=tmp_path)
-    with pytest.raises(EnvironmentLacks, match=r"no apt-get[\s\S]*docker.io \(for docker.io\)"):
+    with pytest.raises(MissingPrerequisite, match=r"no apt-get[\s\S]*docker.io \(for docker.io\)"):
         install([need("docker.io")], directories, Console(yes=True))
 
 
@@ -79,5 +79,5 @@ def test_without_rights_what_is_missing_is_named(tmp_path: Path, monkeypatch: py
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     directories = Directories(root=tmp_path, state=tmp_path, cache=tmp_path)
-    with pytest.raises(EnvironmentLacks, match=r"their installation needs root[\s\S]*a or b \(for a\)"):
+    with pytest.raises(MissingPrerequisite, match=r"their installation needs root[\s\S]*a or b \(for a\)"):
         install([need("a", "b")], directories, Console(yes=True))

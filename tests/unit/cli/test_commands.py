@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from volbench.cli.main import app, main
 from volbench.cli.runs import query
 from volbench.errors import (
-    EnvironmentLacks,
     IncomparableRuns,
+    MissingPrerequisite,
     Refused,
     RunUnreadable,
     StepFailed,
@@ -255,7 +255,7 @@ def test_a_directory_without_our_marker_is_not_erased(tmp_path: Path) -> None:
     [
         (UsageError("x"), 2),
         (RunUnreadable("x"), 2),
-        (EnvironmentLacks("x"), 3),
+        (MissingPrerequisite("x"), 3),
         (Refused("x"), 4),
         (IncomparableRuns("x"), 4),
         (StepFailed("x"), 5),

@@ -15,7 +15,7 @@ from volbench.core.base import ownership
 from volbench.core.profile.files import profile_names, whole_profile
 from volbench.core.profile.resolve import resolve
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
+from volbench.errors import MissingPrerequisite, Refused, UsageError, VolbenchError
 from volbench.machine.placement import capabilities
 from volbench.machine.volume.emulated import requirements as emulated_needs
 from volbench.machine.volume.probe.figures import expected_figures
@@ -69,7 +69,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["emulate", "path:/tmp"], UsageError, "is not emulated"),
         (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
         (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "is not a volume's name"),
-        (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be created"),
+        (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], MissingPrerequisite, "cannot be created"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
         (["counters", "nobody"], UsageError, "no emulated volume"),
@@ -77,7 +77,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["fault", "nobody", "stall"], UsageError, "needs --for"),
         (["fault", "nobody", "detach", "--for", "3s"], UsageError, "detach has no --for"),
         (["fault", "nobody", "stall", "--for", "long"], UsageError, "a duration such as"),
-        (["probe", "path:/nowhere"], EnvironmentLacks, "does not exist"),
+        (["probe", "path:/nowhere"], MissingPrerequisite, "does not exist"),
         (["probe", "path:/tmp", "--seconds", "1"], UsageError, "a probe takes"),
         (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "not a profile's file name"),
         (["probe", "storage-class:gp3"], UsageError, "kubernetes"),
@@ -97,7 +97,7 @@ def test_a_mistake_has_one_message_that_says_what_next(
 
 def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capabilities, "SEARCH_PATH", str(tmp_path))
-    with pytest.raises(EnvironmentLacks, match="a probe needs fio") as caught:
+    with pytest.raises(MissingPrerequisite, match="a probe needs fio") as caught:
         message_of("probe", f"path:{tmp_path}")
     assert "apt-get install" in str(caught.value)
 
@@ -105,7 +105,7 @@ def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pyte
 def test_without_the_daemon_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 3, never another volume in its place; nothing is left."""
     monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
-    with pytest.raises(EnvironmentLacks, match="volbench-volume") as caught:
+    with pytest.raises(MissingPrerequisite, match="volbench-volume") as caught:
         message_of("emulate", "emulated:ebs-gp3", "--dir", str(tmp_path))
     assert caught.value.exit_code == 3
     assert caught.value.next_step

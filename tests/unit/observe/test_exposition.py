@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.measure.sample.interface import Reading
 from volbench.observe.exposition import ObservationCollector
 from volbench.observe.listening import parse_listen, serve
@@ -80,7 +80,7 @@ def address() -> Iterator[str]:
     for port in range(39_104, 39_204):
         try:
             server = serve("127.0.0.1", port, ObservationCollector(lambda: READINGS, now()))
-        except EnvironmentLacks:
+        except MissingPrerequisite:
             continue
         yield f"127.0.0.1:{port}"
         server.shutdown()
@@ -95,7 +95,7 @@ def test_prometheus_is_answered_in_the_format_that_it_asks_for(address: str) -> 
     with urllib.request.urlopen(expected, timeout=60) as answer:  # noqa: S310
         assert "openmetrics-text" in answer.headers["Content-Type"]
         assert answer.read().decode().endswith("# EOF\n")
-    with pytest.raises(EnvironmentLacks, match="nobody can be answered there"):
+    with pytest.raises(MissingPrerequisite, match="nobody can be answered there"):
         serve(*parse_listen(address), ObservationCollector(dict, Now()))
 
 

@@ -12,7 +12,7 @@ import pytest
 from mysql.connector import errorcode
 
 from volbench.core.records.facts import ServerFacts
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.observe import server as asked
 from volbench.observe.place import find_place, find_process
 from volbench.observe.server import ObservedServer, is_this_machine, listening_process
@@ -143,7 +143,7 @@ def test_missing_rights_are_told_with_their_grants() -> None:
     assert rights(denying(), "watch@10.0.0.%", schema_on=True) == []
     (note,) = rights(denying("INNODB_METRICS"), "watch@10.0.0.%", schema_on=True)
     assert "GRANT PROCESS ON *.* TO 'watch'@'10.0.0.%';" in note
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         rights(denying("performance_schema"), "watch@10.0.0.%", schema_on=True)
     assert caught.value.next_step == "GRANT SELECT ON performance_schema.* TO 'watch'@'10.0.0.%';"
     (note,) = rights(denying("performance_schema"), "watch@%", schema_on=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from volbench.core.records.facts import ServerFacts
-from volbench.errors import EXIT_USAGE, EnvironmentLacks, UsageError
+from volbench.errors import EXIT_USAGE, MissingPrerequisite, UsageError
 from volbench.observe.observer import refuse_unknowable
 from volbench.observe.recent import StallClock
 from volbench.observe.triggers import METRICS, Fired, TriggerState, parse_trigger
@@ -145,7 +145,7 @@ def test_a_trigger_that_could_never_fire_is_refused(
     text: str, absent: dict[str, str], host_seen: bool, message: str
 ) -> None:
     server = ServerFacts(flavor="mariadb", version="10.11", absent=absent)
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         refuse_unknowable([parse_trigger(text)], server, host_seen=host_seen)
     assert message in str(caught.value)
 

@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.testing import emulated_volume
 from volbench.testing.mysql import check_account
 from volbench.testing.plugin import missing_prerequisites_skip
@@ -26,7 +26,7 @@ def test_what_is_missing_is_the_reason_of_the_skip() -> None:
         pytest.raises(pytest.skip.Exception, match="missing: root"),
         missing_prerequisites_skip(config(required=False)),
     ):
-        raise EnvironmentLacks("this machine cannot run emulated volumes; missing: root")
+        raise MissingPrerequisite("this machine cannot run emulated volumes; missing: root")
 
 
 def test_a_pipeline_that_requires_it_fails() -> None:
@@ -34,7 +34,7 @@ def test_a_pipeline_that_requires_it_fails() -> None:
         pytest.raises(pytest.fail.Exception, match="missing: root"),
         missing_prerequisites_skip(config(required=True)),
     ):
-        raise EnvironmentLacks("this machine cannot run emulated volumes; missing: root")
+        raise MissingPrerequisite("this machine cannot run emulated volumes; missing: root")
 
 
 def test_the_missing_extra_is_named() -> None:

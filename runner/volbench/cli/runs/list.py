@@ -9,7 +9,7 @@ from volbench.cli import console, options
 from volbench.cli.tables import show_rows
 from volbench.core.base.text import counted
 from volbench.core.records.report import REPORT_SCHEMA, Report
-from volbench.errors import EnvironmentLacks, RunUnreadable
+from volbench.errors import MissingPrerequisite, RunUnreadable
 from volbench.results.store.files import read_record
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
@@ -41,7 +41,7 @@ def list_runs(
     for directory in directories:
         try:
             listed.append(_listed(directory))
-        except (RunUnreadable, EnvironmentLacks) as error:
+        except (RunUnreadable, MissingPrerequisite) as error:
             console.say(f"skipped: {error.where}: {error.what}")
     if len(listed) < len(directories):
         console.say(f"{len(directories) - len(listed)} of {counted(len(directories), 'run')} cannot be read")

@@ -17,7 +17,7 @@ from volbench.core.base import ownership
 from volbench.core.profile.files import INSTANCES, load_profile, profile_names, whole_profile
 from volbench.core.profile.resolve import resolve
 from volbench.core.profile.spec import parse_volume
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.placement.capabilities import find_program
 from volbench.machine.volume.emulated.control import ask
 from volbench.machine.volume.emulated.discovery import (
@@ -108,7 +108,7 @@ def emulate(
     try:
         made_root = ownership.make_private_root(root)
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the directory for an emulated volume cannot be created",
             where=str(root),
             evidence=f"{type(error).__name__}: {error}",
@@ -231,7 +231,9 @@ def probe(
     volume = make_volume(parse_volume(spec, name="probe"))
     fio = find_program("fio")
     if not fio.present:
-        raise EnvironmentLacks("a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend)
+        raise MissingPrerequisite(
+            "a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend
+        )
     with volume as open_volume:
         measured = measure(open_volume, fio=fio.evidence, seconds=seconds, watch=console.say)
     nearest = [] if measured.held else nearest_profiles(measured.figures)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 PURPOSES = {
     "aws": "CloudWatch, IAM tokens of RDS, and everything in S3: results, dumps, downloads",
@@ -63,13 +63,13 @@ def _source() -> str | None:
     return str(path) if path.exists() else None
 
 
-def missing_extra(error: ModuleNotFoundError) -> EnvironmentLacks | None:
+def missing_extra(error: ModuleNotFoundError) -> MissingPrerequisite | None:
     """Return what to tell about an import that failed, or None where no extra would have it."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(package)
     if extra is None:
         return None
-    return EnvironmentLacks(
+    return MissingPrerequisite(
         f"the Python package {package} is not installed; it is needed for {PURPOSES[extra]}",
         where=f"extra {extra}",
         evidence=str(error),
@@ -78,7 +78,7 @@ def missing_extra(error: ModuleNotFoundError) -> EnvironmentLacks | None:
 
 
 def require(package: str) -> None:
-    """Raise EnvironmentLacks with the command to install it where a package of an extra is missing."""
+    """Raise MissingPrerequisite with the command to install it where a package of an extra is missing."""
     try:
         present = find_spec(package) is not None
     except ValueError:  # a module that a program set to None

@@ -27,7 +27,7 @@ from volbench.core.base.marker import (
 )
 from volbench.core.base.mountinfo import mounts_below, read_mounts
 from volbench.core.base.text import counted
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.errors import MissingPrerequisite, Refused, StepFailed
 
 _DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
 _LISTED_MAX = 5
@@ -46,8 +46,8 @@ def claim(
         mode: of the directory; members of its group who may enter it can read the marker.
         owners: users whose directories and markers count too: those to whom volbench hands directories.
 
-    Its parent must exist. Raises Refused for a directory with other contents or of another user, EnvironmentLacks
-    if it cannot be created.
+    Its parent must exist. Raises Refused for a directory with other contents or of another user,
+    MissingPrerequisite if it cannot be created.
     """
     refuse_data_directory(directory)
     refuse_exchangeable(directory)
@@ -69,7 +69,7 @@ def claim(
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "volbench cannot create or mark the directory",
             where=str(directory),
             evidence=_error_text(error),
@@ -88,7 +88,7 @@ def is_owned(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> bool:
 
 @contextmanager
 def open_owned(directory: Path) -> Iterator[int]:
-    """Yield the descriptor of a marked directory. Raise Refused, EnvironmentLacks."""
+    """Yield the descriptor of a marked directory. Raise Refused, MissingPrerequisite."""
     try:
         with safe_files.held_directory(directory) as descriptor:
             _check_owned(descriptor, directory, NO_OWNERS)
@@ -154,7 +154,7 @@ def hand_over(directory: Path, *, group: int) -> None:
     """Let the processes of another user work in a marked directory, which stays volbench's.
 
     They may create files, and remove their own; directory, marker and volbench's files stay root's, since the
-    directory is sticky. Only root can do that. Raises Refused, EnvironmentLacks.
+    directory is sticky. Only root can do that. Raises Refused, MissingPrerequisite.
     """
     try:
         with safe_files.held_directory(directory) as descriptor:
@@ -168,7 +168,7 @@ def hand_over(directory: Path, *, group: int) -> None:
                 finally:
                     os.close(marker)
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "volbench cannot give the containers' user access to the directory",
             where=str(directory),
             evidence=_error_text(error),

@@ -36,7 +36,7 @@ from volbench.core.base.confinement import Confinement, has_no_new_privileges
 from volbench.core.base.environment import OWN, environment, find_program
 from volbench.core.base.python import python_command, python_variables
 from volbench.core.base.redact import redact
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 __all__ = [
     "Confinement",
@@ -72,7 +72,7 @@ class Popen(subprocess.Popen[bytes]):
         gains_privileges: it starts setuid programs on purpose.
         options: of `subprocess.Popen`.
 
-    Raises OSError as `subprocess.Popen` does, EnvironmentLacks without setpriv(1) and prlimit(1) to confine it.
+    Raises OSError as `subprocess.Popen` does, MissingPrerequisite without setpriv(1) and prlimit(1) to confine it.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ def _guards(
         return [setpriv, *options, "--"] if setpriv else []
     prlimit = _system_program("prlimit")
     if setpriv is None or prlimit is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "setpriv or prlimit is not installed",
             where="a program that reads files of others",
             evidence=f"neither is looked for outside {_SYSTEM_PATH}",

@@ -90,7 +90,7 @@ class Location:
 
 @contextmanager
 def connected(location: Location) -> Iterator[Any]:
-    """Yield a client of boto3. Raise what `faults` lists, EnvironmentLacks without boto3."""
+    """Yield a client of boto3. Raise what `faults` lists, MissingPrerequisite without boto3."""
     require("boto3")
     import boto3  # noqa: PLC0415 - an extra
     from botocore.config import Config  # noqa: PLC0415

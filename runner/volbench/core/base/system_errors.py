@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 _NEXT_STEPS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space there, then repeat the command"),
@@ -33,7 +33,7 @@ _NO_ANSWER = re.compile("without (exception set|setting an exception)")
 """Of a SystemError: an extension in C failed and did not say why, which numpy does where it gets no memory."""
 
 
-def refusal_of_system(error: BaseException, where: str = "") -> EnvironmentLacks | None:
+def refusal_of_system(error: BaseException, where: str = "") -> MissingPrerequisite | None:
     """Return an error of the operating system, or of what it caused, as one of volbench; None for any other.
 
     Args:
@@ -42,9 +42,11 @@ def refusal_of_system(error: BaseException, where: str = "") -> EnvironmentLacks
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (isinstance(cause, SystemError) and _NO_ANSWER.search(str(cause))):
-            return EnvironmentLacks("the machine gave no memory", where=where, next_step=_NEXT_STEPS[errno.ENOMEM])
+            return MissingPrerequisite(
+                "the machine gave no memory", where=where, next_step=_NEXT_STEPS[errno.ENOMEM]
+            )
         if isinstance(cause, OSError) and cause.errno in _NEXT_STEPS:
-            return EnvironmentLacks(
+            return MissingPrerequisite(
                 "the operating system refused a call",
                 where=where or str(cause.filename or ""),
                 evidence=cause.strerror or str(cause),

@@ -24,7 +24,7 @@ from volbench.core.records.layout import ComponentFacts, ComponentPlaces, Emulat
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.steps import Step
 from volbench.core.records.tls import ServerAccess
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 CELL_SCHEMA = 2
 RESULT_SCHEMA = 2
@@ -237,9 +237,9 @@ class CellSpec(Record):
 
     @property
     def own_places(self) -> CellPlaces:
-        """Where things are of a server that volbench starts. Raises EnvironmentLacks for any other."""
+        """Where things are of a server that volbench starts. Raises MissingPrerequisite for any other."""
         if self.places is None:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the cell has no places for a server of its own",
                 where=f"cell {self.cell_id}",
                 evidence="its `paths` are empty",

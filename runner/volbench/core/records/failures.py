@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volbench.core.records.cell import Failure
-from volbench.errors import EXIT_ENVIRONMENT, EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import EXIT_ENVIRONMENT, MissingPrerequisite, StepFailed, VolbenchError
 
 
 def failure_of(error: VolbenchError) -> Failure:
@@ -19,8 +19,8 @@ def failure_of(error: VolbenchError) -> Failure:
 
 
 def error_of(failure: Failure) -> VolbenchError:
-    """Return the error of a failure that another process had: EnvironmentLacks or StepFailed."""
-    kind = EnvironmentLacks if failure.exit_code == EXIT_ENVIRONMENT else StepFailed
+    """Return the error of a failure that another process had: MissingPrerequisite or StepFailed."""
+    kind = MissingPrerequisite if failure.exit_code == EXIT_ENVIRONMENT else StepFailed
     return kind(
         failure.message,
         where=failure.where,

@@ -9,6 +9,6 @@ def fingerprint(sql: str) -> str:
     """Return the statement without comments and literals, with uniform lists, in lower case except quoted names.
 
     Comments that a server executes (`/*!`, `/*M!`) stay. A statement that was cut off shows nothing of its last
-    value. Raises EnvironmentLacks without the lexer's library.
+    value. Raises MissingPrerequisite without the lexer's library.
     """
     return fingerprint_of(as_bytes(sql), 0).decode("utf-8", "replace")

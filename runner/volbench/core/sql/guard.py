@@ -47,7 +47,7 @@ WHY_SKIPPED = {
 def judge(sql: str, allowed: Allowed = Allowed.QUERY) -> tuple[Answer, str]:
     """Return the answer and its reason, the rest of a sentence about the statement; empty where it passes.
 
-    Raises EnvironmentLacks without the lexer's library.
+    Raises MissingPrerequisite without the lexer's library.
     """
     answer, reason = judged(as_bytes(sql), allowed)
     return Answer(answer), reason

@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 _NAME = "libvolbench_lexer.so"
 _PACKAGE = "volbench_lexer"
@@ -34,7 +34,7 @@ class Span(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Load the library. Raises EnvironmentLacks where it is missing, or is of another version."""
+    """Load the library. Raises MissingPrerequisite where it is missing, or is of another version."""
     path = _library_path()
     try:
         library = ctypes.CDLL(str(path))
@@ -67,8 +67,8 @@ def _library_path() -> Path:
     return next((path for place in places if (path := Path(place) / _NAME).exists()), own)
 
 
-def _lack(what: str, path: Path, evidence: str) -> EnvironmentLacks:
-    return EnvironmentLacks(
+def _lack(what: str, path: Path, evidence: str) -> MissingPrerequisite:
+    return MissingPrerequisite(
         what,
         where=str(path),
         evidence=evidence,

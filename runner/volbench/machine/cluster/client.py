@@ -24,7 +24,7 @@ from kubernetes.config.config_exception import ConfigException
 from websocket import WebSocketBadStatusException, WebSocketException
 
 from volbench.core.base.parse import parse_json
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.marks import Marks
 from volbench.machine.cluster.refusals import (
     BUSY,
@@ -81,7 +81,7 @@ class Cluster:
         namespace: empty: the context's, or that pod's.
         marks: labels and annotations of all objects that are made here.
 
-    Raises EnvironmentLacks without a configuration.
+    Raises MissingPrerequisite without a configuration.
     """
 
     def __init__(self, *, context: str = "", namespace: str = "", marks: Marks | None = None) -> None:
@@ -96,7 +96,7 @@ class Cluster:
         if _logins.last:
             raise NOT_LOGGED_IN.at("logging in", _logins.last)
         self.api = client.ApiClient(self._configuration)
-        self._gave_up_error: EnvironmentLacks | None = None
+        self._gave_up_error: MissingPrerequisite | None = None
 
     def close(self) -> None:
         """Close idle connections; later requests open new ones."""
@@ -108,7 +108,7 @@ class Cluster:
         Args:
             path: below /api/v1/namespaces/NAMESPACE, or a whole path when it begins with /.
 
-        Raises EnvironmentLacks, StepFailed; NotFound for a missing object.
+        Raises MissingPrerequisite, StepFailed; NotFound for a missing object.
         """
         sent = self.marks.on(body) if method == "POST" else body
         return self.with_retries(lambda: self._request(method, path, sent, query), doing=doing)
@@ -141,7 +141,7 @@ class Cluster:
             return self.ask("GET", path, doing=doing)
         except NotFound:
             return None
-        except EnvironmentLacks as error:
+        except MissingPrerequisite as error:
             if error.cause != "no_permission":
                 raise
             return None
@@ -171,7 +171,7 @@ class Cluster:
             answer.release_conn()
 
     def check_namespace(self) -> None:
-        """Check that the namespace is there to make objects in. Raise EnvironmentLacks.
+        """Check that the namespace is there to make objects in. Raise MissingPrerequisite.
 
         A user without the right to read it is not told: the first object that is made there tells.
         """
@@ -180,7 +180,7 @@ class Cluster:
             found = self.ask("GET", f"/api/v1/namespaces/{self.namespace}", doing=doing)
         except NotFound as missing:
             raise NAMESPACE_MISSING.at(doing, missing.evidence) from missing
-        except EnvironmentLacks as error:
+        except MissingPrerequisite as error:
             if error.cause != "no_permission":
                 raise
             return
@@ -196,7 +196,7 @@ class Cluster:
         """Send a request, with retries while the API server is unreachable or busy, for at most UNREACHABLE_S_MAX.
 
         After that no further request is sent: a late cleanup must not remove an agent that still runs.
-        Raises EnvironmentLacks, StepFailed, NotFound.
+        Raises MissingPrerequisite, StepFailed, NotFound.
         """
         bound_s = UNREACHABLE_S_MAX if self._has_answered else min(FIRST_ANSWER_S_MAX, UNREACHABLE_S_MAX)
         until_s = time.monotonic() + bound_s
@@ -204,7 +204,7 @@ class Cluster:
             try:
                 with cluster_errors(doing):
                     return self._answer_to(request)
-            except EnvironmentLacks as error:
+            except MissingPrerequisite as error:
                 if error.cause == "not_logged_in" and _logins.last:
                     raise NOT_LOGGED_IN.at(doing, _logins.last) from error
                 if error.cause != "api_server_away":
@@ -276,7 +276,7 @@ class Cluster:
 
 @contextmanager
 def cluster_errors(doing: str) -> Iterator[None]:
-    """Convert the client's errors. Raise EnvironmentLacks, StepFailed, NotFound."""
+    """Convert the client's errors. Raise MissingPrerequisite, StepFailed, NotFound."""
     try:
         yield
     except ApiException as error:
@@ -316,7 +316,7 @@ def _load(configuration: client.Configuration, context: str) -> str:
         chosen = config.list_kube_config_contexts(config_file=config_file)
     except ConfigException as missing:
         if context:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"the kubeconfig has no context {context!r}",
                 where="kubernetes target",
                 evidence=str(missing),
@@ -335,7 +335,7 @@ def _load_of_pod(configuration: client.Configuration, missing: ConfigException) 
         with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace", encoding="ascii") as file:  # noqa: PTH123 - a fixed place
             return file.read().strip()
     except (ConfigException, OSError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "there is no Kubernetes configuration",
             where="kubernetes target",
             evidence=f"{missing}; {error}",

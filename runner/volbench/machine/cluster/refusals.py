@@ -9,7 +9,7 @@ from http import HTTPStatus
 from kubernetes.client.exceptions import ApiException
 
 from volbench.core.base.parse import parse_json
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 
 BUSY = {
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -34,9 +34,9 @@ class Refusal:
     cause: str
     next_step: str
 
-    def at(self, doing: str, evidence: str) -> EnvironmentLacks:
+    def at(self, doing: str, evidence: str) -> MissingPrerequisite:
         """Return the failure where it was met, with what the cluster said."""
-        return EnvironmentLacks(
+        return MissingPrerequisite(
             self.what, where=doing, evidence=evidence, cause=self.cause, next_step=self.next_step
         )
 
@@ -113,7 +113,7 @@ _ADMISSION = (
 """What an admission's message tells; the authorizer's is `cannot VERB resource`."""
 
 
-def refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
+def refusal(error: ApiException, doing: str) -> MissingPrerequisite | StepFailed:
     """Return the failure for an answer of the API server; what refused the request is told by its message."""
     message = _message(error)
     if is_webhook_away(message):
@@ -132,14 +132,14 @@ def refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
     )
 
 
-def _refusal_of_user(error: ApiException, doing: str, message: str) -> EnvironmentLacks | None:
+def _refusal_of_user(error: ApiException, doing: str, message: str) -> MissingPrerequisite | None:
     forbids = error.status == HTTPStatus.FORBIDDEN
     if error.status == HTTPStatus.UNAUTHORIZED or (forbids and _ANONYMOUS in message):
         return NOT_LOGGED_IN.at(doing, message)
     return FORBIDDEN.at(doing, message) if forbids else None
 
 
-def admission_refusal(doing: str, message: str) -> EnvironmentLacks | None:
+def admission_refusal(doing: str, message: str) -> MissingPrerequisite | None:
     """Return the failure for an object that an admission refused; None for a message of anything else."""
     if "exceeded quota" in message:
         return QUOTA_EXCEEDED.at(doing, message)

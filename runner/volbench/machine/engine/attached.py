@@ -19,7 +19,7 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec, Failure
 from volbench.core.records.facts import ServerFacts
 from volbench.core.records.tls import VERIFYING
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError, VolbenchError
 from volbench.machine.engine.answers import parse_answer
 from volbench.machine.engine.bounded import ANSWER_BYTES
 from volbench.machine.engine.connection import (
@@ -55,7 +55,7 @@ class AttachedServer:
     Args:
         attach: host and port or socket, user, and where the password is.
 
-    Raises UsageError for a wrong password or option file, EnvironmentLacks if the server does not answer.
+    Raises UsageError for a wrong password or option file, MissingPrerequisite if the server does not answer.
     """
 
     def __init__(self, attach: AttachSpec) -> None:
@@ -86,11 +86,11 @@ class AttachedServer:
 
     @property
     def data_dir(self) -> Path:
-        """Return the server's `datadir`. Raise EnvironmentLacks if that directory is not on this machine."""
+        """Return the server's `datadir`. Raise MissingPrerequisite if that directory is not on this machine."""
         datadir_rows = self.query("SELECT @@GLOBAL.datadir")
         path = parse_answer(datadir_rows, _path_of, noun="its data directory", where="attached server")
         if not path.is_dir():
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the data directory of the server is not on this machine",
                 where="attached server",
                 evidence=str(path),
@@ -99,19 +99,19 @@ class AttachedServer:
         return path
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:  # noqa: ARG002
-        """Never. Raises EnvironmentLacks."""
+        """Never. Raises MissingPrerequisite."""
         raise self._not_managed("start")
 
     def initialise(self) -> None:
-        """Never. Raises EnvironmentLacks."""
+        """Never. Raises MissingPrerequisite."""
         raise self._not_managed("initialise")
 
     def stop(self) -> None:
-        """Never. Raises EnvironmentLacks."""
+        """Never. Raises MissingPrerequisite."""
         raise self._not_managed("stop")
 
     def kill(self) -> None:
-        """Never. Raises EnvironmentLacks."""
+        """Never. Raises MissingPrerequisite."""
         raise self._not_managed("kill")
 
     def connect(
@@ -163,8 +163,8 @@ class AttachedServer:
         return False
 
     def own(self, purpose: str, *, where: str) -> NoReturn:
-        """Never. Raises EnvironmentLacks."""
-        raise EnvironmentLacks(
+        """Never. Raises MissingPrerequisite."""
+        raise MissingPrerequisite(
             f"{purpose}, and volbench did not start this server",
             where=where,
             evidence=self._address,
@@ -176,7 +176,7 @@ class AttachedServer:
         return "the server is running" if self.alive() else f"server_gone: no answer at {self._address}"
 
     def _check(self) -> None:
-        """Raise UsageError if the server refuses the account or the TLS, EnvironmentLacks if it gives no answer."""
+        """Raise UsageError if the server refuses the account or TLS, MissingPrerequisite if it does not answer."""
         try:
             rows(self.account, "SELECT 1", timeout_s=10.0)
         except mysql.connector.Error as error:
@@ -203,7 +203,7 @@ class AttachedServer:
             if unencrypted is not None:
                 raise unencrypted from error
             silent = error.errno in _CLIENT_ERRORS
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"the server to attach to {'does not answer' if silent else 'refuses connections'}",
                 where="attached server",
                 evidence=f"{self._address}: {self.account.without_user(str(error.msg))}",
@@ -219,8 +219,8 @@ class AttachedServer:
             "rds-db:connect for it, that the host is the endpoint's own name, and this machine's region and clock",
         )
 
-    def _not_managed(self, operation: str) -> EnvironmentLacks:
-        return EnvironmentLacks(
+    def _not_managed(self, operation: str) -> MissingPrerequisite:
+        return MissingPrerequisite(
             f"volbench cannot {operation} a server that it did not start",
             where="attached server",
             evidence=self._address,
@@ -250,7 +250,7 @@ def _path_of(answer: Sequence[Sequence[Any]]) -> Path:
 def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
     """Return user, password and address; the option file's [client] section wins over the environment's password.
 
-    Raises UsageError for a host and a socket at once, EnvironmentLacks if the option file cannot be read.
+    Raises UsageError for a host and a socket at once, MissingPrerequisite if the option file cannot be read.
     """
     if attach.host and attach.socket:
         raise UsageError("give a host or a socket, not both", where="attached server")

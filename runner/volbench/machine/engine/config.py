@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from volbench.core.base.nearest import nearest_match
 from volbench.core.records.base import Scalar, parse_size_bytes
 from volbench.core.records.layout import Role
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.machine.engine.differences import ServerIdentity, fit_options
 from volbench.machine.engine.roles import role_options
@@ -283,10 +283,10 @@ def _line(name: str, value: Scalar) -> str:
 
 
 def check_socket_path(socket: str) -> None:
-    """Raise EnvironmentLacks for a path that is too long for a Unix socket."""
+    """Raise MissingPrerequisite for a path that is too long for a Unix socket."""
     length = len(os.fsencode(socket))
     if length > SOCKET_BYTES_MAX:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"the path of the server's Unix socket has {length} bytes; the kernel's limit is {SOCKET_BYTES_MAX}",
             where="server control",
             evidence=socket,

@@ -17,7 +17,7 @@ from volbench.core.base import safe_files
 from volbench.core.base.environment import find_program
 from volbench.core.base.redact import without_literals
 from volbench.core.records.tls import VERIFYING, TlsOptions
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.authentication import NO_PLUGINS, Authenticator, is_of_mysql
 from volbench.machine.engine.bounded import ANSWER_BYTES
 from volbench.machine.engine.rds_tokens import RdsTokens
@@ -65,7 +65,10 @@ class Account:
 
     @property
     def secret(self) -> str:
-        """The password, or a token that is valid for some minutes. Raise EnvironmentLacks if none can be signed."""
+        """The password, or a token that is valid for some minutes.
+
+        Raises MissingPrerequisite if none can be signed.
+        """
         return self.tokens.current() if self.tokens else self.password
 
     @property
@@ -197,17 +200,19 @@ def _in_memory(text: str) -> int:
 
 
 def read_option_file(path: Path) -> dict[str, str]:
-    """Return the [client] section of an option file. Raise EnvironmentLacks if it cannot be read."""
+    """Return the [client] section of an option file. Raise MissingPrerequisite if it cannot be read."""
     parser = configparser.ConfigParser(interpolation=None, allow_no_value=True, strict=False, delimiters=("=",))
     try:
         parser.read_string(safe_files.read_given(path, bytes_max=OPTION_BYTES_MAX).decode())
     except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentLacks(f"the option file {path} cannot be read", evidence=str(error)) from error
+        raise MissingPrerequisite(f"the option file {path} cannot be read", evidence=str(error)) from error
     except (
         configparser.Error,
         AttributeError,
     ) as error:  # its text would show a line of the file, possibly with the password
-        raise EnvironmentLacks(f"the option file {path} cannot be parsed", evidence=type(error).__name__) from error
+        raise MissingPrerequisite(
+            f"the option file {path} cannot be parsed", evidence=type(error).__name__
+        ) from error
     section = {
         name: value
         for title in ("client", _OWN_SECTION)

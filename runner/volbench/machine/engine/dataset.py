@@ -46,7 +46,7 @@ class TableRecord(Record):
 
 
 def sysbench_version() -> str:
-    """Return the output of `sysbench --version`, e.g. `sysbench 1.0.20`. Raise EnvironmentLacks."""
+    """Return the output of `sysbench --version`, e.g. `sysbench 1.0.20`. Raise MissingPrerequisite."""
     done = programs.run([sysbench_program(), "--version"], capture_output=True, text=True, timeout=30, check=False)
     return done.stdout.strip()
 
@@ -65,7 +65,7 @@ def fill(
     Args:
         notes: gets what of a dump was left out or changed.
 
-    Raises EnvironmentLacks without sysbench, StepFailed when it fails, is cancelled or takes too long.
+    Raises MissingPrerequisite without sysbench, StepFailed when it fails, is cancelled or takes too long.
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from volbench.core.records.base import Scalar, parse_server_size_bytes
 from volbench.core.records.cell import ServerSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 
 Flavor = Literal["mysql", "mariadb"]
 
@@ -128,7 +128,7 @@ def identify(version_output: str, binary: str) -> ServerIdentity | None:
 
 
 def require_version(spec: ServerSpec, identity: ServerIdentity) -> ServerIdentity:
-    """Return the identity of a server. Raise EnvironmentLacks if it is not the one that the suite requires."""
+    """Return the identity of a server. Raise MissingPrerequisite if it is not the one that the suite requires."""
     version = spec.version
     fits = (
         not version
@@ -137,7 +137,7 @@ def require_version(spec: ServerSpec, identity: ServerIdentity) -> ServerIdentit
     )
     if spec.flavor in {"any", identity.flavor} and fits:
         return identity
-    raise EnvironmentLacks(
+    raise MissingPrerequisite(
         f"the suite requires {spec.flavor} {version}".rstrip(),
         where="server",
         evidence=f"{identity.binary} is {identity.flavor} {identity.version}",

@@ -11,7 +11,7 @@ from volbench.errors import (
     EXIT_ENVIRONMENT,
     EXIT_STEP_FAILED,
     EXIT_USAGE,
-    EnvironmentLacks,
+    MissingPrerequisite,
     StepFailed,
     UsageError,
     VolbenchError,
@@ -197,7 +197,7 @@ def oom_kills() -> int | None:
 
 def as_error(failure: Failure) -> VolbenchError:
     """Return the failure as an exception of the class for its exit code."""
-    classes: dict[int, type[VolbenchError]] = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: EnvironmentLacks}
+    classes: dict[int, type[VolbenchError]] = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: MissingPrerequisite}
     return classes.get(failure.exit_code, StepFailed)(
         failure.message,
         where=failure.where,

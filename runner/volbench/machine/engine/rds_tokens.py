@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volbench.core.base.extras import require
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import MissingPrerequisite, VolbenchError
 
 _log = logging.getLogger(__name__)
 TOKEN_AGE_MAX_S = 600.0
@@ -36,7 +36,7 @@ class RdsTokens:
     user: str
 
     def current(self) -> str:
-        """Return a token of at most TOKEN_AGE_MAX_S. Raise EnvironmentLacks without boto3 or credentials."""
+        """Return a token of at most TOKEN_AGE_MAX_S. Raise MissingPrerequisite without boto3 or credentials."""
         token, signed_s = _signed.get(self, ("", 0.0))
         if not token or time.monotonic() - signed_s >= TOKEN_AGE_MAX_S:
             token, signed_s = self._sign(), time.monotonic()
@@ -52,7 +52,7 @@ class RdsTokens:
             client = boto3.Session().client("rds", region_name=self.region)
             return str(client.generate_db_auth_token(DBHostname=self.host, Port=self.port, DBUsername=self.user))
         except (BotoCoreError, ValueError) as error:  # ValueError: of a region that is no host's name
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "no IAM token can be signed for the server",
                 where=f"{self.host}:{self.port}",
                 evidence=f"{type(error).__name__}: {error}",

@@ -24,7 +24,7 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.core.records.layout import Role
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.errors import MissingPrerequisite, Refused, StepFailed
 from volbench.machine.engine import failure as failures
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.config import ServerPaths, check_socket_path, render_config
@@ -59,7 +59,7 @@ class Server:
         supervisor: of `paths.control_dir`; must run already.
         port: of the loopback, on which the server listens too; None: on its socket only.
 
-    Raises EnvironmentLacks if the socket's path is too long for a Unix socket.
+    Raises MissingPrerequisite if the socket's path is too long for a Unix socket.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Server:
     def identity(self) -> ServerIdentity:
         """Flavor and version, from the binary.
 
-        Raises EnvironmentLacks if there is no server, or not the one that the suite requires.
+        Raises MissingPrerequisite if there is no server, or not the one that the suite requires.
         """
         # A second agent cannot run the binary while the server runs.
         identity_file = self.control_dir / _IDENTITY_FILE
@@ -115,7 +115,7 @@ class Server:
             if identity is not None:
                 write_private(identity_file, json.dumps(asdict(require_version(self.spec, identity))))
                 return identity
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"there is no {self.spec.flavor} server to run",
             where="server",
             evidence=output[-500:],

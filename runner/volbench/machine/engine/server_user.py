@@ -16,7 +16,7 @@ from pathlib import Path
 from volbench.core.base import ownership, programs
 from volbench.core.base.confinement import USERS, unprivileged_user
 from volbench.core.base.python import isolated_python_command
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.engine.enclosure import closed_parent
 
 _ENCLOSURE = Path(__file__).with_name("enclosure.py")
@@ -40,7 +40,7 @@ def server_user(data_dir: Path) -> int | None:
 def enclosed(user: int, data_dir: Path, others: Sequence[Path], argv: Sequence[str]) -> list[str]:
     """Return the command that becomes the user and runs a server, which may write to these directories alone.
 
-    They are the user's then. Raises EnvironmentLacks, Refused.
+    They are the user's then. Raises MissingPrerequisite, Refused.
     """
     user = hand_to_user(data_dir, user)
     for directory in others:
@@ -61,12 +61,12 @@ def has_mount_namespaces() -> bool:
 def open_parents(directories: Iterable[Path], user: int) -> None:
     """Let a user enter directories without a mount namespace: volbench's own ones on the way there are opened.
 
-    Raises EnvironmentLacks if another one is closed.
+    Raises MissingPrerequisite if another one is closed.
     """
     for directory in directories:
         while (closed := closed_parent(str(directory), user)) is not None:
             if not ownership.is_owned(Path(closed)):
-                raise EnvironmentLacks(
+                raise MissingPrerequisite(
                     f"the server's user {user} may not enter {closed}, and no server runs as root",
                     where=f"server start: {directory}",
                     evidence="this machine allows no mount namespace",
@@ -80,7 +80,8 @@ def hand_to_user(directory: Path, user: int) -> int:
     """Make a user the owner of a directory and all that is in it.
 
     Returns the owner: where root may change none, as on an NFS export with root_squash, the one whom the file
-    server makes of root. Raises EnvironmentLacks if that is root, Refused for a file with another name elsewhere.
+    server makes of root. Raises MissingPrerequisite if that is root, Refused for a file with another name
+    elsewhere.
     """
     try:
         for _, directories, files, descriptor in os.fwalk(directory):
@@ -99,7 +100,7 @@ def hand_to_user(directory: Path, user: int) -> int:
         owner = directory.stat().st_uid
         if owner:
             return owner
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this file system lets root give files to no other user, and no server runs as root",
             where=f"server start: {directory}",
             evidence=str(error),

@@ -155,7 +155,7 @@ def prepare_template(
         paths: of the preparing agent; its `data_dir` is unused, the server works in the cache itself.
         supervisor: of `paths.control_dir`, with no server running.
 
-    Raises EnvironmentLacks without sysbench, server or space; StepFailed if any step fails.
+    Raises MissingPrerequisite without sysbench, server or space; StepFailed if any step fails.
     """
     cancelled = cancelled or threading.Event()
     cache = Path(paths.template_dir)

@@ -72,7 +72,7 @@ class Target(Protocol):
         """Return the lane of a planned cell, empty for none: volumes that the run makes are one lane's alone."""
 
     def check(self) -> None:
-        """Raise EnvironmentLacks, with the command for a fix, if cells cannot run here."""
+        """Raise MissingPrerequisite, with the command for a fix, if cells cannot run here."""
 
     def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
         """Return the cell with the places of its server, or with the address of one that runs already."""

@@ -19,7 +19,7 @@ from volbench.core.base.python import python_command
 from volbench.core.records.cell import CellPlaces, CellSpec
 from volbench.core.records.own_files import dump_directories
 from volbench.core.records.run import PlannedCell
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.layout import component_places
 from volbench.machine.placement.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
@@ -225,9 +225,9 @@ def _send_to_supervisor(control: Path, command: str) -> None:
 
 
 def host_directory(volume: OpenVolume) -> Path:
-    """Return the volume's directory on this machine. Raise EnvironmentLacks if it has none."""
+    """Return the volume's directory on this machine. Raise MissingPrerequisite if it has none."""
     if volume.host_path is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"volume {volume.name} has no directory on this machine",
             where=f"volume {volume.spec.text}",
             next_step="use --target docker for docker-volume volumes, or give a path: volume",

@@ -93,7 +93,7 @@ def copy_tree(
             copy_file_range is not used either, since XFS and Btrfs share extents for it.
         select: returns whether an entry of `source` itself is copied, by its name.
 
-    Raises Refused for a destination that is not empty; EnvironmentLacks (volume_full, volume_read_only) or
+    Raises Refused for a destination that is not empty; MissingPrerequisite (volume_full, volume_read_only) or
     StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
     """
     started_s = time.monotonic()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from volbench.core.profile.spec import require_kind
 from volbench.core.records.run import TargetName, VolumeSpec
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.interface import Volume
 from volbench.machine.volume.kinds.nfs import NfsVolume
 from volbench.machine.volume.kinds.path import PathVolume
@@ -35,7 +35,8 @@ def make_volume(
         cluster, owner, keep: of the kubernetes target, what owns a created claim, and whether it stays.
         lane: of the kubernetes target, the lane whose own claim it is.
 
-    Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
+    Raises UsageError for a kind of another target, MissingPrerequisite if this installation has no emulated
+    volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
     if spec.layout:
@@ -73,7 +74,7 @@ def _emulated(spec: VolumeSpec) -> Volume:
     try:
         from volbench.machine.volume.emulated.run_volume import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
     except ImportError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this installation has no emulated volumes",
             where=f"volume {spec.name}={spec.text}",
             evidence=str(error),

@@ -58,7 +58,7 @@ class Volume(Protocol):
     def open(self) -> OpenVolume:
         """Check, mount or create the volume.
 
-        Raises EnvironmentLacks if the machine cannot do that, Refused if that would endanger data.
+        Raises MissingPrerequisite if the machine cannot do that, Refused if that would endanger data.
         """
 
     def close(self) -> None:

@@ -6,14 +6,17 @@ import os
 from pathlib import Path
 
 from volbench.core.base.units import MIB
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.trouble import volume_failure
 
 _FREE_SPACE = "free space on it, or make the suite's dataset smaller (--set dataset.rows=...)"
 
 
 def free_bytes(path: Path) -> int:
-    """Return the bytes that this user can write to the filesystem of `path`. Raise EnvironmentLacks, StepFailed."""
+    """Return the bytes that this user can write to the filesystem of `path`.
+
+    Raises MissingPrerequisite, StepFailed.
+    """
     try:
         status = os.statvfs(path)
     except OSError as error:
@@ -22,14 +25,14 @@ def free_bytes(path: Path) -> int:
 
 
 def require_space(path: Path, bytes_needed: float, *, purpose: str = "", next_step: str = _FREE_SPACE) -> None:
-    """Raise EnvironmentLacks (cause volume_full) if a filesystem has less free space than needed.
+    """Raise MissingPrerequisite (cause volume_full) if a filesystem has less free space than needed.
 
     Args:
         purpose: the use of the space, for the message.
     """
     free = free_bytes(path)
     if free < bytes_needed:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"not enough free space for {purpose}" if purpose else "the volume has too little free space",
             where=str(path),
             evidence=f"{free / MIB:.0f} MiB free, {bytes_needed / MIB:.0f} MiB needed",

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import EXIT_STEP_FAILED, MissingPrerequisite, StepFailed, VolbenchError
 from volbench.machine.volume.answer import in_time
 
 _FULL_BELOW_BYTES = 1 << 20
@@ -51,7 +51,7 @@ KINDS = (
         what="the volume is full",
         next_step="free space on the volume, raise its quota, or make the suite's dataset smaller "
         "(--set dataset.rows=...), then `volbench resume RUN`",
-        error_class=EnvironmentLacks,
+        error_class=MissingPrerequisite,
         errors=frozenset({errno.ENOSPC, errno.EDQUOT}),
         log=re.compile(
             r"no space left on device|errno:? 28\b|error number 28\b|disk is full|disk full|out of disk space",
@@ -63,7 +63,7 @@ KINDS = (
         what="the volume is read-only",
         next_step="look for the reason in the kernel's log (dmesg), mount the volume writable, then "
         "`volbench resume RUN`",
-        error_class=EnvironmentLacks,
+        error_class=MissingPrerequisite,
         errors=frozenset({errno.EROFS}),
         log=re.compile(r"read-only file system|errno:? 30\b|error number 30\b", re.IGNORECASE),
     ),
@@ -104,7 +104,7 @@ KINDS = (
         cause="volume_denied",
         what="this user may not write to the volume",
         next_step="give this user write permission",
-        error_class=EnvironmentLacks,
+        error_class=MissingPrerequisite,
         errors=frozenset(),
         errors_on_volume=frozenset({errno.EACCES, errno.EPERM}),
     ),

@@ -31,7 +31,7 @@ class AttachedTarget(LocalTarget):
         self._servers = servers
 
     def check(self) -> None:
-        """Connect to each server. Raise UsageError for a refused account, EnvironmentLacks without an answer."""
+        """Connect to each server. Raise UsageError for a refused account, MissingPrerequisite without an answer."""
         # Imported here: the connector is an extra, which a run in containers or pods does without.
         from volbench.machine.engine.attached import AttachedServer  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from volbench.core.base.text import counted, ignore_messages
 from volbench.core.records.cell import CellResult, PreparedTemplate
 from volbench.core.records.run import PlannedCell, RunRecord
-from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
+from volbench.errors import EXIT_STEP_FAILED, MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Target
 from volbench.machine.volume.interface import OpenVolume, Volume
 from volbench.machine.volume.trouble import CAUSES
@@ -109,7 +109,7 @@ class Orchestrator:
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
 
-        Raises EnvironmentLacks, Refused, StepFailed; KeyboardInterrupt (also for SIGTERM and SIGHUP) after the
+        Raises MissingPrerequisite, Refused, StepFailed; KeyboardInterrupt (also for SIGTERM and SIGHUP) after the
         cleanup. Results of finished cells stay.
         """
         journal = self._directory.journal
@@ -327,10 +327,10 @@ class Orchestrator:
         try:
             self._volumes.check(planned)
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
-        except (EnvironmentLacks, StepFailed) as error:
+        except (MissingPrerequisite, StepFailed) as error:
             if isinstance(error, VolumeUnavailable):
                 return error
-            if isinstance(error, EnvironmentLacks) and error.cause not in CAUSES:
+            if isinstance(error, MissingPrerequisite) and error.cause not in CAUSES:
                 raise
             return error
         except OSError as error:

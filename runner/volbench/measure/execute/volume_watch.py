@@ -77,7 +77,7 @@ class VolumeWatch:
             os.unlink(_PROBE, dir_fd=descriptor)
 
     def check(self, *, where: str) -> None:
-        """Raise EnvironmentLacks or StepFailed, with the cause, if something is wrong."""
+        """Raise MissingPrerequisite or StepFailed, with the cause, if something is wrong."""
         trouble = self.trouble()
         if trouble is not None:
             raise trouble_error(trouble, where=where)

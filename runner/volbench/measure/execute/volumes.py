@@ -10,7 +10,7 @@ from typing import Any
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.run import PlannedCell
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.volume.interface import OpenVolume, Volume
 from volbench.machine.volume.trouble import HANGS
 from volbench.measure.execute.completion import pending_cells
@@ -169,7 +169,7 @@ class RunVolumes:
         return opened
 
     def check(self, cell: PlannedCell) -> None:
-        """Raise EnvironmentLacks or StepFailed, with the cause, if something is wrong with a cell's volume."""
+        """Raise MissingPrerequisite or StepFailed, with the cause, if something is wrong with a cell's volume."""
         for component, watch in self._watches.get(self.key_of(cell), ()):
             watch.check(where=f"volume {component.name}")
 
@@ -180,7 +180,7 @@ class RunVolumes:
         for name, volume in self.opened.items():
             now, then = mount_of(volume), before.get(name, "")
             if then and now and then != now:
-                raise EnvironmentLacks(
+                raise MissingPrerequisite(
                     f"volume {name} is not the one that the run started with",
                     where=f"volume {volume.spec.text}",
                     evidence=f"then on {then}, now on {now}",

@@ -25,7 +25,7 @@ from volbench.core.base.ownership import refuse_planted
 from volbench.core.base.parse import parse_json
 from volbench.core.base.text import size
 from volbench.core.records.base import Record
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.volume.space import require_space
 from volbench.results.store.files import write_atomically
 
@@ -84,8 +84,8 @@ def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> b
         sha256: that the file must have; empty: any.
         progress: is called with a sentence every few seconds.
 
-    Returns whether anything was downloaded. Raises EnvironmentLacks (cause `download_failed`), StepFailed for other
-    bytes than announced, UsageError where `path` is not volbench's, Refused where it is another user's.
+    Returns whether anything was downloaded. Raises MissingPrerequisite (cause `download_failed`), StepFailed for
+    other bytes than announced, UsageError where `path` is not volbench's, Refused where it is another user's.
     """
     refuse_planted(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,12 +191,12 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a download's path. Raise EnvironmentLacks while another process downloads to it."""
+    """Hold the lock of a download's path. Raise MissingPrerequisite while another process downloads to it."""
     with os.fdopen(safe_files.open_own(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "another volbench downloads this dump", where=str(path), next_step="wait for its end", cause=FAILED
             ) from error
         yield
@@ -208,7 +208,7 @@ def _errors(url: str) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the dump could not be downloaded",
             where=_WHERE,
             evidence=f"{url}: {error}",

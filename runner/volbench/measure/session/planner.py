@@ -60,7 +60,7 @@ def make_plan(
     command: Sequence[str] = (),
     say: Callable[[str], None] = ignore_messages,
 ) -> Planned:
-    """Return the planned run of a suite's file on volumes. Raise UsageError, EnvironmentLacks.
+    """Return the planned run of a suite's file on volumes. Raise UsageError, MissingPrerequisite.
 
     Args:
         volumes: `NAME=SPEC` each; none: those of the suite.

@@ -92,7 +92,7 @@ def make_target(
         results: of earlier cells of the run.
         attached: servers that run already, by the name of the volume that stands for them.
 
-    Raises EnvironmentLacks when the target's engine or cluster is not available.
+    Raises MissingPrerequisite when the target's engine or cluster is not available.
     """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))

@@ -11,7 +11,7 @@ import mysql.connector
 
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.alter import AlterStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.workload.failures import tool_failure, with_server_cause
 from volbench.measure.workload.files import require_step_space
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
@@ -35,8 +35,8 @@ class Alter(Workload[AlterStep]):
     def check(self, step: AlterStep, ctx: StepContext) -> None:
         """Check that the server or the tool accepts the change, and the free space for a copy of the table.
 
-        The server's own answer counts: the change is tried on an empty copy of the table. Raises EnvironmentLacks,
-        UsageError.
+        The server's own answer counts: the change is tried on an empty copy of the table. Raises
+        MissingPrerequisite, UsageError.
         """
         _, table_bytes = _rows_and_bytes(step, ctx)
         if step.method == "pt-osc":
@@ -139,14 +139,14 @@ def _rows_and_bytes(step: AlterStep, ctx: StepContext) -> tuple[int, int]:
 
 
 def _try_on_empty_copy(step: AlterStep, ctx: StepContext) -> None:
-    """Raise EnvironmentLacks with the server's reason if it refuses the change of a table of this form."""
+    """Raise MissingPrerequisite with the server's reason if it refuses the change of a table of this form."""
     schema = ctx.dataset.schema_name
     clause = _clause(step, ctx)
     try:
         ctx.server.query(f"CREATE TABLE `{schema}`.`{_TRIAL}` LIKE `{schema}`.`{step.table}`")
         ctx.server.query(f"ALTER TABLE `{schema}`.`{_TRIAL}` {clause}, ALGORITHM={step.method.upper()}")
     except (StepFailed, mysql.connector.Error) as refused:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"the server refuses the change of {step.table} by ALGORITHM={step.method.upper()}",
             where=f"step {step.name}",
             evidence=refused.evidence if isinstance(refused, StepFailed) else str(refused),
@@ -158,7 +158,7 @@ def _try_on_empty_copy(step: AlterStep, ctx: StepContext) -> None:
 
 
 def _check_pt_osc(step: AlterStep, ctx: StepContext) -> None:
-    """Raise EnvironmentLacks for what it refuses: foreign keys that refer to the table; triggers."""
+    """Raise MissingPrerequisite for what it refuses: foreign keys that refer to the table; triggers."""
     require_tool(PT_OSC)
     schema = ctx.dataset.schema_name
     references = ctx.server.query(
@@ -171,7 +171,7 @@ def _check_pt_osc(step: AlterStep, ctx: StepContext) -> None:
     )
     for kind, rows in (("foreign keys that refer to it", references), ("triggers", triggers)):
         if rows:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"{PT_OSC} refuses {step.table}: it has {kind}",
                 where=f"step {step.name}",
                 evidence=", ".join(f"{table}.{name}" for table, name in rows),

@@ -15,7 +15,7 @@ from typing import Any
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.ddl import DDL_PHASES, DdlPhase, DdlStep
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.measure.workload.cold.cold_files import make_cold
 from volbench.measure.workload.files import require_step_space
 from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
@@ -38,12 +38,12 @@ class Ddl(Workload[DdlStep]):
     def check(self, step: DdlStep, ctx: StepContext) -> None:
         """Check that volbench started the server, the free space, and the binary log if it is rotated.
 
-        Raises EnvironmentLacks.
+        Raises MissingPrerequisite.
         """
         require_own_volume(step.name, ctx)
         require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the tables of step {step.name}")
         if "binlog_rotation" in step.phases and not _has_binlog(ctx):
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the server has no binary log to rotate",
                 where=f"step {step.name}",
                 next_step="set engine.config.log_bin, or remove the phase binlog_rotation",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volbench.core.base import safe_files
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.space import require_space
 from volbench.measure.workload.interface import ServerHandle
 
@@ -72,12 +72,12 @@ def visible_data_dir(server: ServerHandle) -> Path | None:
     """Return the server's data directory; None if it is on another machine."""
     try:
         return server.data_dir
-    except EnvironmentLacks:
+    except MissingPrerequisite:
         return None
 
 
 def require_step_space(directory: Path, required_bytes: float, *, purpose: str) -> None:
-    """Raise EnvironmentLacks if a directory's filesystem has no space for `purpose`, plus some spare."""
+    """Raise MissingPrerequisite if a directory's filesystem has no space for `purpose`, plus some spare."""
     next_step = "use a larger volume, a smaller dataset, or `to: nowhere`"
     require_space(directory, required_bytes + SPARE_BYTES, purpose=purpose, next_step=next_step)
 

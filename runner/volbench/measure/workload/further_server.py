@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.machine.volume.copying import copy_tree
@@ -19,14 +19,14 @@ _OF_ONE_INSTANCE = ("auto.cnf", "binlog.*", "*-relay-bin*", "mysql-relay*", "ib_
 
 
 def own_server(server: ServerHandle, *, purpose: str, where: str) -> Server:
-    """Return the cell's server. Raise EnvironmentLacks if volbench cannot start a further one next to it.
+    """Return the cell's server. Raise MissingPrerequisite if volbench cannot start a further one next to it.
 
     Args:
         purpose: what the step starts, such as "this step starts a second server, the source".
     """
     first = server.own(purpose, where=where)
     if first.paths.supervisor == "shared":
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{purpose}, and the place of this server allows none",
             where=where,
             evidence="volbench did not start the server's container",

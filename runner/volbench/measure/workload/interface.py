@@ -72,7 +72,7 @@ class ServerHandle(Protocol):
         Args:
             purpose: what the step does with it, such as "a crash test kills the server".
 
-        Raises EnvironmentLacks for a server that ran already.
+        Raises MissingPrerequisite for a server that ran already.
         """
 
 
@@ -203,7 +203,7 @@ class Workload(ABC, Generic[StepT]):
 
     @abstractmethod
     def check(self, step: StepT, ctx: StepContext) -> None:
-        """Check tools, versions, free space before anything runs. Raise EnvironmentLacks, UsageError."""
+        """Check tools, versions, free space before anything runs. Raise MissingPrerequisite, UsageError."""
 
     @abstractmethod
     def run(self, step: StepT, ctx: StepContext) -> StepOutcome:

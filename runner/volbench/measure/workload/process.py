@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from volbench.core.base import programs
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.connection import check_client
 
 TERMINATE_TIMEOUT_S = 10.0
@@ -181,7 +181,7 @@ def run_tool(
         env: variables added to those that every program gets.
         records_prefix: prefix of stdout's lines that are records, not messages.
 
-    Raises EnvironmentLacks if the tool is not installed.
+    Raises MissingPrerequisite if the tool is not installed.
     """
     name = Path(argv[0]).name
     require_tool(argv[0])
@@ -213,22 +213,22 @@ def run_tool(
 
 
 def require_tool(name: str) -> str:
-    """Return the path of a tool. Raise EnvironmentLacks if it is not installed."""
+    """Return the path of a tool. Raise MissingPrerequisite if it is not installed."""
     path = programs.find_program(name)
     if path is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{name} is not installed", next_step=f"install the package that brings {name}; see volbench doctor"
         )
     return path
 
 
 def tool_version(name: str) -> str:
-    """Return the first line of `NAME --version`. Raise EnvironmentLacks."""
+    """Return the first line of `NAME --version`. Raise MissingPrerequisite."""
     path = require_tool(name)
     try:
         done = programs.run([path, "--version"], capture_output=True, timeout=20, check=False, text=True)
     except subprocess.TimeoutExpired as error:
-        raise EnvironmentLacks(f"{name} --version printed nothing in 20 s") from error
+        raise MissingPrerequisite(f"{name} --version printed nothing in 20 s") from error
     return (done.stdout or done.stderr).strip().partition("\n")[0]
 
 

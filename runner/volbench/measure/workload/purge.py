@@ -10,7 +10,7 @@ import mysql.connector
 
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.purge import PurgeStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.connection import as_text
 from volbench.measure.workload.failures import tool_failure, with_server_cause
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
@@ -32,7 +32,7 @@ class Purge(Workload[PurgeStep]):
     def check(self, step: PurgeStep, ctx: StepContext) -> None:
         """Check that pt-archiver is installed, and that the server accepts the condition.
 
-        Raises EnvironmentLacks, UsageError.
+        Raises MissingPrerequisite, UsageError.
         """
         require_tool(PT_ARCHIVER)
         schema = ctx.dataset.schema_name
@@ -120,7 +120,7 @@ def _condition(step: PurgeStep, ctx: StepContext) -> str:
     )
     if len(key) != 1 or as_text(key[0][1]) not in _INTEGERS:
         columns = ", ".join(f"{as_text(name)} {as_text(kind)}" for name, kind in key) or "none"
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"no part of {step.table} can be chosen by its primary key",
             where=f"step {step.name}: share",
             evidence=f"its primary key: {columns}",
@@ -131,6 +131,6 @@ def _condition(step: PurgeStep, ctx: StepContext) -> str:
         f"SELECT MIN(`{column}`), MAX(`{column}`) FROM `{schema}`.`{step.table}`"
     )
     if lowest is None:
-        raise EnvironmentLacks(f"the table {step.table} is empty", where=f"step {step.name}")
+        raise MissingPrerequisite(f"the table {step.table} is empty", where=f"step {step.name}")
     bound = int(lowest) + round(step.share * (int(highest) - int(lowest) + 1))
     return f"`{column}` < {bound}"

@@ -15,7 +15,7 @@ from volbench.measure.workload.interface import StepContext
 
 
 def require_own_volume(step_name: str, ctx: StepContext) -> None:
-    """Raise EnvironmentLacks on an attached server: volbench writes no files to its volume."""
+    """Raise MissingPrerequisite on an attached server: volbench writes no files to its volume."""
     ctx.server.own("this step writes to the server's volume", where=f"step {step_name}")
 
 

@@ -81,7 +81,7 @@ class Answer:
     instance_endures: bool | None = None
 
     @property
-    def endangered(self) -> bool:
+    def is_throttled(self) -> bool:
         """Whether the load is held back, by an empty bucket or by a cap."""
         predicted = self.forecast
         return predicted is not None and (predicted.exhausted_after_s is not None or predicted.capped_s != 0.0)

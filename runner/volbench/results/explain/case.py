@@ -59,7 +59,7 @@ class Case(Given):
         return None if self.device_of_cell is None else base_await_ms(self.device_of_cell)
 
     @cached_property
-    def moving(self) -> Device | None:
+    def active_device(self) -> Device | None:
         """The volume while it moved: a stall is no level of what it gives, so its intervals are gaps.
 
         So are those beside it, which may lie partly in it.
@@ -82,11 +82,11 @@ class Case(Given):
     @cached_property
     def plateaus(self) -> tuple[Plateau, ...]:
         """Levels with a queue."""
-        if self.moving is None:
+        if self.active_device is None:
             return ()
         return plateaus(
             self.grid.t_s,
-            self.moving,
+            self.active_device,
             exceeded=self.exceeded,
             base_await_ms=self.base_await_ms,
             cpu_bound=self.cpu_bound,
@@ -95,16 +95,16 @@ class Case(Given):
     @cached_property
     def one_way_plateaus(self) -> tuple[Plateau, ...]:
         """Levels with a queue of reads alone and of writes alone."""
-        if self.moving is None:
+        if self.active_device is None:
             return ()
-        return one_way_plateaus(self.grid.t_s, self.moving, self.device_of_cell, cpu_bound=self.cpu_bound)
+        return one_way_plateaus(self.grid.t_s, self.active_device, self.device_of_cell, cpu_bound=self.cpu_bound)
 
     @cached_property
     def limits(self) -> tuple[Plateau, ...]:
         """Those that are limits, of reads and writes together or of one direction."""
-        if self.moving is None:
+        if self.active_device is None:
             return ()
-        together = limits_of(self.plateaus, self.moving.size_kib)
+        together = limits_of(self.plateaus, self.active_device.size_kib)
         one_way = one_way_limits(self.one_way_plateaus, together)
         limits = (
             *one_way,
@@ -121,7 +121,7 @@ class Case(Given):
     @cached_property
     def likely_limits(self) -> tuple[Plateau, ...]:
         """Levels that are a limit or a slow volume, and nothing decides; of one direction where both are there."""
-        if self.moving is None or self.limits:
+        if self.active_device is None or self.limits:
             return ()
         levels = [plateau for plateau in self.one_way_plateaus if plateau.may_be_limit]
         return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
@@ -137,10 +137,10 @@ class Case(Given):
     @cached_property
     def burst(self) -> Burst | None:
         """A burst that ended in the window; what was spent is counted from the cell's start."""
-        if self.moving is None:
+        if self.active_device is None:
             return None
         levels = (*(plateau for plateau in self.limits if plateau.direction is None), *self.plateaus)
-        fitted = fit_burst(self.grid.t_s, self.moving, levels, balance_percent=self.balance_percent)
+        fitted = fit_burst(self.grid.t_s, self.active_device, levels, balance_percent=self.balance_percent)
         before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
         if fitted is None or before is None:
             return fitted
@@ -216,7 +216,7 @@ class Case(Given):
         return cpu_account(self.grid, self.cpus)
 
     @cached_property
-    def cpu_reach(self) -> float | None:
+    def cpu_share_max(self) -> float | None:
         """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
 
         All processes of the server, or else of the cell, used and waited for CPUs for so long (the kernel's
@@ -319,8 +319,8 @@ class Case(Given):
         where CPUs are saturated and that is not known.
         """
         budget = self.budget
-        if budget is not None and self.cpu_reach is not None:
-            return max(0.0, budget.no_wait - self.cpu_reach)
+        if budget is not None and self.cpu_share_max is not None:
+            return max(0.0, budget.no_wait - self.cpu_share_max)
         if budget is None or budget.cpu_max_s is None or self.cpu_bound:
             return None
         both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)

@@ -88,7 +88,7 @@ def explain_case(case: Case) -> Explanation:
         findings = [*innocent.findings]
         refuted += innocent.refuted
         notes = notes if findings else (*notes, why_unexplained(case))
-    findings, loss = [_weighed(finding) for finding in _attributed(findings)], loss_of(findings)
+    findings, loss = [_with_unmade_check(finding) for finding in _attributed(findings)], loss_of(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     with_confidence = (
@@ -109,7 +109,7 @@ def explain_component(case: Case) -> Explanation:
         return Explanation(findings=())
     of_volume = [finding for finding in named_of_volume(case) if finding.cause.startswith(_OF_VOLUME)]
     left = arbitrate(case, shares_of_latency(case, of_volume), CAUSES)
-    findings = [_weighed(finding) for finding in left.findings]
+    findings = [_with_unmade_check(finding) for finding in left.findings]
     loss = loss_of(findings)
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     return Explanation(
@@ -214,7 +214,7 @@ def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
     return [replace(finding, is_second=finding in undecided[1:]) for finding in ranked]
 
 
-def _weighed(findings: Cause) -> Cause:
+def _with_unmade_check(findings: Cause) -> Cause:
     """With a check that could not be made, where it is not known how long queries wait for the volume named."""
     unknown = findings.cause.startswith("storage.") and findings.share is None
     return replace(findings, checks=(*findings.checks, None)) if unknown else findings

@@ -14,7 +14,7 @@ from volbench.results.stats.grid import Floats, Grid
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class ConcurrentActivity:
     """Something that ran beside the load, by name, and when."""
 
     name: str
@@ -50,7 +50,7 @@ class Given:
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None
     client_cpus: float | None = None
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[ConcurrentActivity, ...] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     clock_zero_s: float = 0.0
     recorded: bool = False

@@ -16,7 +16,7 @@ from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
 from volbench.errors import RunUnreadable
 from volbench.results.compare.step_validity import Reasons, invalid_reasons
-from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
 from volbench.results.explain.accounts.interval_latencies import interval_latencies
 from volbench.results.explain.accounts.per_transaction import PerTransaction, per_transaction
 from volbench.results.explain.accounts.pool import Pool, pool_of
@@ -29,7 +29,7 @@ from volbench.results.explain.components import component_cases, profile_below
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
@@ -51,7 +51,7 @@ class StepView:
     explanation: Explanation
     per_transaction: PerTransaction
     queries: tuple[QueryCost, ...]
-    demand: Demand | Unpredictable
+    demand: Demand | PredictionUnavailable
     length_s: float
     threads: int | None = None
     correlations: CellCorrelations = field(default_factory=dict)
@@ -324,7 +324,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
             float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None
         ),
         beside=tuple(
-            Beside(
+            ConcurrentActivity(
                 name=str(second_step.parameters.get("tool", second_step.kind)),
                 t0_s=second_step.window_s[0],
                 t1_s=second_step.window_s[1],

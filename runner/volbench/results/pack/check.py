@@ -68,7 +68,7 @@ def check_pack(path: Path) -> CheckedPack:
     """Return a pack, checked.
 
     Raises RunUnreadable for a file that is no pack or of another version; Refused for one that was changed, or
-    whose figures do not follow from its tables; EnvironmentLacks where it cannot be read.
+    whose figures do not follow from its tables; MissingPrerequisite where it cannot be read.
     """
     with opened_pack(path) as (record, directory, digest):
         loaded = load_run(directory)

@@ -25,7 +25,7 @@ from volbench.core.records.steps import Step
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.suite.bundled import bundled_path
-from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.errors import MissingPrerequisite, Refused, UsageError
 from volbench.results.store.files import read_file
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import (
@@ -83,7 +83,7 @@ def make_pack(
         with_own_data: pack a run over data, statements or scripts of the user's own too.
 
     Raises RunUnreadable; UsageError for an unknown volume or a label that is none; Refused for a run over own data
-    and for a file that is there; EnvironmentLacks where the file cannot be written.
+    and for a file that is there; MissingPrerequisite where the file cannot be written.
     """
     loaded = load_run(directory)
     if not with_own_data:
@@ -269,4 +269,4 @@ def _write(path: Path, content: bytes) -> None:
         with safe_files.held_directory(path.parent) as directory:
             safe_files.write_new(directory, path.name, content, mode=0o644)
     except OSError as error:
-        raise EnvironmentLacks("the pack cannot be written", where=str(path), evidence=str(error)) from error
+        raise MissingPrerequisite("the pack cannot be written", where=str(path), evidence=str(error)) from error

@@ -18,7 +18,7 @@ from volbench.core.base.parse import parse_record_json
 from volbench.core.base.text import counted
 from volbench.core.records.format_version import version_fault
 from volbench.core.records.pack import PACK_FILE, PACK_SCHEMA, PackRecord
-from volbench.errors import EnvironmentLacks, Refused, RunUnreadable
+from volbench.errors import MissingPrerequisite, Refused, RunUnreadable
 from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
 FILES_MAX = 10_000
@@ -36,7 +36,7 @@ def opened_pack(path: Path) -> Iterator[tuple[PackRecord, RunDirectory, str]]:
     Yields its record, the run, and the SHA-256 of the file.
 
     Raises RunUnreadable for a file that is no pack, of another version or damaged; Refused for one whose files are
-    not what its record says; EnvironmentLacks where the file or the temporary directory cannot be used.
+    not what its record says; MissingPrerequisite where the file or the temporary directory cannot be used.
     """
     try:
         with safe_files.open_given(path) as file:
@@ -49,7 +49,7 @@ def opened_pack(path: Path) -> Iterator[tuple[PackRecord, RunDirectory, str]]:
                     _unpack(archive, record, run, path)
                     yield record, RunDirectory.open(run), digest
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the pack cannot be read", where=str(path), evidence=f"{error.strerror or error}"
         ) from error
 

@@ -15,7 +15,7 @@ from volbench.core.base.text import duration, number
 from volbench.core.profile.limits import latency_s
 from volbench.errors import Undecided
 from volbench.results.credits.work import Work, constant
-from volbench.results.explain.accounts.demand import Demand, Unpredictable
+from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable
 from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction, other_volume, predict
 from volbench.results.recommend.catalogue import Candidate
 from volbench.results.recommend.evidence import Check, Setting
@@ -44,7 +44,7 @@ class Measured:
 
     volume: str
     step: str
-    demands: tuple[Demand | Unpredictable, ...]
+    demands: tuple[Demand | PredictionUnavailable, ...]
     spec: str = ""
 
     @property
@@ -85,7 +85,7 @@ class MeasuredLoad:
         """Raise Undecided where a load says nothing of other volumes, or the run itself refutes the forecast."""
         for load in self.loads:
             if not load.known:
-                reasons = [one.reason for one in load.demands if isinstance(one, Unpredictable)]
+                reasons = [one.reason for one in load.demands if isinstance(one, PredictionUnavailable)]
                 raise Undecided(
                     "this load says nothing about another volume",
                     where=f"{self.name}, {load.step} on {load.volume}",

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from volbench.core.base.extras import require
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.results.recorded.cloudwatch_metrics import AURORA_PERIOD_S
 
 SCHEME = "cloudwatch:"
@@ -107,7 +107,7 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
         spec: as in the module's text.
         window: begin and end; None: the last `hours` of the spec, a day unless said.
 
-    Raises UsageError for the spec, EnvironmentLacks without boto3, credentials, or an answer.
+    Raises UsageError for the spec, MissingPrerequisite without boto3, credentials, or an answer.
     """
     request = _parse_request(spec, window)
     require("boto3")
@@ -131,7 +131,7 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
                 merged["Timestamps"] += [moment.timestamp() for moment in result["Timestamps"]]
                 merged["Values"] += result["Values"]
     except (BotoCoreError, ClientError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "CloudWatch does not answer",
             where=spec,
             evidence=str(error),

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from volbench.core.base import safe_files
 from volbench.core.base.ownership import refuse_planted
 from volbench.core.base.text import counted
-from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.errors import MissingPrerequisite, Refused, UsageError
 from volbench.results.site import pages
 from volbench.results.site.board import Board, RefusedPack, pack_files, read_board
 from volbench.results.site.history import RECENT_RUNS, ChangeCache, History, histories
@@ -75,7 +75,7 @@ def build_site(
         packs: result packs, or directories of them, for a board; one that cannot be used is named on it.
 
     Raises UsageError for a directory without runs and an unknown run, Refused for a directory that is not ours,
-    EnvironmentLacks where it cannot be written.
+    MissingPrerequisite where it cannot be written.
     """
     refuse_planted(out)
     previous = _previous(out)
@@ -105,7 +105,7 @@ def build_site(
         made = index.model_copy(update={"changes": cache.used, "pages": writer.pages})
         _replace(writer.out / INDEX_FILE, made.model_dump_json().encode())
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the site cannot be written", where=str(out), evidence=f"{type(error).__name__}: {error}"
         ) from error
     return BuiltSite(
@@ -138,7 +138,7 @@ def _previous(out: Path) -> Index | None:
             ) from None
         return None
     except OSError as error:
-        raise EnvironmentLacks("the site cannot be read", where=str(out), evidence=str(error)) from error
+        raise MissingPrerequisite("the site cannot be read", where=str(out), evidence=str(error)) from error
     try:
         return Index.model_validate_json(content)
     except ValidationError:

@@ -11,7 +11,7 @@ from pydantic import Field
 from volbench import __version__
 from volbench.core.records.base import Record
 from volbench.core.records.report import REPORT_SCHEMA, Report
-from volbench.errors import EnvironmentLacks, RunUnreadable, UsageError
+from volbench.errors import MissingPrerequisite, RunUnreadable, UsageError
 from volbench.results.site.change_points import ChangePoint
 from volbench.results.site.summary import SUMMARY_SCHEMA, RunSummary, summarise
 from volbench.results.store.files import read_record
@@ -97,6 +97,6 @@ def _indexed(directory: Path, previous_runs: Mapping[str, IndexedRun]) -> Indexe
         return run
     try:
         summary = summarise(read_record(report, Report, schema=REPORT_SCHEMA))
-    except (RunUnreadable, EnvironmentLacks) as error:
+    except (RunUnreadable, MissingPrerequisite) as error:
         return IndexedRun(name=directory.name, stamp=stamp, fault=str(error), has_page=page)
     return IndexedRun(name=directory.name, stamp=stamp, summary=summary, has_page=page)

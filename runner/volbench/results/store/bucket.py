@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from volbench.core.base import s3
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 
 SUMS_FILE = "SHA256SUMS"
 """Written last, in the format of `sha256sum`: a copy without it is not complete."""
@@ -42,8 +42,8 @@ class Bucket:
     def copy(self, run: Path) -> Copied:
         """Bring the copy of a run's directory up to date.
 
-        Files that go on changing are as they were when they were read. Raises EnvironmentLacks when the bucket does
-        not answer or refuses, StepFailed when it gives back other bytes than it took.
+        Files that go on changing are as they were when they were read. Raises MissingPrerequisite when the bucket
+        does not answer or refuses, StepFailed when it gives back other bytes than it took.
         """
         target = f"{self._location}/{run.name}"
         with self._errors(target), s3.connected(self._location) as client:
@@ -68,7 +68,7 @@ class Bucket:
         try:
             yield
         except s3.faults() as error:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the results could not be copied",
                 where=address,
                 evidence=str(error),

@@ -84,7 +84,7 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
     """The record in a JSON file.
 
     Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema;
-    EnvironmentLacks where the machine cannot read it now.
+    MissingPrerequisite where the machine cannot read it now.
     """
     try:
         raw: Any = parse_record_json(read_file(path))

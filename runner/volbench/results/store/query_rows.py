@@ -15,7 +15,7 @@ from volbench.core.base import safe_files
 from volbench.core.records.cell import CellResult
 from volbench.core.records.report import REPORT_SCHEMA, Report
 from volbench.core.records.run import PlannedCell, RunRecord
-from volbench.errors import EnvironmentLacks, RunUnreadable
+from volbench.errors import MissingPrerequisite, RunUnreadable
 from volbench.results.store.files import CELLS, read_record
 from volbench.results.store.histograms import HISTOGRAM_COLUMNS
 from volbench.results.store.query_tables import QueryTables, TableState, held_run
@@ -166,7 +166,7 @@ class RunRows:
     def _tolerant(self, collect: Callable[[], None]) -> None:
         try:
             collect()
-        except (RunUnreadable, EnvironmentLacks) as error:
+        except (RunUnreadable, MissingPrerequisite) as error:
             self.warnings.append(f"{error.where}: {error.what}")
 
 

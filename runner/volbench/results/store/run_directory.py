@@ -19,7 +19,7 @@ from volbench.core.base.nearest import nearest_match
 from volbench.core.base.ownership import refuse_planted
 from volbench.core.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.core.records.run import RUN_SCHEMA, JournalEvent, RunRecord
-from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
+from volbench.errors import MissingPrerequisite, Refused, RunUnreadable, UsageError
 from volbench.results.store.files import CELLS, open_file, read_record, write_record
 from volbench.results.store.journal import Journal
 from volbench.results.store.references import check_run
@@ -61,7 +61,7 @@ class RunDirectory:
         """Make `results/<run_id>` and write run.json.
 
         Raises Refused if it is there already or another user made a directory above it, see `refuse_planted`;
-        EnvironmentLacks where it cannot be made.
+        MissingPrerequisite where it cannot be made.
         """
         path = results / run.run_id
         refuse_planted(results)
@@ -263,8 +263,8 @@ def _write_plan(path: Path, run: RunRecord) -> None:
         raise
 
 
-def _not_made(path: Path, error: OSError) -> EnvironmentLacks:
-    return EnvironmentLacks(
+def _not_made(path: Path, error: OSError) -> MissingPrerequisite:
+    return MissingPrerequisite(
         "the run's directory cannot be made",
         where=str(path),
         evidence=f"{error.strerror or error} (user {os.geteuid()})",

@@ -16,7 +16,7 @@ from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.validation.capture import Capture, CapturedClass
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.answers import reads_answers, whole, whole_or_zero
 from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.measure.sample.server.own_account import OwnAccount
@@ -61,7 +61,7 @@ def capture(
         clock: monotonic seconds.
         sleep: waits for seconds.
 
-    Raises EnvironmentLacks where the server has no digests, StepFailed when it stops answering.
+    Raises MissingPrerequisite where the server has no digests, StepFailed when it stops answering.
     """
     ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), clock()
@@ -181,7 +181,7 @@ class _Own:
 def _digests(server: ReadOnlyServer) -> _Digests:
     rows: Rows = server.query(DIGESTS)
     if not rows:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the server has no statement digests",
             where=f"reading {server.address}",
             evidence="performance_schema.events_statements_summary_by_digest is empty",

@@ -31,7 +31,7 @@ def forecast_growth(plan: GrowthPlan) -> tuple[GrowthOutlook, CheckRow]:
     """Return when the plan's volume will be full, and the check of it.
 
     Raises UsageError for a wrong SPEC and for captures that cannot be read or have no file sizes,
-    EnvironmentLacks for a directory that does not exist.
+    MissingPrerequisite for a directory that does not exist.
     """
     captures = sorted((_capture_with_sizes(name) for name in plan.captures), key=_started_s)
     if any(_started_s(before) == _started_s(after) for before, after in pairwise(captures)):
@@ -45,7 +45,7 @@ def forecast_growth(plan: GrowthPlan) -> tuple[GrowthOutlook, CheckRow]:
 def volume_bytes(plan: GrowthPlan) -> int:
     """Return the size of the plan's volume.
 
-    Raises UsageError for a wrong SPEC, EnvironmentLacks for a directory that does not exist.
+    Raises UsageError for a wrong SPEC, MissingPrerequisite for a directory that does not exist.
     """
     if plan.volume:
         return resolve_spec(plan.volume, name="growth.volume").size_bytes

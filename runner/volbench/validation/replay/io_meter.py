@@ -41,7 +41,7 @@ class Meter:
     """Forwards a replay's progress, and reads counters each time: once a second, from the first statement on."""
 
     def __init__(self, account: Account, data_dir: str, progress: Callable[[str, float], None]) -> None:
-        """Raises UsageError for a data directory without a device behind it, EnvironmentLacks for one not there."""
+        """Raise UsageError for a data directory without a device behind it, MissingPrerequisite for none."""
         self._account, self._progress = account, progress
         self._disk = _disk_of(data_dir) if data_dir else ""
         self._device = DiskStats([self._disk]) if self._disk else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.answers import reads_answers
 from volbench.validation.source.server import SqlReader
 
@@ -48,12 +48,12 @@ def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, l
 def check_rights(server: SqlReader, schemas: Sequence[str], *, side: str, user: str) -> list[str]:
     """Return sentences on missing privileges other than SELECT.
 
-    Raises EnvironmentLacks when SELECT is missing, without which rows and columns seem not to exist.
+    Raises MissingPrerequisite when SELECT is missing, without which rows and columns seem not to exist.
     """
     missing = missing_rights([str(row[0]) for row in server.query(GRANTS)], schemas)
     for schema, rights in missing.items():
         if "SELECT" in rights:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"{user} may not SELECT in {schema}",
                 where=side,
                 evidence="SHOW GRANTS has no such right",

@@ -11,7 +11,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import refuse_writes
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.answers import reads_answers, whole
 from volbench.machine.engine.connection import Account, connection
 from volbench.machine.engine.tls import tls_failure
@@ -120,7 +120,7 @@ def read_only(
 ) -> Iterator[ReadOnlyServer]:
     """Open a read-only session, by default in one snapshot of all InnoDB tables.
 
-    Raises EnvironmentLacks when the connection fails.
+    Raises MissingPrerequisite when the connection fails.
     """
     address = account.address
     try:
@@ -130,7 +130,7 @@ def read_only(
         unencrypted = tls_failure(error, account.tls, address=address, where=f"reading {address}")
         if unencrypted is not None:
             raise unencrypted from error
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "cannot connect to the server",
             where=f"reading {address}",
             evidence=account.without_user(str(error)),

@@ -17,7 +17,7 @@ from volbench.core.base import programs
 from volbench.core.base.confinement import Confinement, confine_this_process, unprivileged_user
 from volbench.core.base.environment import environment, find_program, search_path
 from volbench.core.base.workers import worker_pool
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 IS_ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not IS_ROOT, reason="only root becomes another user")
@@ -220,7 +220,7 @@ def test_a_confined_program_needs_a_time_limit() -> None:
 
 def test_it_is_not_started_where_it_cannot_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_system_program", {}.get)
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         programs.run(["true"], confined=Confinement(), timeout=60)
     assert "util-linux" in (caught.value.next_step or "")
 

@@ -13,7 +13,7 @@ import pytest
 
 from volbench.core.base import ownership
 from volbench.core.base.marker import MARKER, PARTIAL
-from volbench.errors import EXIT_REFUSED, EnvironmentLacks, Refused
+from volbench.errors import EXIT_REFUSED, MissingPrerequisite, Refused
 
 
 def names(directory: Path) -> list[str]:
@@ -86,7 +86,7 @@ def test_our_own_data_directory_is_no_foreign_one(own_directory: Path) -> None:
 
 def test_claim_needs_a_parent(tmp_path: Path) -> None:
     """A mistyped place is not created on the way."""
-    with pytest.raises(EnvironmentLacks, match="FileNotFoundError"):
+    with pytest.raises(MissingPrerequisite, match="FileNotFoundError"):
         ownership.claim(tmp_path / "no" / "such", purpose="test")
 
 

@@ -22,7 +22,7 @@ from volbench.core.sql import library
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import Allowed, judge
 from volbench.core.sql.tokens import Dialect, Tokens, is_closed
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 
 PIECES = [
@@ -77,14 +77,14 @@ def no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_missing_library_is_a_lack_with_what_to_do(no_library: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="make lexer"):
+    with pytest.raises(MissingPrerequisite, match="make lexer"):
         fingerprint("SELECT 1")
     library._library.cache_clear()
 
 
 def test_a_file_that_is_no_library_is_a_lack(no_library: Path) -> None:
     (no_library / "libvolbench_lexer.so").write_bytes(b"no library")
-    with pytest.raises(EnvironmentLacks, match="not there"):
+    with pytest.raises(MissingPrerequisite, match="not there"):
         judge("SELECT 1")
     library._library.cache_clear()
 
@@ -114,7 +114,7 @@ def test_an_installed_volbench_takes_the_library_of_the_distribution(
 def test_a_library_of_another_version_is_a_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     library._library.cache_clear()
     monkeypatch.setattr(library, "ABI", library.ABI + 1)
-    with pytest.raises(EnvironmentLacks, match="another version"):
+    with pytest.raises(MissingPrerequisite, match="another version"):
         fingerprint("SELECT 1")
     library._library.cache_clear()
 

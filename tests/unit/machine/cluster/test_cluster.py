@@ -15,7 +15,7 @@ import pytest
 
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.cluster import client as cluster
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
@@ -54,12 +54,12 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
     with closing(Cluster()) as away:
         assert away.namespace == "ours"
-        with pytest.raises(EnvironmentLacks, match="never answered") as raised:
+        with pytest.raises(MissingPrerequisite, match="never answered") as raised:
             away.ask("GET", "pods", doing="looking for pods")
         assert raised.value.cause == "api_server_away"
         assert "volbench resume" in raised.value.next_step
         requests: list[str] = []
-        with pytest.raises(EnvironmentLacks):
+        with pytest.raises(MissingPrerequisite):
             away.with_retries(lambda: requests.append("again"), doing="cleaning up")
         assert requests == []
 
@@ -135,17 +135,17 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
     ("path", "kind", "cause", "message"),
     [
         ("/missing", NotFound, "", "x not found"),
-        ("/quota", EnvironmentLacks, "quota", "exceeded quota: q"),
-        ("/no", EnvironmentLacks, "no_permission", "forbidden"),
-        ("/who", EnvironmentLacks, "not_logged_in", "Unauthorized"),
-        ("/nobody", EnvironmentLacks, "not_logged_in", "system:anonymous"),
-        ("/webhook", EnvironmentLacks, "policy", "label team is required"),
-        ("/expression", EnvironmentLacks, "policy", "no label"),
-        ("/silent-webhook", EnvironmentLacks, "policy_away", "no endpoints available"),
-        ("/pods-too-weak", EnvironmentLacks, "policy", "Pod Security standard refuses the pod"),
-        ("/no-class", EnvironmentLacks, "cluster_refused", "no such priority class"),
-        ("/no-namespace", EnvironmentLacks, "namespace_missing", "kubectl apply -k k8s/base"),
-        ("/ending-namespace", EnvironmentLacks, "namespace_missing", "is being deleted"),
+        ("/quota", MissingPrerequisite, "quota", "exceeded quota: q"),
+        ("/no", MissingPrerequisite, "no_permission", "forbidden"),
+        ("/who", MissingPrerequisite, "not_logged_in", "Unauthorized"),
+        ("/nobody", MissingPrerequisite, "not_logged_in", "system:anonymous"),
+        ("/webhook", MissingPrerequisite, "policy", "label team is required"),
+        ("/expression", MissingPrerequisite, "policy", "no label"),
+        ("/silent-webhook", MissingPrerequisite, "policy_away", "no endpoints available"),
+        ("/pods-too-weak", MissingPrerequisite, "policy", "Pod Security standard refuses the pod"),
+        ("/no-class", MissingPrerequisite, "cluster_refused", "no such priority class"),
+        ("/no-namespace", MissingPrerequisite, "namespace_missing", "kubectl apply -k k8s/base"),
+        ("/ending-namespace", MissingPrerequisite, "namespace_missing", "is being deleted"),
         ("/wrong", StepFailed, "cluster_refused", "spec.x: Invalid"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_namespace_to_make_objects_in_is_looked_for_first(
     if not message:
         refusing.check_namespace()
         return
-    with pytest.raises(EnvironmentLacks, match=message) as raised:
+    with pytest.raises(MissingPrerequisite, match=message) as raised:
         refusing.check_namespace()
     assert raised.value.next_step
 
@@ -187,8 +187,8 @@ def test_a_namespace_to_make_objects_in_is_looked_for_first(
         ("gone", NotFound, "", 'pods "gone" not found'),
         ("ending", NotFound, "", "pod does not exist"),
         ("ended", NotFound, "", "container not found"),
-        ("denied", EnvironmentLacks, "no_permission", "cannot create resource pods/exec"),
-        ("unreachable", EnvironmentLacks, "api_server_away", "error dialing backend"),
+        ("denied", MissingPrerequisite, "no_permission", "cannot create resource pods/exec"),
+        ("unreachable", MissingPrerequisite, "api_server_away", "error dialing backend"),
     ],
 )
 def test_refused_commands_in_a_pod_are_told_by_kind(
@@ -213,7 +213,7 @@ def test_a_server_that_never_answered_is_given_up_soon(tmp_path: Path, monkeypat
     ):
         bounds.clear()
         monkeypatch.setattr(cluster, "_answered", answered)
-        with closing(Cluster()) as away, pytest.raises(EnvironmentLacks):
+        with closing(Cluster()) as away, pytest.raises(MissingPrerequisite):
             away.ask("GET", "pods", doing="looking for pods")
         assert bound <= len(bounds) <= bound + 3
 
@@ -242,7 +242,7 @@ def test_a_login_that_fails_is_told_in_the_plugins_words(
     logging_in_by(
         tmp_path, monkeypatch, "http://127.0.0.1:9", f"echo 'Traceback' >&2; echo '{arguments}' >&2; exit 255"
     )
-    with pytest.raises(EnvironmentLacks, match="login to the cluster failed") as raised:
+    with pytest.raises(MissingPrerequisite, match="login to the cluster failed") as raised:
         Cluster()
     assert raised.value.evidence == arguments
     assert "renew the login" in raised.value.next_step
@@ -259,7 +259,7 @@ def test_a_login_that_expires_in_mid_run_is_told_in_the_plugins_words(
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         logging_in_by(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}", script)
-        with closing(Cluster()) as opened, pytest.raises(EnvironmentLacks) as raised:
+        with closing(Cluster()) as opened, pytest.raises(MissingPrerequisite) as raised:
             opened.ask("GET", "/who", doing="looking for pods")
         server.shutdown()
     assert raised.value.cause == "not_logged_in"
@@ -280,14 +280,14 @@ def test_an_interruption_during_the_handshake_is_one(refusing: Cluster, monkeypa
 def test_an_unknown_context_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = kubeconfig(tmp_path, "http://127.0.0.1:9")
     monkeypatch.setenv("KUBECONFIG", str(file))
-    with pytest.raises(EnvironmentLacks, match="no context 'nowhere'"):
+    with pytest.raises(MissingPrerequisite, match="no context 'nowhere'"):
         Cluster(context="nowhere")
 
 
 def test_no_configuration_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(EnvironmentLacks, match="no Kubernetes configuration"):
+    with pytest.raises(MissingPrerequisite, match="no Kubernetes configuration"):
         Cluster()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.core.records.cell import AttachSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.attached import PASSWORD_VARIABLE, account_of
 from volbench.machine.engine.connection import Account, read_option_file, write_private
 
@@ -43,10 +43,10 @@ def test_an_account_does_not_show_its_password() -> None:
 
 
 def test_an_unreadable_option_file_is_lacking_and_its_lines_are_not_shown(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="cannot be read"):
+    with pytest.raises(MissingPrerequisite, match="cannot be read"):
         read_option_file(tmp_path / "none.cnf")
     (tmp_path / "bad.cnf").write_text(f"password={SECRET}\n")
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         read_option_file(tmp_path / "bad.cnf")
     assert SECRET not in str(caught.value)
 

@@ -9,7 +9,7 @@ import pytest
 
 from volbench.core.base import ownership
 from volbench.core.base.confinement import USERS
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.engine.enclosure import closed_parent
 from volbench.machine.engine.server_user import hand_to_user, open_parents, server_user
 
@@ -66,7 +66,7 @@ class TestOfRoot:
         assert closed_parent(str(own / "data"), USER) is None
         own.chmod(0o700)
         tmp_path.chmod(0o700)
-        with pytest.raises(EnvironmentLacks, match=f"may not enter {tmp_path}") as refused:
+        with pytest.raises(MissingPrerequisite, match=f"may not enter {tmp_path}") as refused:
             open_parents([own / "data"], USER)
         assert "VOLBENCH_CACHE" in refused.value.next_step
         assert tmp_path.stat().st_mode & 0o777 == 0o700
@@ -78,7 +78,7 @@ class TestOfRoot:
             raise PermissionError(1, "Operation not permitted")
 
         monkeypatch.setattr(os, "chown", refused)
-        with pytest.raises(EnvironmentLacks, match="no server runs as root"):
+        with pytest.raises(MissingPrerequisite, match="no server runs as root"):
             hand_to_user(tmp_path, USER)
         monkeypatch.undo()
         os.chown(tmp_path, 65534, 65534)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.failure import (
     Circumstances,
     as_error,
@@ -110,7 +110,7 @@ def test_the_kernels_oom_counter_is_a_number_here() -> None:
     ("log", "error"),
     [
         ("unknown variable 'x=1'", UsageError),
-        ("mysqld: not found", EnvironmentLacks),
+        ("mysqld: not found", MissingPrerequisite),
         ("Unable to lock ./ibdata1", StepFailed),
     ],
 )

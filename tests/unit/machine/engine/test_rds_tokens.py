@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import pytest
 
 from volbench.core.records.cell import AttachSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine import rds_tokens
 from volbench.machine.engine.attached import account_of
 from volbench.machine.engine.connection import Account, MemoryFile, read_option_file
@@ -130,7 +130,7 @@ def test_a_failed_renewal_is_tried_again(caplog: pytest.LogCaptureFixture) -> No
         calls.append(1)
         if len(calls) == 3:
             enough.set()
-        raise EnvironmentLacks("no credentials")
+        raise MissingPrerequisite("no credentials")
 
     with renewing(renew, every_s=0.01):
         assert enough.wait(30)
@@ -140,7 +140,7 @@ def test_a_failed_renewal_is_tried_again(caplog: pytest.LogCaptureFixture) -> No
 def test_without_credentials_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(EnvironmentLacks) as refused:
+    with pytest.raises(MissingPrerequisite) as refused:
         TOKENS.current()
     assert "NoCredentialsError" in refused.value.evidence
     assert "profile" in refused.value.next_step

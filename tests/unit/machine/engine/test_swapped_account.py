@@ -8,7 +8,7 @@ import pytest
 from rogue_server import RogueServer
 
 from volbench.core.records.cell import AttachSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.attached import AttachedServer, account_of
 from volbench.machine.engine.connection import write_private
 from volbench.validation.source.server import read_only
@@ -30,7 +30,7 @@ def test_a_login_that_is_refused_shows_no_user_of_an_option_file(tmp_path: Path)
             AttachedServer(attach)
         assert SECRET not in str(refused.value)
         assert "not swapped" in refused.value.next_step
-        with pytest.raises(EnvironmentLacks) as unread, read_only(account_of(attach, {})):
+        with pytest.raises(MissingPrerequisite) as unread, read_only(account_of(attach, {})):
             pass
         assert SECRET not in str(unread.value)
         assert "not swapped" in unread.value.next_step

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.connection import Account, account_from, read_option_file
 from volbench.machine.engine.sysbench.config import sysbench_config, sysbench_files
 
@@ -27,7 +27,7 @@ def test_an_apostrophe_needs_the_other_quotes() -> None:
 @pytest.mark.parametrize("password", ["both ' and \"", "x" * 300, "line\nbreak"])
 def test_what_sysbench_cannot_hold_is_refused(password: str) -> None:
     """And the message does not show it."""
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         sysbench_config(Account(user="b", password=password), "d")
     assert password not in str(caught.value)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volbench.core.records.tls import SslMode, TlsOptions
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.connection import Account, account_from, read_option_file, write_private
 from volbench.machine.engine.sysbench.tls import SysbenchTls, place_files, tls_notes, tls_of_help, tls_options
 from volbench.machine.engine.tls import Connection, connector_arguments, tls_of
@@ -101,7 +101,7 @@ def test_each_build_of_sysbench_gets_the_options_that_it_has(ca: str) -> None:
 
 
 def test_sysbench_1_0_always_needs_a_ca(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="only if it can check"):
+    with pytest.raises(MissingPrerequisite, match="only if it can check"):
         place_files(TlsOptions(ssl_mode="REQUIRED"), SysbenchTls(modes=False, named_files=False), tmp_path)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_cluster import VOLUMES, FakeCluster
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.placement.kubernetes import database_pods
 from volbench.machine.placement.kubernetes.database_pods import DatabasePod, look_at, parse_look
 from volbench.machine.placement.kubernetes.observation import (
@@ -149,14 +149,14 @@ def test_data_in_the_containers_layer_is_said(outputs: dict[str, str]) -> None:
 
 def test_a_server_in_no_container_is_an_error_that_says_what_was_tried(outputs: dict[str, str]) -> None:
     outputs["sidecar"] = MOUNTS
-    with pytest.raises(EnvironmentLacks) as raised:
+    with pytest.raises(MissingPrerequisite) as raised:
         look_at(oracle(), "db-0")
     assert raised.value.exit_code == 3
     assert raised.value.evidence == "container mysql: no shell; container sidecar: no process mysqld or mariadbd"
 
 
 def test_a_pod_that_is_missing_is_named() -> None:
-    with pytest.raises(EnvironmentLacks, match="has no pod 'db-9'"):
+    with pytest.raises(MissingPrerequisite, match="has no pod 'db-9'"):
         look_at(oracle(), "db-9")
 
 

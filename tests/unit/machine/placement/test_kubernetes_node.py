@@ -14,7 +14,7 @@ from node_bench import LOCAL, RUN_ID, ZONE, Bench, Followed, preferred, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.cell import CellResult, CellSpec
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.options import (
@@ -144,13 +144,13 @@ def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monke
     for now_s[0], trouble in ((0.0, None), (50.0, queued), (3000.0, queued), (3001.0, None), (3060.0, None)):
         placement._check_waiting(trouble)
     now_s[0] = 3062.0
-    with pytest.raises(EnvironmentLacks, match="does not start") as failed:
+    with pytest.raises(MissingPrerequisite, match="does not start") as failed:
         placement._check_waiting(None)
     assert "start_timeout" in failed.value.next_step
     for now_s[0] in (4000.0, 7500.0):
         placement._check_waiting(queued)
     now_s[0] = 7601.0
-    with pytest.raises(EnvironmentLacks, match="occupy") as failed:
+    with pytest.raises(MissingPrerequisite, match="occupy") as failed:
         placement._check_waiting(queued)
     assert "queue_timeout" in failed.value.next_step
 
@@ -280,7 +280,7 @@ def test_a_node_that_goes_in_mid_run_ends_the_run_at_its_next_cell(
         assert bench.affinity_of("02-b", "b") == Followed()
         return
     with pytest.raises(
-        EnvironmentLacks, match="node node2, on which this run measures, cannot run the pod"
+        MissingPrerequisite, match="node node2, on which this run measures, cannot run the pod"
     ) as raised:
         bench.affinity_of("02-b", "b")
     assert "volbench resume" in raised.value.next_step

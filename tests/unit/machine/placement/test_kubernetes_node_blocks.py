@@ -13,7 +13,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.run import PlannedCell
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.node_blocks import (
@@ -150,7 +150,7 @@ def test_a_volume_of_one_node_is_refused_before_it_is_measured(tmp_path: Path) -
     bench = Blocks(tmp_path)
     bench.cluster.bind("claim-b", "pv-b", nodeAffinity=LOCAL)
     with pytest.raises(
-        EnvironmentLacks, match="volume b is bound to node node3, so its cells cannot be on 2 nodes"
+        MissingPrerequisite, match="volume b is bound to node node3, so its cells cannot be on 2 nodes"
     ):
         bench.launch(0, "b")
     assert not [path for path in bench.cluster.objects if "/jobs/" in path and "01-b" in path]
@@ -161,7 +161,7 @@ def test_a_volume_of_another_zone_is_refused(tmp_path: Path) -> None:
     bench.cluster.bind("claim-b", "pv-b", nodeAffinity=ZONE)
     bench.launch(0, "a")
     bench.runs_on(0, "a", "node4")
-    with pytest.raises(EnvironmentLacks, match="volume b cannot be used on node node4") as refused:
+    with pytest.raises(MissingPrerequisite, match="volume b cannot be used on node node4") as refused:
         bench.launch(0, "b")
     assert "topology.kubernetes.io/zone" in refused.value.next_step
 

@@ -15,7 +15,7 @@ from snapshot_cluster import READ, SOURCE, SnapshotCluster
 from waiting import wait_for
 
 from volbench.core.records.snapshots import SnapshotAnswer
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.rights import SNAPSHOTS
 from volbench.machine.placement.kubernetes.snapshots import measure, requests
@@ -243,13 +243,13 @@ class Reviewed(SnapshotCluster):
 
 def test_a_run_with_snapshots_needs_the_api_and_the_rights() -> None:
     require_snapshots(Reviewed())
-    with pytest.raises(EnvironmentLacks, match="permissions are missing") as refused:
+    with pytest.raises(MissingPrerequisite, match="permissions are missing") as refused:
         require_snapshots(Reviewed("create", "delete"))
     assert refused.value.evidence == "create volumesnapshots, delete volumesnapshots"
     assert "k8s/snapshots" in refused.value.next_step
     cluster = Reviewed()
     cluster.absent = ("/apis/snapshot.storage.k8s.io",)
-    with pytest.raises(EnvironmentLacks, match="no snapshot API"):
+    with pytest.raises(MissingPrerequisite, match="no snapshot API"):
         require_snapshots(cluster)
 
 

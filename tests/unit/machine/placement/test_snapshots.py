@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from snapshot_cluster import NAME, RUN_ID, SOURCE, SnapshotCluster
 
 from volbench.core.records.snapshots import RestoreTimes, SnapshotTimes
-from volbench.errors import EnvironmentLacks, StepFailed, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, StepFailed, VolumeUnavailable
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.snapshots import measure
 from volbench.machine.placement.kubernetes.snapshots.manifests import (
@@ -91,12 +91,12 @@ def test_a_snapshot_that_does_not_come_is_named_and_removed(status: dict[str, An
 def test_a_cluster_without_the_api_or_the_rights_says_what_to_apply() -> None:
     cluster = SnapshotCluster()
     cluster.forbidden = ("/apis/snapshot.storage.k8s.io",)
-    with pytest.raises(EnvironmentLacks) as refused:
+    with pytest.raises(MissingPrerequisite) as refused:
         measured(cluster)
     assert "k8s/snapshots" in refused.value.next_step
     missing = SnapshotCluster()
     missing.absent = ("/apis/snapshot.storage.k8s.io",)
-    with pytest.raises(EnvironmentLacks, match="no snapshot API") as absent:
+    with pytest.raises(MissingPrerequisite, match="no snapshot API") as absent:
         measured(missing)
     assert "external-snapshotter" in absent.value.next_step
     assert {path.rpartition("/")[2] for path in missing.objects} == {"data"}

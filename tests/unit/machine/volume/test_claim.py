@@ -7,7 +7,7 @@ from fake_cluster import CLASSES, VOLUMES, FakeCluster
 
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, VolumeUnavailable
 from volbench.machine.volume.kinds.claim import ClaimVolume
 from volbench.machine.volume.kinds.claim_facts import asked_for
 from volbench.machine.volume.kinds.run_owner import RunOwner, owner_name
@@ -65,7 +65,7 @@ def test_a_claim_that_is_gone_is_refused_and_not_made_anew(cluster: FakeCluster)
     measured = measured_on(cluster)
     cluster.delete(f"persistentvolumeclaims/{CLAIM}", doing="by hand")
     with (
-        pytest.raises(EnvironmentLacks, match=rf"{CLAIM} is not on the volume") as refused,
+        pytest.raises(MissingPrerequisite, match=rf"{CLAIM} is not on the volume") as refused,
         volume_of(cluster, measured),
     ):
         pass
@@ -80,7 +80,7 @@ def test_another_volume_under_the_same_claim_is_refused_and_stays(cluster: FakeC
     measured = measured_on(cluster)
     remake(cluster)
     cluster.bind(CLAIM, "pv-2")
-    with pytest.raises(EnvironmentLacks, match="is not on the volume") as refused, volume_of(cluster, measured):
+    with pytest.raises(MissingPrerequisite, match="is not on the volume") as refused, volume_of(cluster, measured):
         pass
     assert "PersistentVolume pv-2" in refused.value.evidence
     assert claims(cluster) == [CLAIM]
@@ -90,7 +90,7 @@ def test_a_claim_made_anew_by_the_user_on_the_old_volume_is_the_same_volume(clus
     cluster.put("persistentvolumeclaims/mine", spec={"storageClassName": ""}, status={"phase": "Bound"})
     measured = measured_on(cluster, "pvc:mine")
     remake(cluster, "mine")
-    with pytest.raises(EnvironmentLacks, match="no volume bound"):
+    with pytest.raises(MissingPrerequisite, match="no volume bound"):
         volume_of(cluster, measured, "pvc:mine").open()
     cluster.objects[cluster.object_path("persistentvolumeclaims/mine")]["spec"]["volumeName"] = "pv-1"
     opened = volume_of(cluster, measured, "pvc:mine").open()
@@ -103,7 +103,7 @@ def test_without_the_right_to_read_volumes_the_claim_decides(cluster: FakeCluste
     cluster.forbidden = (VOLUMES,)
     volume_of(cluster, measured).open()
     remake(cluster)
-    with pytest.raises(EnvironmentLacks, match="is not on the volume"):
+    with pytest.raises(MissingPrerequisite, match="is not on the volume"):
         volume_of(cluster, measured).open()
 
 
@@ -190,7 +190,7 @@ class TestLease:
     @pytest.mark.parametrize("claim", ["mine", "again"])
     def test_another_run_is_refused_and_named(self, shared: FakeCluster, claim: str) -> None:
         with self.volume(shared, RUN_ID):
-            with pytest.raises(EnvironmentLacks) as refused, self.volume(shared, self.OTHER, claim):
+            with pytest.raises(MissingPrerequisite) as refused, self.volume(shared, self.OTHER, claim):
                 pass
             assert (refused.value.exit_code, refused.value.cause) == (3, "claim_in_use")
             assert all(term in refused.value.evidence for term in (RUN_ID, "claim mine", "2026-01-01T02:00:00Z"))
@@ -205,7 +205,7 @@ class TestLease:
     def test_a_refused_run_takes_nobodys_lease_away(self, shared: FakeCluster) -> None:
         with self.volume(shared, RUN_ID):
             for _ in range(2):
-                with pytest.raises(EnvironmentLacks, match=RUN_ID), self.volume(shared, self.OTHER):
+                with pytest.raises(MissingPrerequisite, match=RUN_ID), self.volume(shared, self.OTHER):
                     pass
 
     def test_the_lease_of_an_owner_that_is_gone_is_made_anew(self, shared: FakeCluster) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from volbench.core.base import ownership
 from volbench.core.base.marker import MARKER
-from volbench.errors import EXIT_ENVIRONMENT, EXIT_STEP_FAILED, EnvironmentLacks, Refused, StepFailed
+from volbench.errors import EXIT_ENVIRONMENT, EXIT_STEP_FAILED, MissingPrerequisite, Refused, StepFailed
 from volbench.machine.volume import copying
 from volbench.machine.volume.coldness import evict, resident_pages
 from volbench.machine.volume.copying import copy_tree
@@ -174,7 +174,7 @@ def test_full_volume_is_seen_before(template: Path, small_volume: Path, existing
     """Too little space is told with both numbers, exit 3, and nothing stays on the volume."""
     if existing:
         (small_volume / "copy").mkdir()
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         copy_tree(template, small_volume / "copy")
     assert caught.value.cause == "volume_full"
     assert "MiB needed" in str(caught.value)
@@ -186,7 +186,7 @@ def test_full_volume_is_seen_before(template: Path, small_volume: Path, existing
 def test_volume_fills_up_while_copying(template: Path, small_volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real ENOSPC in the middle has the same cause, and the partial copy is gone."""
     monkeypatch.setattr(copying, "require_space", lambda *_: None)
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         copy_tree(template, small_volume / "copy")
     assert caught.value.cause == "volume_full"
     assert "ENOSPC" in str(caught.value)
@@ -197,7 +197,7 @@ def test_volume_fills_up_while_copying(template: Path, small_volume: Path, monke
 def test_read_only_volume(template: Path, small_volume: Path) -> None:
     """EROFS is told as such, exit 3."""
     subprocess.run(["mount", "-o", "remount,ro", str(small_volume)], check=True)
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         copy_tree(template, small_volume / "copy")
     assert caught.value.cause == "volume_read_only"
     assert "next step" in str(caught.value)
@@ -228,7 +228,7 @@ def test_causes(number: int, cause: str, exit_code: int) -> None:
 def test_require_space(tmp_path: Path) -> None:
     """Enough is silent, too little is an error, a missing place is one too."""
     require_space(tmp_path, 1)
-    with pytest.raises(EnvironmentLacks):
+    with pytest.raises(MissingPrerequisite):
         require_space(tmp_path, 1 << 62)
     with pytest.raises(StepFailed) as caught:
         require_space(tmp_path / "no", 1)

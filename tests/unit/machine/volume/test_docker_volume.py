@@ -11,7 +11,7 @@ import docker
 import pytest
 
 from volbench.core.profile.spec import parse_volume
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.kinds.docker_volume import LABEL_OWNED, DockerNfsVolume, DockerVolume
 
 
@@ -62,7 +62,7 @@ def test_created_volume_is_removed(client: Any, name: str) -> None:
 def test_missing_volume(client: Any, name: str) -> None:
     """Docker would make a mistyped volume silently, on the system disk; we say what there is."""
     client.volumes.create(name=name)
-    with pytest.raises(EnvironmentLacks, match="has no volume") as caught:
+    with pytest.raises(MissingPrerequisite, match="has no volume") as caught:
         DockerVolume(parse_volume(f"a=docker-volume:{name}x")).open()
     assert name in caught.value.evidence
     assert f"{name}x" not in names(client)
@@ -89,6 +89,6 @@ def test_nfs_by_the_local_driver(client: Any) -> None:
 def test_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that does not answer is an environment that lacks something."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-    with pytest.raises(EnvironmentLacks, match="does not answer"):
+    with pytest.raises(MissingPrerequisite, match="does not answer"):
         DockerVolume(parse_volume("a=docker-volume:x")).open()
     gc.collect()

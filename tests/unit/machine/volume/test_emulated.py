@@ -16,7 +16,7 @@ import pytest
 from volbench.cli.volumes.text import volume_lines
 from volbench.core.base.ownership import claim, is_owned
 from volbench.core.profile.resolve import resolve
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.errors import MissingPrerequisite, Refused, StepFailed
 from volbench.machine.volume.emulated import exclusive, teardown
 from volbench.machine.volume.emulated import requirements as emulated_needs
 from volbench.machine.volume.emulated import volume as emulated
@@ -42,7 +42,7 @@ def make_directory(root: Path, name: str, *, owner: dict[str, Any] | None) -> Pa
 def test_without_root_the_error_names_all_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
-    with pytest.raises(EnvironmentLacks) as caught:
+    with pytest.raises(MissingPrerequisite) as caught:
         EmulatedVolume(resolve("ebs-gp3"), tmp_path, name="x").start()
     assert "missing: root" in str(caught.value)
     assert "volbench-volume" in str(caught.value)
@@ -267,7 +267,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_without_room_for_the_image_is_refused(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image is sparse, so only its maker can tell: later it would look like a broken volume."""
     monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
-    with pytest.raises(EnvironmentLacks, match="too little free space") as caught:
+    with pytest.raises(MissingPrerequisite, match="too little free space") as caught:
         EmulatedVolume(resolve("ebs-gp3", {"size": "50GiB"}), small_disk, name="x").start()
     assert caught.value.cause == "volume_full"
     assert "16 MiB free, 2048 MiB needed" in str(caught.value)

@@ -11,7 +11,7 @@ import pytest
 
 from volbench.core.base.mountinfo import parse_mountinfo
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.host.sysfs import block_device_named
 from volbench.machine.volume.facts.discovery import cache_below, discover, facts_of, with_host_facts
 
@@ -226,7 +226,7 @@ def test_fuse_and_unknown(sys: Sysfs) -> None:
 def test_nothing_known(sys: Sysfs) -> None:
     """Without a mount table nothing is known, and that is said; a missing path is an error."""
     assert facts("", "/x", sys).notes
-    with pytest.raises(EnvironmentLacks):
+    with pytest.raises(MissingPrerequisite):
         discover(sys.root / "no")
 
 

@@ -13,7 +13,7 @@ from volbench.core.profile.spec import parse_volume
 from volbench.core.records.base import Scalar
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.layout import same_device
 
@@ -133,7 +133,7 @@ def test_a_layout_opens_every_volume_and_finds_one_directory_behind_two_names(tm
 
 def test_a_missing_component_names_itself(tmp_path: Path) -> None:
     with (
-        pytest.raises(EnvironmentLacks) as lacking,
+        pytest.raises(MissingPrerequisite) as lacking,
         make_volume(parse_volume(f"a=data:{tmp_path},log:{tmp_path}/x")),
     ):
         pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.core.profile.spec import parse_volume
-from volbench.errors import EXIT_ENVIRONMENT, EnvironmentLacks
+from volbench.errors import EXIT_ENVIRONMENT, MissingPrerequisite
 from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.kinds.docker_volume import DockerNfsVolume
 from volbench.machine.volume.kinds.nfs import (
@@ -57,7 +57,7 @@ def test_addresses() -> None:
     """An address is itself; a name that nobody knows is an error of the environment."""
     assert server_address(parse_volume("nfs:127.0.0.1:/x", name="a")) == "127.0.0.1"
     assert server_address(parse_volume("nfs:[::1]:/x", name="a")) == "::1"
-    with pytest.raises(EnvironmentLacks, match="cannot be resolved"):
+    with pytest.raises(MissingPrerequisite, match="cannot be resolved"):
         server_address(parse_volume("nfs:no-such-host.invalid:/x", name="a"))
 
 
@@ -71,7 +71,7 @@ def test_kernel_without_nfs(tmp_path: Path) -> None:
     """Exit 3, with what was looked at, and nothing left behind."""
     (tmp_path / "filesystems").write_text("nodev\tsysfs\n\text4\nnodev\tnfsd\n")
     volume = NfsVolume(parse_volume("nfs:s:/x", name="a"), filesystems=tmp_path / "filesystems")
-    with pytest.raises(EnvironmentLacks, match="no NFS client") as caught, volume:
+    with pytest.raises(MissingPrerequisite, match="no NFS client") as caught, volume:
         pass
     assert str(tmp_path / "filesystems") in caught.value.evidence
     assert caught.value.exit_code == EXIT_ENVIRONMENT

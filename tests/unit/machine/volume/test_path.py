@@ -13,7 +13,7 @@ import pytest
 from volbench.core.base.ownership import claim
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.kinds import path
 
@@ -54,7 +54,7 @@ def test_a_path_on_an_emulated_volume_is_labelled(tmp_path: Path, monkeypatch: p
 
 def test_missing(tmp_path: Path) -> None:
     """A missing place is not made: a forgotten mount would otherwise measure the system disk."""
-    with pytest.raises(EnvironmentLacks, match="does not exist") as caught:
+    with pytest.raises(MissingPrerequisite, match="does not exist") as caught:
         open_path(tmp_path / "no")
     assert "mkdir -p" in caught.value.next_step
     assert "mount" in caught.value.next_step
@@ -66,7 +66,7 @@ def test_file_and_dangling_link(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("file", "link"):
-        with pytest.raises(EnvironmentLacks, match="is not a directory"):
+        with pytest.raises(MissingPrerequisite, match="is not a directory"):
             open_path(tmp_path / name)
 
 
@@ -85,7 +85,7 @@ def test_data_directory_is_refused(tmp_path: Path, inside: str) -> None:
 def test_not_writable(tmp_path: Path) -> None:
     """A place without the right to write is told with mode and owner."""
     tmp_path.chmod(0o500)
-    with pytest.raises(EnvironmentLacks, match="may not write to"):
+    with pytest.raises(MissingPrerequisite, match="may not write to"):
         open_path(tmp_path)
 
 
@@ -98,7 +98,7 @@ def test_read_only_mount(tmp_path: Path) -> None:
     if done.returncode != 0:
         pytest.skip(f"cannot mount: {done.stderr.decode().strip()}")
     try:
-        with pytest.raises(EnvironmentLacks, match="read-only") as caught:
+        with pytest.raises(MissingPrerequisite, match="read-only") as caught:
             open_path(tmp_path)
         assert caught.value.cause == "volume_read_only"
     finally:

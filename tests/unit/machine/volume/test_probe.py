@@ -19,7 +19,7 @@ from volbench.core.profile.files import profile_names, whole_profile
 from volbench.core.profile.resolve import resolve
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 from volbench.machine.volume.interface import OpenVolume
 from volbench.machine.volume.probe.assumed import assumed_figures
 from volbench.machine.volume.probe.figures import FIGURES, expected_figures, rate_per_s
@@ -348,7 +348,7 @@ def opened(path: Path | None) -> OpenVolume:
 
 
 def test_a_volume_without_a_path_cannot_be_probed() -> None:
-    with pytest.raises(EnvironmentLacks, match="path on this machine"):
+    with pytest.raises(MissingPrerequisite, match="path on this machine"):
         measure(opened(None), fio="fio", seconds=10, watch=str)
 
 

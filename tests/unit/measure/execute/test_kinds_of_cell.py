@@ -12,7 +12,7 @@ import pytest
 import volbench
 from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec, DatasetSpec, ServerSpec
 from volbench.core.records.steps.idle import IdleStep
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.server import Server
 from volbench.machine.placement.workspace import Workspace
@@ -87,7 +87,7 @@ def test_steps_of_an_own_server_have_its_volumes(tmp_path: Path) -> None:
 
 
 def test_a_cell_with_neither_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="no places for a server of its own"):
+    with pytest.raises(MissingPrerequisite, match="no places for a server of its own"):
         made(cell(), tmp_path / "out")
 
 

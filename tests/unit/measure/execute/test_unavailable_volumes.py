@@ -12,7 +12,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.measure.execute.run import DISRUPTIONS_MAX, TRIES, Orchestrator, Outcome
@@ -166,8 +166,8 @@ def test_an_interruption_keeps_measured_claims_and_deletes_the_others(bench: Ben
 def test_a_measured_volume_that_cannot_be_opened_stays_too(bench: Bench) -> None:
     bench.volumes["a"].error = NO_CLASS
     bench.run()
-    bench.volumes["b"].error = EnvironmentLacks("claim b is not on the volume that the cells measured")
-    with pytest.raises(EnvironmentLacks, match="not on the volume"):
+    bench.volumes["b"].error = MissingPrerequisite("claim b is not on the volume that the cells measured")
+    with pytest.raises(MissingPrerequisite, match="not on the volume"):
         bench.run()
     assert bench.volumes["b"].calls[-1] == "keep"
 

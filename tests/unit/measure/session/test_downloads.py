@@ -15,7 +15,7 @@ from urllib.request import Request
 import pytest
 from s3_server import NAME, credentials, s3, s3_address
 
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.session import downloads
 from volbench.measure.session.downloads import download, download_path
 
@@ -122,14 +122,14 @@ def test_a_download_that_ends_early_leaves_nothing(site: Site, tmp_path: Path) -
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_refusal_is_one_message(site: Site, tmp_path: Path, status: int) -> None:
     site.status = status
-    with pytest.raises(EnvironmentLacks, match="could not be downloaded") as failed:
+    with pytest.raises(MissingPrerequisite, match="could not be downloaded") as failed:
         download(site.url, tmp_path / "shop.sql.gz", progress=quiet)
     assert str(status) in failed.value.evidence
     assert failed.value.cause == downloads.FAILED
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="could not be downloaded"):
+    with pytest.raises(MissingPrerequisite, match="could not be downloaded"):
         download("http://127.0.0.1:1/shop.sql", tmp_path / "shop.sql", progress=quiet)
 
 
@@ -139,7 +139,7 @@ def test_a_redirection_is_followed_but_not_from_https_to_http(site: Site, tmp_pa
     with pytest.raises(OSError, match="without TLS"):
         handler.redirect_request(request, None, 302, "Found", {}, "http://127.0.0.1/shop.sql")
     site.redirect = "http://127.0.0.1:1/elsewhere"
-    with pytest.raises(EnvironmentLacks):
+    with pytest.raises(MissingPrerequisite):
         download(site.url, tmp_path / "shop.sql", progress=quiet)
 
 
@@ -154,13 +154,13 @@ def test_a_file_of_the_user_is_never_replaced(site: Site, tmp_path: Path) -> Non
 
 def test_two_downloads_to_one_place(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "shop.sql.gz"
-    with downloads._locked(path), pytest.raises(EnvironmentLacks, match="another volbench"):
+    with downloads._locked(path), pytest.raises(MissingPrerequisite, match="another volbench"):
         download(site.url, path, progress=quiet)
 
 
 def test_too_little_space_is_said_before_a_byte_is_written(site: Site, tmp_path: Path) -> None:
     site.announced = 1 << 60
-    with pytest.raises(EnvironmentLacks, match="not enough free space"):
+    with pytest.raises(MissingPrerequisite, match="not enough free space"):
         download(site.url, tmp_path / "shop.sql.gz", progress=quiet)
     assert names(tmp_path) == {".shop.sql.gz.lock"}
 
@@ -195,6 +195,6 @@ def test_an_object_and_a_directory_of_a_bucket(s3_address: str, s3: Any, tmp_pat
 
 @pytest.mark.parametrize("key", ["none.sql", "none/"])
 def test_an_object_that_does_not_exist(s3_address: str, s3: Any, tmp_path: Path, key: str) -> None:
-    with pytest.raises(EnvironmentLacks, match="could not be downloaded"):
+    with pytest.raises(MissingPrerequisite, match="could not be downloaded"):
         download(of_bucket(s3_address, key), tmp_path / "x.sql", progress=quiet)
     assert s3.list_objects_v2(Bucket=NAME).get("Contents", []) == []

@@ -16,7 +16,7 @@ from synthetic_run import build_run, two_volumes
 import volbench
 from volbench.core.records.cell import CellResult
 from volbench.core.records.run import RunRecord
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.execute import attempts
 from volbench.measure.execute.interruptions import Interruptions
 from volbench.measure.session import runner
@@ -137,7 +137,7 @@ def test_a_mistake_is_the_error_of_the_command_line(tmp_path: Path, options: dic
 
 def test_without_an_engine_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    with pytest.raises(EnvironmentLacks) as raised:
+    with pytest.raises(MissingPrerequisite) as raised:
         run(tmp_path, target="docker")
     assert raised.value.exit_code == 3
     assert raised.value.next_step

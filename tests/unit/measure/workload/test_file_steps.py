@@ -16,7 +16,7 @@ from volbench.core.base.marker import MARKER
 from volbench.core.records.steps.fio import FioStep
 from volbench.core.records.steps.sequential import SequentialStep
 from volbench.core.records.steps.small_files import SmallFilesStep
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.errors import MissingPrerequisite, Refused, StepFailed
 from volbench.measure.workload.file_steps import small_files
 from volbench.measure.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.measure.workload.registry import workload_for
@@ -114,7 +114,7 @@ def test_without_our_marker_nothing_is_written(tmp_path: Path) -> None:
 def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path) -> None:
     step = SMALL.model_copy(update={"total_size_bytes": 1 << 60})
     ctx, _ = context_on(tmp_path)
-    with pytest.raises(EnvironmentLacks, match="not enough free space for the files of step files"):
+    with pytest.raises(MissingPrerequisite, match="not enough free space for the files of step files"):
         workload_for(step).check(step, ctx)
 
 

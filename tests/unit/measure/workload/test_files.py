@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.measure.workload.cold.file_reader import cat_files, read_files
 from volbench.measure.workload.files import require_step_space, stored_bytes, sync_tree, tree_bytes, tree_files
 
@@ -74,7 +74,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_room_is_asked_for_before(tmp_path: Path) -> None:
     """More than there is: refused with both numbers."""
     stat = os.statvfs(tmp_path)
-    with pytest.raises(EnvironmentLacks, match="not enough free space for the dump") as caught:
+    with pytest.raises(MissingPrerequisite, match="not enough free space for the dump") as caught:
         require_step_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, purpose="the dump")
     assert "MiB free" in caught.value.evidence
     require_step_space(tmp_path, 0, purpose="nothing")

@@ -14,7 +14,7 @@ from step_context import context_on
 from volbench.core.records.layout import ComponentPlaces
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.instances import InstancesStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.workload.instances import loads
 from volbench.measure.workload.instances.loads import details_of, load_of, run_loads
 from volbench.measure.workload.instances.servers import require_memory
@@ -79,7 +79,7 @@ def test_servers_that_would_make_the_machine_swap_are_refused(
     if fits:
         require_memory(server, 3, where="step several", info=info)
         return
-    with pytest.raises(EnvironmentLacks, match="3 further servers would need more memory"):
+    with pytest.raises(MissingPrerequisite, match="3 further servers would need more memory"):
         require_memory(server, 3, where="step several", info=info)
 
 
@@ -102,7 +102,7 @@ class CellPlacesOf:
 
 def test_a_container_that_others_started_is_refused(tmp_path: Path) -> None:
     context, _ = context_on(tmp_path, server=Own("shared"))
-    with pytest.raises(EnvironmentLacks, match="allows none"):
+    with pytest.raises(MissingPrerequisite, match="allows none"):
         Instances().check(step(), context)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.measure.workload.process import process_cpu_s, require_tool, run_tool, tool_version, usable_cpus
 
 ALIVE_BOUND_S = 60.0
@@ -133,7 +133,7 @@ with run_tool(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=Pa
 
 def test_a_missing_tool_is_named() -> None:
     """With the next step."""
-    with pytest.raises(EnvironmentLacks, match="no-such-tool is not installed"):
+    with pytest.raises(MissingPrerequisite, match="no-such-tool is not installed"):
         tool_version("no-such-tool")
 
 

@@ -14,7 +14,7 @@ from step_context import context_on
 from volbench.core.records.cell import CellPlaces
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.steps.replica import ReplicaStep
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.interface import Clock
@@ -254,7 +254,7 @@ def test_a_server_without_room_for_a_second_one_is_refused(tmp_path: Path) -> No
     places = dict.fromkeys(("data_dir", "volume_dir", "control_dir", "template_dir", "scratch_dir"), str(tmp_path))
     server.paths = CellPlaces.model_validate({**places, "supervisor": "shared"})
     ctx, _ = context_on(tmp_path, server=server)
-    with pytest.raises(EnvironmentLacks, match="the place of this server allows none"):
+    with pytest.raises(MissingPrerequisite, match="the place of this server allows none"):
         Replica().check(ReplicaStep(name="r"), ctx)
 
 

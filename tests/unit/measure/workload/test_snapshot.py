@@ -19,7 +19,7 @@ from volbench.core.records.failures import failure_of
 from volbench.core.records.snapshots import RestoreTimes, SnapshotAnswer, SnapshotTimes, answer_file
 from volbench.core.records.steps import snapshot as step_records
 from volbench.core.records.steps.snapshot import SnapshotStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.execute.cell.progress import PROGRESS_FILE, ProgressFile
 from volbench.measure.execute.cell.snapshots import SnapshotRequests
 from volbench.measure.workload.backup.snapshot import Snapshot
@@ -87,11 +87,11 @@ def test_the_step_reports_the_answer_and_withdraws_its_request(tmp_path: Path) -
 
 def test_a_second_request_has_a_number_of_its_own_and_a_failure_keeps_its_kind(tmp_path: Path) -> None:
     requests = SnapshotRequests(ProgressFile(tmp_path), tmp_path)
-    lacks = EnvironmentLacks("no snapshot API", evidence="404", next_step="install it", cause="no_snapshots")
+    lacks = MissingPrerequisite("no snapshot API", evidence="404", next_step="install it", cause="no_snapshots")
     only_taken = TIMES.model_copy(update={"restored": None})
     answers = (SnapshotAnswer(number=1, failure=failure_of(lacks)), SnapshotAnswer(number=2, times=only_taken))
     with orchestrator(tmp_path, *answers) as observed:
-        with pytest.raises(EnvironmentLacks) as raised:
+        with pytest.raises(MissingPrerequisite) as raised:
             requests.take(STEP, threading.Event())
         assert raised.value == lacks
         assert requests.take(STEP.model_copy(update={"restore": False}), threading.Event()) == TakenSnapshot(

@@ -8,7 +8,7 @@ import pytest
 from step_context import context_on
 
 from volbench.core.records.steps import STEP_KINDS, Step
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.registry import workload_for
@@ -27,7 +27,7 @@ def somebody_elses() -> AttachedServer:
 def test_a_step_refuses_it_before_anything_runs(kind: str, tmp_path: Path) -> None:
     step: Step = STEP_KINDS[kind].example()
     context, _ = context_on(tmp_path, server=somebody_elses())
-    with pytest.raises(EnvironmentLacks, match="volbench did not start this server") as raised:
+    with pytest.raises(MissingPrerequisite, match="volbench did not start this server") as raised:
         workload_for(step).check(step, context)
     assert raised.value.where == f"step {step.name}"
     assert raised.value.evidence == "db1:3306"
@@ -38,7 +38,7 @@ def test_it_may_be_late_and_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> N
     """A load at a fixed rate that it does not keep up with is a result of the rate."""
 
     def no_answer(*_: object) -> None:
-        raise EnvironmentLacks("no answer")
+        raise MissingPrerequisite("no answer")
 
     late = somebody_elses()
     monkeypatch.setattr(late, "_check", no_answer)

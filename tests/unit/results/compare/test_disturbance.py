@@ -234,6 +234,7 @@ def test_cells_whose_bounds_leave_no_interval_have_that_of_the_cells_as_they_ran
     plain = mean_shift(FAST, SLOW, [], alpha=0.05)
     assert result.plain_ci == pytest.approx((plain.low, plain.high))
     assert result.ratio is not None
+    assert result.plain_ci is not None
     assert result.plain_ci[0] <= result.ratio <= result.plain_ci[1]
 
 

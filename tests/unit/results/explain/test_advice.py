@@ -17,10 +17,10 @@ from volbench.results.explain.rules.advice import (
     Needed,
     cpus_for_p95,
     lift,
-    more_of,
     needed_for_p95,
     p95_text,
     pool_text,
+    raise_limit_advice,
     redo_text,
 )
 from volbench.results.stats.grid import align
@@ -183,7 +183,7 @@ def test_a_read_may_take_at_most_so_long(limited: Case, monkeypatch: pytest.Monk
 
 
 def test_advice_for_a_limit_gives_the_order_before_the_estimate(limited: Case) -> None:
-    text = more_of(dataclasses.replace(limited, profile="ebs-gp2"), "iops", 2580.0)
+    text = raise_limit_advice(dataclasses.replace(limited, profile="ebs-gp2"), "iops", 2580.0)
     assert text.startswith("Enlarge the volume (gp2 has none to provision")
     assert "rovision " not in text.partition("):")[2]
     assert "IOPS would lift this to" in text

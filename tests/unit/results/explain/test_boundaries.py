@@ -33,7 +33,7 @@ from volbench.results.explain.evidence.plateau_checks import (
     inflation_check,
 )
 from volbench.results.explain.evidence.stalls import Stall, without_stalls
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.advice import pool_text
 from volbench.results.explain.rules.host.above_device import limit_met
 from volbench.results.stats.grid import Floats, Grid
@@ -230,7 +230,7 @@ def test_a_redo_log_is_full(age: float, named: bool) -> None:
 def test_what_ran_meanwhile_took_a_tenth(during: float, named: bool) -> None:
     late = np.arange(SECONDS) >= 15
     series: Series = {Client.tps: np.where(late, during, 100.0) + 0.1 * (np.arange(SECONDS) % 3)}
-    backup = Beside(name="mysqldump", t0_s=15.0, t1_s=30.0)
+    backup = ConcurrentActivity(name="mysqldump", t0_s=15.0, t1_s=30.0)
     assert ("interference.backup" in finds(series, beside=(backup,))) is named
 
 
@@ -238,7 +238,7 @@ def test_what_ran_meanwhile_took_a_tenth(during: float, named: bool) -> None:
 def test_what_ran_meanwhile_has_three_intervals(seconds: int, named: bool) -> None:
     late = np.arange(SECONDS) >= SECONDS - seconds
     series: Series = {Client.tps: np.where(late, 20.0, 100.0) + 0.1 * (np.arange(SECONDS) % 3)}
-    backup = Beside(name="mysqldump", t0_s=float(SECONDS - seconds), t1_s=float(SECONDS))
+    backup = ConcurrentActivity(name="mysqldump", t0_s=float(SECONDS - seconds), t1_s=float(SECONDS))
     assert ("interference.backup" in finds(series, beside=(backup,))) is named
 
 

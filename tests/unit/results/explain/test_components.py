@@ -11,7 +11,7 @@ from synthetic_cell import Load, Storage, columns
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts
 from volbench.core.records.report import FindingRow
-from volbench.results.explain.accounts.demand import Unpredictable, demand_of
+from volbench.results.explain.accounts.demand import PredictionUnavailable, demand_of
 from volbench.results.explain.case import Case
 from volbench.results.explain.components import component_cases, data_case
 from volbench.results.explain.findings import explain_case, explain_component
@@ -78,7 +78,7 @@ def test_what_if_has_a_model_of_one_volume() -> None:
     case = case_of(limited="log")
     for observed in (case, data_case(case), of_log(case)):
         demand = demand_of(observed)
-        assert isinstance(demand, Unpredictable)
+        assert isinstance(demand, PredictionUnavailable)
         assert "several volumes" in demand.reason
 
 

@@ -12,7 +12,7 @@ from volbench.results.explain.calibration import LEFT_COUNTS, ONE_OF_TWO_MAX
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.findings import Explanation, explain_case
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align
@@ -198,11 +198,11 @@ def test_a_backup_beside_the_load() -> None:
     t_s = np.arange(1.0, 61.0)
     tps = np.where((t_s > 20) & (t_s <= 40), 200.0, 400.0) + np.random.default_rng(1).normal(0, 4, 60)
     slower = Storage(latency_ms=0.4, extra={("client", "tps", ""): tps})
-    during = explain_case(case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=20.0, t1_s=40.0),)))
+    during = explain_case(case(CLEAN, slower, beside=(ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),)))
     backup = next(finding for finding in during.findings if finding.cause == "interference.backup")
     assert backup.share == pytest.approx(0.5 / 3, abs=0.02)  # half of the speed, for a third of the time
     assert next(item.value for item in backup.evidence if item.metric == "loss") == pytest.approx(0.5, abs=0.03)
-    alone = case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=0.0, t1_s=60.0),))
+    alone = case(CLEAN, slower, beside=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),))
     assert "interference.backup" not in causes(alone)
 
 
@@ -211,7 +211,7 @@ def test_a_rate_that_is_the_same_with_a_backup_is_no_evidence_of_its_harm() -> N
     during = (np.arange(1.0, 61.0) > 20) & (np.arange(1.0, 61.0) <= 40)
     p95 = np.where(during, 1700.0, 13.0) + np.random.default_rng(1).normal(0, 0.5, 60)
     extra = {("client", "tps", ""): np.full(60, 2.0), ("client", "latency_ms_p95", ""): p95}
-    beside = (Beside(name="mysqldump", t0_s=20.0, t1_s=40.0),)
+    beside = (ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),)
     slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), beside=beside))
     backup = next(finding for finding in slow.findings if finding.cause == "interference.backup")
     assert "ms p95 with it" in backup.evidence[0].text

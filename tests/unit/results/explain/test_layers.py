@@ -19,7 +19,7 @@ from volbench.results.explain.evidence.layers import (
     time_above_ms,
 )
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import SeriesKey
 
@@ -162,7 +162,8 @@ def test_writes_that_this_server_never_sent_are_named_with_their_start() -> None
 def test_a_physical_backup_of_this_run_is_no_neighbour() -> None:
     case = foreign_writes(case_of("clean"), 12, 300.0)
     own = replace(
-        case, beside=(Beside(name="physical", t0_s=float(case.grid.t_s[11]), t1_s=float(case.grid.t_s[-1])),)
+        case,
+        beside=(ConcurrentActivity(name="physical", t0_s=float(case.grid.t_s[11]), t1_s=float(case.grid.t_s[-1])),),
     )
     assert "interference.io" not in [finding.cause for finding in explain_case(own).findings]
 
@@ -171,7 +172,7 @@ def test_a_neighbour_is_named_beside_a_dump_of_this_run() -> None:
     """mysqldump reads through the server: reads that the server never sent are not its."""
     case = case_of("neighbour")
     start, end = case.window_s
-    dumped = replace(case, beside=(Beside(name="mysqldump", t0_s=start, t1_s=end),))
+    dumped = replace(case, beside=(ConcurrentActivity(name="mysqldump", t0_s=start, t1_s=end),))
     assert "interference.io" in [finding.cause for finding in explain_case(dumped).findings]
 
 

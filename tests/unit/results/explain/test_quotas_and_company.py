@@ -11,11 +11,11 @@ from synthetic_cell import Load, Storage, columns
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.stats.grid import align
 
 QUIET = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.2)
-DUMP = Beside(name="mysqldump", t0_s=20.0, t1_s=40.0)
+DUMP = ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0)
 
 
 def case(load: Load, storage: Storage, **more: object) -> Case:

@@ -15,7 +15,7 @@ from volbench.results.explain.accounts.time_budget import (
     time_budget,
 )
 from volbench.results.explain.case import Case
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 
@@ -62,7 +62,7 @@ def test_pieces_are_milliseconds_of_a_transaction_and_sum_to_its_statements() ->
 
 
 def test_a_statements_pieces_sum_to_its_time_also_beside_a_backup() -> None:
-    neighbour = (Beside(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
+    neighbour = (ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
     rate: Values = {("performance_schema", "statements_per_s", ""): 2000.0}
     budget = statement_budget(case_of(SERVER | rate, beside=neighbour))
     assert budget is not None
@@ -115,7 +115,7 @@ def test_waiting_for_a_cpu_never_exceeds_what_is_left() -> None:
 
 
 def test_statements_of_a_backup_are_not_the_loads() -> None:
-    neighbour = (Beside(name="mysqldump", t0_s=2.0, t1_s=5.0),)
+    neighbour = (ConcurrentActivity(name="mysqldump", t0_s=2.0, t1_s=5.0),)
     assert time_budget(case_of(SERVER, beside=neighbour)) is None
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.accounts.closed_network import Station, solve
-from volbench.results.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
 from volbench.results.explain.accounts.what_if import other_volume, outlooks_of, predict
 from volbench.results.explain.case import Case
-from volbench.results.explain.rules.advice import lift, more_of
+from volbench.results.explain.rules.advice import lift, raise_limit_advice
 from volbench.results.explain.tables import outlook_text, prediction_rows
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import align
@@ -145,13 +145,13 @@ def test_demand_is_what_the_load_was_made_of() -> None:
 )
 def test_what_cannot_be_told_is_said(more: dict[str, Any], reason: str) -> None:
     result = demand_of(case(**more))
-    assert isinstance(result, Unpredictable)
+    assert isinstance(result, PredictionUnavailable)
     assert reason in result.reason
 
 
 def test_locks_and_unsteady_hits_are_reasons() -> None:
     locked = demand_of(case(Load(row_lock_s_per_s=8.0)))
-    assert isinstance(locked, Unpredictable)
+    assert isinstance(locked, PredictionUnavailable)
     assert "locks take" in locked.reason
     warming = case()
     key = next(key for key in warming.grid.columns if key.metric == "reads_per_s")
@@ -159,7 +159,7 @@ def test_locks_and_unsteady_hits_are_reasons() -> None:
     fading[len(fading) // 2 :] /= 3
     changed = dataclasses.replace(warming.grid, columns={**warming.grid.columns, key: fading})
     result = demand_of(dataclasses.replace(warming, grid=changed, whole=changed))
-    assert isinstance(result, Unpredictable)
+    assert isinstance(result, PredictionUnavailable)
     assert "not steady" in result.reason
 
 
@@ -181,7 +181,7 @@ def test_a_limit_that_the_model_does_not_know_is_a_reason(limited: dict[str, obj
     followers = {("performance_schema", "wait_s_per_s", "binlog_group"): np.zeros(load.seconds)}
     grid = align(columns(load, Storage(iops=2000.0, extra={**retained, **followers})))
     result = demand_of(dataclasses.replace(case(load, **limited), grid=grid, whole=grid))
-    assert isinstance(result, Unpredictable)
+    assert isinstance(result, PredictionUnavailable)
     assert reason in result.reason
 
 
@@ -248,12 +248,12 @@ def test_advice_predicts_as_what_if_does() -> None:
     assert result is not None
     assert result.tps > 1.5 * (capped.tps or 0)
     assert result.tps_interval[0] <= result.tps <= result.tps_interval[1]
-    assert f"about {number(result.tps)} tps" in more_of(capped, "iops", 2000.0)
-    assert "next limit is CPU" in more_of(capped, "iops", 2000.0)
+    assert f"about {number(result.tps)} tps" in raise_limit_advice(capped, "iops", 2000.0)
+    assert "next limit is CPU" in raise_limit_advice(capped, "iops", 2000.0)
 
 
 def test_advice_without_a_prediction_names_no_figure() -> None:
-    unknown = more_of(case(rate=50.0), "iops", 2000.0)
+    unknown = raise_limit_advice(case(rate=50.0), "iops", 2000.0)
     assert "would lift" not in unknown
     assert "twice the IOPS carry at most twice" in unknown
 

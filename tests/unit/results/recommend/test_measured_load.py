@@ -8,7 +8,7 @@ import pytest
 
 from volbench.errors import Undecided
 from volbench.results.credits.prices import load_prices
-from volbench.results.explain.accounts.demand import Demand, Unpredictable
+from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable
 from volbench.results.explain.accounts.what_if import other_volume, predict
 from volbench.results.recommend.catalogue import candidates
 from volbench.results.recommend.choice import recommend
@@ -41,11 +41,11 @@ READS = Demand(
 SERVER = ServerFigures(pool_bytes=8 << 30, redo_bytes=1 << 27, redo_bytes_per_s=1.5 * 2**20)
 
 
-def measured(demand: Demand | Unpredictable = READS, volume: str = "a", spec: str = "ebs-gp3") -> Measured:
+def measured(demand: Demand | PredictionUnavailable = READS, volume: str = "a", spec: str = "ebs-gp3") -> Measured:
     return Measured(volume=volume, step="load", demands=(demand,), spec=spec)
 
 
-def evidence(*elsewhere: Measured, demand: Demand | Unpredictable = READS) -> MeasuredLoad:
+def evidence(*elsewhere: Measured, demand: Demand | PredictionUnavailable = READS) -> MeasuredLoad:
     return MeasuredLoad(name="run", loads=(measured(demand),), elsewhere=elsewhere, server=SERVER)
 
 
@@ -100,7 +100,7 @@ def test_a_run_whose_other_volume_refutes_the_forecast_recommends_nothing() -> N
 
 def test_a_load_without_costs_is_refused_with_its_reason() -> None:
     with pytest.raises(Undecided, match="no counters of the volume"):
-        evidence(demand=Unpredictable(reason="no counters of the volume")).require_known()
+        evidence(demand=PredictionUnavailable(reason="no counters of the volume")).require_known()
 
 
 def test_a_recovery_needs_one_that_was_measured() -> None:

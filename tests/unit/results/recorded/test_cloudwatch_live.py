@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.recorded.cloudwatch import SOURCE, VOLUME, parse_answers
@@ -115,5 +115,5 @@ def test_no_region_is_a_lack_of_the_environment(monkeypatch: pytest.MonkeyPatch,
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(EnvironmentLacks, match="does not answer"):
+    with pytest.raises(MissingPrerequisite, match="does not answer"):
         fetch("cloudwatch:vol-1")

@@ -15,7 +15,7 @@ from volbench.cli.main import app
 from volbench.cli.runs import execution
 from volbench.core.base import s3 as transfers
 from volbench.core.base.s3 import StoredObject
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.measure.execute.run import CellState
 from volbench.measure.session.copies import copied, copying
 from volbench.results.store.bucket import SUMS_FILE, Bucket, Copied
@@ -72,7 +72,7 @@ def test_a_second_copy_sends_what_has_changed_or_is_not_there(s3_address: str, s
 
 
 def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3_address: str, run: Path) -> None:
-    with pytest.raises(EnvironmentLacks, match="does not exist") as raised:
+    with pytest.raises(MissingPrerequisite, match="does not exist") as raised:
         Bucket(address(s3_address, "no-such-bucket")).copy(run)
     assert "resume RUN --results-to" in raised.value.next_step
 
@@ -133,7 +133,7 @@ def test_a_bucket_that_takes_nothing_is_told_before_anything_runs(
     monkeypatch.setattr(execution, "execute", lambda *_, **__: pytest.fail("it ran"))
     arguments = ["run", str(SUITES / "quick.yaml"), "--volume", f"a=path:{tmp_path}", "--target", "local", "--yes"]
     arguments += ["--out", str(tmp_path / "results"), "--results-to", address(s3_address, "no-such-bucket")]
-    with pytest.raises(EnvironmentLacks, match="could not be copied"):
+    with pytest.raises(MissingPrerequisite, match="could not be copied"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
@@ -147,7 +147,7 @@ def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: b
         def copy(self, run: Path) -> Copied:
             requests.append(run)
             if len(requests) > 1 and not copies:
-                raise EnvironmentLacks("the bucket is gone")
+                raise MissingPrerequisite("the bucket is gone")
             return Copied(destination="s3://x/y", files=1, size_bytes=1, unchanged=0)
 
     with (
@@ -167,7 +167,7 @@ def test_a_copy_is_made_when_the_next_cell_begins(tmp_path: Path) -> None:
         def copy(self, run: Path) -> Copied:
             copies.append(run)
             if len(copies) == 2:
-                raise EnvironmentLacks("the results could not be copied", where="s3://b", evidence="away")
+                raise MissingPrerequisite("the results could not be copied", where="s3://b", evidence="away")
             return Copied(destination="s3://b", files=1, size_bytes=1, unchanged=0)
 
     directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))

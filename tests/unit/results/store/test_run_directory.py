@@ -9,7 +9,7 @@ import pytest
 import synthetic_run
 
 from volbench.core.records.cell import RESULT_SCHEMA
-from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
+from volbench.errors import MissingPrerequisite, Refused, RunUnreadable, UsageError
 from volbench.results.store.run_directory import RESULT_FILE, RunDirectory, find_runs, new_run_id
 
 
@@ -105,7 +105,7 @@ def test_foreign_entries_below_results_are_passed_over(directory: RunDirectory) 
 def test_a_place_where_no_run_can_be_is_told(tmp_path: Path, directory: RunDirectory, name: str) -> None:
     """A file where a directory should be; by what the environment lacks, not by a fault of volbench."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentLacks, match="cannot be made"):
+    with pytest.raises(MissingPrerequisite, match="cannot be made"):
         RunDirectory.create(tmp_path / name, directory.run)
     with pytest.raises(Refused, match="there already"):
         RunDirectory.create(directory.path.parent, directory.run)
@@ -120,7 +120,7 @@ def test_a_place_that_may_not_be_written_to_is_told(tmp_path: Path, directory: R
     if done.returncode:
         pytest.skip("cannot mount a tmpfs")
     try:
-        with pytest.raises(EnvironmentLacks, match="Read-only file system"):
+        with pytest.raises(MissingPrerequisite, match="Read-only file system"):
             RunDirectory.create(result / "results", run)
     finally:
         subprocess.run(["umount", result], check=True)

@@ -12,7 +12,7 @@ from volbench.core.records.validation.capture import Capture
 from volbench.core.records.validation.plan import GrowthPlan
 from volbench.core.records.validation.result import CheckRow, GrowthOutlook
 from volbench.core.suite.validation import check_validation_plan
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.validation.forecast.growth import forecast_growth, volume_bytes
 
 GIB = 2**30
@@ -94,5 +94,5 @@ def test_a_plan_names_one_volume_that_exists() -> None:
         check_validation_plan(f"{head}growth: {{horizon: 1d, captures: [a, b]}}\n", name="plan.yaml")
     with pytest.raises(UsageError):
         volume_bytes(GrowthPlan(volume="ebs-gp9", captures=("a", "b")))
-    with pytest.raises(EnvironmentLacks):
+    with pytest.raises(MissingPrerequisite):
         volume_bytes(GrowthPlan(data_dir="/nowhere/at/all", captures=("a", "b")))

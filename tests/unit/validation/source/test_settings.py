@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.validation.source.advisors import advice
 from volbench.validation.source.rights import check_rights, missing_rights
 from volbench.validation.source.server import Rows
@@ -96,7 +96,7 @@ class Server:
 
 
 def test_without_select_nothing_is_begun_and_without_others_equal_is_no_proof() -> None:
-    with pytest.raises(EnvironmentLacks, match="reader may not SELECT in shop") as raised:
+    with pytest.raises(MissingPrerequisite, match="reader may not SELECT in shop") as raised:
         check_rights(Server("GRANT USAGE ON *.* TO r"), ["shop"], side="source", user="reader")
     assert raised.value.next_step == "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE ON `shop`.* TO this user"
     partly = Server("GRANT SELECT ON *.* TO r")

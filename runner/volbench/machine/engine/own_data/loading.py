@@ -42,8 +42,8 @@ def load(loading: Loading) -> None:
     Args:
         loading: its account may create accounts.
 
-    Raises UsageError for a source of an unknown form, EnvironmentLacks for a missing program, StepFailed with the
-    program's own message if the source does not load.
+    Raises UsageError for a source of an unknown form, MissingPrerequisite for a missing program, StepFailed with
+    the program's own message if the source does not load.
     """
     load_source = _loader_of(loading.dataset)
     with schema_account(loading.account, loading.dataset.schema_name) as account:

@@ -33,7 +33,7 @@ _OWN_DELIMITER = re.compile(rb"^[ \t]*delimiter[ \t]", re.IGNORECASE | re.MULTIL
 def load_mydumper(loading: Loading, path: Path) -> None:
     """Load one schema of the dump into the dataset's schema, rows with the dataset's number of threads.
 
-    Raises UsageError if the dump has several schemas and none of them is the dataset's, EnvironmentLacks without
+    Raises UsageError if the dump has several schemas and none of them is the dataset's, MissingPrerequisite without
     the program that decompresses it, StepFailed if a statement fails.
     """
     names = regular_names(path)

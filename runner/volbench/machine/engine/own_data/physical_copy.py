@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from volbench.core.base import safe_files
 from volbench.core.base.text import counted
 from volbench.core.records.cell import DatasetSpec
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.volume.copying import copy_tree
@@ -68,7 +68,7 @@ def place_physical_copy(
 ) -> None:
     """Copy it to an empty data directory, without what belongs to the server that it was made of.
 
-    Raises UsageError for a copy that is not prepared or packed, EnvironmentLacks for one of another server.
+    Raises UsageError for a copy that is not prepared or packed, MissingPrerequisite for one of another server.
     """
     source = Path(dataset.path)
     check_physical_copy(source, identity)
@@ -114,7 +114,7 @@ def _require_unused(source: Path) -> None:
 
 
 def check_physical_copy(source: Path, identity: ServerIdentity) -> None:
-    """Raise UsageError for a copy in use, not prepared or packed; EnvironmentLacks for one of another server."""
+    """Raise UsageError for a copy in use, not prepared or packed; MissingPrerequisite for one of another server."""
     _require_unused(source)
     checkpoints = _text(source, _CHECKPOINTS)
     kind = re.search(r"^backup_type = (\S+)", checkpoints, re.MULTILINE)
@@ -146,7 +146,7 @@ def check_physical_copy(source: Path, identity: ServerIdentity) -> None:
         return
     flavor = "mariadb" if "mariadb" in made_of[2].lower() else "mysql"
     if flavor != identity.flavor or _numbers(made_of[1]) > _numbers(identity.version):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the physical copy is of another or a newer server",
             where="dataset.path",
             evidence=f"{source}: {flavor} {made_of[1]}; here: {identity.flavor} {identity.version}",

@@ -17,7 +17,7 @@ from typing import IO
 from volbench.core.base import programs, safe_files
 from volbench.core.base.confinement import Confinement
 from volbench.core.records.cell import DatasetSpec
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.connection import Account, MemoryFile, check_client
 from volbench.machine.engine.own_data.dump_filter import DumpFilter, LeftOut
 from volbench.machine.engine.own_data.form import sql_of
@@ -84,7 +84,7 @@ class Command:
 
 @contextmanager
 def client(account: Account, schema: str, *options: str) -> Iterator[Command]:
-    """Yield the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks.
+    """Yield the command line client, which reads SQL for one schema from stdin. Raise MissingPrerequisite.
 
     A dump may come from somebody else. In binary mode the client takes no commands but `delimiter` and `\\C`
     (`find_command` in mysql.cc of both), wherever they stand: neither edit, system, source, tee, pager, connect nor
@@ -148,7 +148,7 @@ def decompressor(path: Path, *, as_pipe: bool = False) -> list[Command]:
     Args:
         as_pipe: also a file that is not compressed is read by a program, from which the next one has a pipe.
 
-    Raises EnvironmentLacks without the program.
+    Raises MissingPrerequisite without the program.
     """
     return programs_of(_DECOMPRESS.get(path.suffix, ("cat",) if as_pipe else ()))
 
@@ -339,10 +339,10 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def require_program(*names: str) -> str:
-    """Return the path of the first of these programs that is installed. Raise EnvironmentLacks."""
+    """Return the path of the first of these programs that is installed. Raise MissingPrerequisite."""
     path = next(filter(None, map(programs.find_program, names)), None)
     if path is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{names[-1]} is not installed", where="dataset", next_step=f"install the package that has {names[-1]}"
         )
     return path

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from volbench.core.base.environment import find_program
 from volbench.core.records.base import Scalar
 from volbench.core.records.tls import TlsOptions
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.authentication import NO_PLUGINS
 from volbench.machine.engine.connection import Account, MemoryFile, check_program
 from volbench.machine.engine.sysbench.tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
@@ -43,7 +43,8 @@ class SysbenchFiles:
 def sysbench_files(account: Account, schema: str) -> Iterator[SysbenchFiles]:
     """Yield the files of one run of sysbench, removed after the block; the one with the password is in memory.
 
-    Raises EnvironmentLacks if sysbench is not installed, cannot use one of the values, or cannot use TLS like this.
+    Raises MissingPrerequisite if sysbench is not installed, cannot use one of the values, or cannot use TLS like
+    this.
     """
     tls = TlsOptions() if account.socket else account.tls
     build = installed_tls(sysbench_program()) if tls.encrypts else SysbenchTls(modes=False, named_files=False)
@@ -76,10 +77,10 @@ def _with_token_apart(account: Account) -> tuple[Account, dict[str, str]]:
 
 
 def sysbench_program() -> str:
-    """Return the path of sysbench. Raise EnvironmentLacks if it is not installed."""
+    """Return the path of sysbench. Raise MissingPrerequisite if it is not installed."""
     path = find_program("sysbench")
     if path is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "sysbench is not installed",
             where="dataset",
             next_step="apt-get install sysbench; see `volbench doctor`",
@@ -100,7 +101,7 @@ def option_text(value: Scalar) -> str:
 
 
 def sysbench_config(account: Account, schema: str, tls: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the text for --config-file. Raise EnvironmentLacks."""
+    """Return the text for --config-file. Raise MissingPrerequisite."""
     values = {
         "mysql-user": account.user,
         "mysql-password": account.secret,
@@ -118,7 +119,7 @@ def sysbench_config(account: Account, schema: str, tls: Mapping[str, str] = Mapp
 def _quoted(name: str, value: str) -> str:
     quote = "'" if "'" not in value else '"'
     if quote in value or "\n" in value or len(name) + len(value.encode()) > SYSBENCH_LINE_BYTES_MAX:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"sysbench cannot use this {name}: it is too long, has a line break, or both kinds of quotes",
             next_step=f"use a shorter {name} with at most one kind of quotes",
         )

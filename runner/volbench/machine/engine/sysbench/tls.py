@@ -14,7 +14,7 @@ from pathlib import Path
 
 from volbench.core.base import programs
 from volbench.core.records.tls import TlsOptions
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 _CA, _CERTIFICATE, _KEY = "cacert.pem", "client-cert.pem", "client-key.pem"
 _UNUSED_CURVE = "secp256k1"
@@ -72,12 +72,12 @@ def place_files(tls: TlsOptions, build: SysbenchTls, directory: Path) -> None:
 
     Without a certificate of the client, one is made that no server ever gets.
 
-    Raises EnvironmentLacks without a CA, which sysbench 1.0 cannot do without, or without openssl.
+    Raises MissingPrerequisite without a CA, which sysbench 1.0 cannot do without, or without openssl.
     """
     if not tls.encrypts or build.named_files:
         return
     if not tls.ssl_ca:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this sysbench connects with TLS only if it can check the server's certificate",
             where="sysbench",
             evidence=f"ssl-mode {tls.mode} without ssl-ca; sysbench 1.0 always reads a CA file",
@@ -94,7 +94,7 @@ def place_files(tls: TlsOptions, build: SysbenchTls, directory: Path) -> None:
 def _make_unused_certificate(directory: Path) -> None:
     openssl = programs.find_program("openssl")
     if openssl is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this sysbench needs a client certificate for TLS, and openssl is not installed to make one",
             where="sysbench",
             next_step="apt-get install openssl, or give ssl-cert and ssl-key",
@@ -120,7 +120,7 @@ def _make_unused_certificate(directory: Path) -> None:
     try:
         programs.run(argv, check=True, capture_output=True, timeout=_OPENSSL_TIMEOUT_S)
     except (subprocess.SubprocessError, OSError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "openssl made no certificate for sysbench",
             where="sysbench",
             evidence=str(error),

@@ -15,7 +15,7 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from volbench.core.base import docker_engine
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
 
 ROLES = ("agent", "server")
 LABEL_RUN = "org.volbench.run"
@@ -108,7 +108,7 @@ class DockerPlacement:
 
 
 def engine_client() -> docker.DockerClient:
-    """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks."""
+    """Return a client of the engine of DOCKER_HOST or the default socket. Raise MissingPrerequisite."""
     with engine_errors("connecting to the Docker engine"):
         return docker_engine.connect()
 
@@ -131,12 +131,12 @@ def container_name(short_run_id: str, cell_id: str, role: str) -> str:
 def engine_errors(doing: str) -> Iterator[None]:
     """Convert the Docker SDK's errors.
 
-    Raises EnvironmentLacks if the engine does not answer or has no such image, StepFailed if it refuses.
+    Raises MissingPrerequisite if the engine does not answer or has no such image, StepFailed if it refuses.
     """
     try:
         yield
     except ImageNotFound as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the image does not exist", where=doing, evidence=str(error.explanation), next_step="run `make images`"
         ) from error
     except APIError as error:
@@ -144,7 +144,7 @@ def engine_errors(doing: str) -> Iterator[None]:
             "the Docker engine refused the request", where=doing, evidence=str(error.explanation)
         ) from error
     except (DockerException, OSError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the Docker engine does not answer",
             where=doing,
             evidence=str(error)[:300],

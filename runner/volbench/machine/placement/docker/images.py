@@ -6,7 +6,7 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 
 from volbench.core.records.cell import ServerSpec
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement.docker import image_names
 
 OFFICIAL_IMAGES = {"mysql": ("mysql", "8.4"), "mariadb": ("mariadb", "11.4")}
@@ -15,7 +15,7 @@ OFFICIAL_IMAGES = {"mysql": ("mysql", "8.4"), "mariadb": ("mariadb", "11.4")}
 def server_image(client: docker.DockerClient, server: ServerSpec, *, pull: bool = True) -> str:
     """Return a server's image: the named one, else the newest local one of flavor and version, else the official.
 
-    Raises EnvironmentLacks if there is no local image and none can be pulled.
+    Raises MissingPrerequisite if there is no local image and none can be pulled.
     """
     if server.image:
         return _present_or_pulled(client, server.image, pull=pull)
@@ -30,13 +30,13 @@ def server_image(client: docker.DockerClient, server: ServerSpec, *, pull: bool 
 def tools_image(client: docker.DockerClient, named: str = "") -> str:
     """Return the named tools image, else the image of exactly this code.
 
-    Raises EnvironmentLacks if the engine does not have it; another image would run other code.
+    Raises MissingPrerequisite if the engine does not have it; another image would run other code.
     """
     name = named or image_names.tools_image()
     try:
         client.images.get(name)
     except ImageNotFound as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this machine has no tools image of this code",
             where="docker target",
             evidence=f"no image {name}",
@@ -66,7 +66,7 @@ def _present_or_pulled(client: docker.DockerClient, image: str, *, pull: bool = 
                 raise missing
             client.images.pull(image)
         except DockerException as error:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"image {image} is not on this machine and cannot be pulled",
                 where="docker target",
                 evidence=str(error)[:300],
@@ -77,8 +77,8 @@ def _present_or_pulled(client: docker.DockerClient, image: str, *, pull: bool = 
     return image
 
 
-def _no_answer(error: DockerException) -> EnvironmentLacks:
-    return EnvironmentLacks(
+def _no_answer(error: DockerException) -> MissingPrerequisite:
+    return MissingPrerequisite(
         "the Docker engine does not answer",
         where="docker target",
         evidence=str(error)[:300],

@@ -59,7 +59,7 @@ def collect(
         container: of the pod, in which the script runs.
         script: sends an archive of the files, and of their checksums in the file SUMS.
 
-    Raises StepFailed if files are damaged or missing, EnvironmentLacks if the cluster is unreachable.
+    Raises StepFailed if files are damaged or missing, MissingPrerequisite if the cluster is unreachable.
     """
     faults = []
     for _ in range(TRIES):
@@ -104,7 +104,7 @@ def run_in_pod(
 ) -> str:
     """Run a command in a container of the pod; write its output, of at most `bytes_max`, to a file, or return it.
 
-    Raises StepFailed if the command fails, EnvironmentLacks if the cluster is unreachable.
+    Raises StepFailed if the command fails, MissingPrerequisite if the cluster is unreachable.
     """
 
     def attempt() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.refusals import admission_refusal, is_webhook_away
 from volbench.machine.placement.kubernetes.pods import Trouble
 from volbench.machine.placement.kubernetes.requests import limits_refused
@@ -18,13 +18,13 @@ def creation_messages(events: Sequence[Object]) -> list[str]:
     return [str(event.get("message")) for event in events if event.get("reason") == "FailedCreate"]
 
 
-def creation_refusal(where: str, events: Sequence[Object]) -> EnvironmentLacks | None:
+def creation_refusal(where: str, events: Sequence[Object]) -> MissingPrerequisite | None:
     """Return the failure for a pod that the cluster refuses for good; None if it may be created yet."""
     for message in creation_messages(events):
         if refusal := limits_refused(where, message) or admission_refusal(where, message):
             return refusal
         if "forbidden" in message:
-            return EnvironmentLacks(
+            return MissingPrerequisite(
                 "the cluster refuses the pod", where=where, evidence=message, cause="no_permission"
             )
     return None

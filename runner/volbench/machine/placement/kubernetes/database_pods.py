@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from volbench.core.base.mountinfo import Mount, parse_mountinfo
 from volbench.core.base.text import counted
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.collect import run_in_pod
@@ -120,13 +120,13 @@ class DatabasePod:
 def look_at(cluster: Cluster, name: str) -> DatabasePod:
     """Find server, claim and device of a pod.
 
-    Raises EnvironmentLacks for a pod that does not exist or run, without a server, or that nobody may look into.
+    Raises MissingPrerequisite for a pod that does not exist or run, without a server, or that nobody may look into.
     """
     doing = f"looking at pod {name}"
     try:
         pod = cluster.ask("GET", f"pods/{name}", doing=doing)
     except NotFound as missing:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"namespace {cluster.namespace} has no pod {name!r}",
             where=doing,
             evidence=missing.evidence,
@@ -226,7 +226,7 @@ def _find_server(cluster: Cluster, pod: Object, doing: str) -> tuple[str, Server
         if server is not None:
             return container, server
         seen.append(f"container {container}: no process {' or '.join(SERVERS)}")
-    raise EnvironmentLacks(
+    raise MissingPrerequisite(
         f"no server was found in pod {pod['metadata']['name']}",
         where=doing,
         evidence="; ".join(seen) or f"no container runs: phase {pod['status'].get('phase')}",

@@ -54,7 +54,7 @@ def fetch(cluster: Cluster, name: str, out: Path, *, image: str) -> list[Path]:
         name: of a Job; else the id of a run, whose Job may be gone.
         image: for a pod that reads the claim, where no Job names one.
 
-    Raises UsageError for a run that the claim does not have, EnvironmentLacks, StepFailed.
+    Raises UsageError for a run that the claim does not have, MissingPrerequisite, StepFailed.
     """
     cluster.check_namespace()
     chosen = _choose(cluster, name, image)

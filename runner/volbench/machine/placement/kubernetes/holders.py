@@ -54,7 +54,7 @@ class Holders:
         self._lock = threading.Lock()
 
     def place(self, key: str, node: str, options: KubernetesOptions) -> None:
-        """Make the holder of a node, unless there is one. Raise EnvironmentLacks, StepFailed."""
+        """Make the holder of a node, unless there is one. Raise MissingPrerequisite, StepFailed."""
         with self._lock:
             if self._placed.get(key) == node:
                 return

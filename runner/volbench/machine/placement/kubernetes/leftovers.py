@@ -40,7 +40,7 @@ class RunObjects:
 
 
 def runs_in(cluster: Cluster) -> list[RunObjects]:
-    """Return the runs that have objects in the namespace, the oldest first. Raise EnvironmentLacks."""
+    """Return the runs that have objects in the namespace, the oldest first. Raise MissingPrerequisite."""
     cluster.check_namespace()
     kinds = {
         kind: cluster.ask("GET", path, doing=f"listing {kind} of runs", labelSelector=_MANAGED)["items"]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.volume.kinds.claim_facts import excludes_node, only_nodes
 
 Object = dict[str, Any]
@@ -75,7 +75,7 @@ def check_blocks(*, blocks: int, nodes: int, parallel: int = 1, shared: Sequence
 def refuse_bound_volume(
     volume: str, claim: Object, persistent_volume: Object | None, *, node: Object | None, nodes: int
 ) -> None:
-    """Raise EnvironmentLacks for a volume that cannot be used on all nodes of the run.
+    """Raise MissingPrerequisite for a volume that cannot be used on all nodes of the run.
 
     Args:
         persistent_volume: of the claim; None: not bound yet, or unknown.
@@ -86,7 +86,7 @@ def refuse_bound_volume(
     name = persistent_volume["metadata"]["name"]
     bound = only_nodes(persistent_volume)
     if len(bound) == 1:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"volume {volume} is bound to node {bound[0]}, so its cells cannot be on {nodes} nodes",
             where="--target-option nodes",
             next_step=_NEXT_STEP,
@@ -94,7 +94,7 @@ def refuse_bound_volume(
             evidence=f"node affinity of PersistentVolume {name} of claim {claim['metadata']['name']}",
         )
     if node is not None and excludes_node(persistent_volume, node):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"volume {volume} cannot be used on node {node['metadata']['name']}, where this block is measured",
             where="--target-option nodes",
             evidence=f"node affinity of PersistentVolume {name} (mostly its zone)",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import MissingPrerequisite, VolbenchError
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER
@@ -62,14 +62,14 @@ class Occupant:
 
 
 def find_occupants(cluster: Cluster, run_id: str) -> list[Occupant]:
-    """Return other runs' pods on nodes, those that only keep results first. Raise EnvironmentLacks.
+    """Return other runs' pods on nodes, those that only keep results first. Raise MissingPrerequisite.
 
     A user who may not list the pods of all namespaces is told those of this one.
     """
     doing = "looking for pods of other runs"
     try:
         found = cluster.ask("GET", "/api/v1/pods", doing=doing, labelSelector=_SELECTOR)
-    except EnvironmentLacks as error:
+    except MissingPrerequisite as error:
         if error.cause != "no_permission":
             raise
         found = cluster.ask("GET", "pods", doing=doing, labelSelector=_SELECTOR)

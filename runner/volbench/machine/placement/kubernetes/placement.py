@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.core.base.parse import parse_json
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
@@ -98,7 +98,7 @@ class KubernetesPlacement:
     def running(self) -> bool:
         """Return whether the agent runs, or will run; after that its results are here.
 
-        Raises EnvironmentLacks or StepFailed for a pod that fails to start.
+        Raises MissingPrerequisite or StepFailed for a pod that fails to start.
         """
         if self._has_ended:
             return False
@@ -258,7 +258,7 @@ class KubernetesPlacement:
         trouble = (
             (waiting_trouble(self._pod, claims, events) if self._pod else None) or trouble or mount_trouble(events)
         )
-        failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
+        failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else MissingPrerequisite
         option = "queue_timeout" if queued else "start_timeout"
         occupants = self._node_wait.find() if queued and self._pod is not None else []
         others = "".join(f"\n{one.text}" for one in occupants)

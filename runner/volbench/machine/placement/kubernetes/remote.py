@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, EnvironmentLacks, StepFailed
+from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import RULES, NotFound
 from volbench.machine.placement.kubernetes.pods import describe_pod, is_over, is_running, status_of, waiting_trouble
@@ -43,14 +43,14 @@ class Submission:
 def submit(cluster: Cluster, submission: Submission) -> str:
     """Create the Job, its ConfigMap and, if there is none, the claim for results; return the Job's name.
 
-    Raises EnvironmentLacks where the runner's service account is missing, StepFailed for a refused object.
+    Raises MissingPrerequisite where the runner's service account is missing, StepFailed for a refused object.
     """
     doing = f"submitting job {submission.name}"
     cluster.check_namespace()
     try:
         cluster.ask("GET", f"serviceaccounts/{NAME}", doing=doing)
     except NotFound as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"namespace {cluster.namespace} has no service account {NAME}",
             where=doing,
             evidence=error.evidence,
@@ -80,7 +80,7 @@ def submit(cluster: Cluster, submission: Submission) -> str:
 def follow(cluster: Cluster, name: str, *, write: Callable[[str], object], say: Callable[[str], object]) -> int:
     """Copy the log of the Job's pods to `write` until the Job ends; return the exit code of its last pod.
 
-    Waits for the start. Raises EnvironmentLacks for a pod that does not start, NotFound without such a Job.
+    Waits for the start. Raises MissingPrerequisite for a pod that does not start, NotFound without such a Job.
     """
     followed: set[str] = set()
     waiting_since_s = time.monotonic()
@@ -127,14 +127,14 @@ def _exit_code(pods: list[Object]) -> int:
 
 
 def raise_not_started(cluster: Cluster, job: str, pod: Object | None) -> None:
-    """Raise EnvironmentLacks or StepFailed for a Job whose pod does not start."""
+    """Raise MissingPrerequisite or StepFailed for a Job whose pod does not start."""
     trouble = waiting_trouble(pod) if pod is not None else None
     events = []
     for name in filter(None, (job, pod["metadata"]["name"] if pod else "")):
         events += cluster.ask(
             "GET", "events", doing=f"reading the events of {name}", fieldSelector=f"involvedObject.name={name}"
         )["items"]
-    failure = EnvironmentLacks if trouble is not None else StepFailed
+    failure = MissingPrerequisite if trouble is not None else StepFailed
     raise failure(
         trouble.what if trouble else "the pod does not start",
         where=f"job {job}",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from volbench.core.records.base import parse_size_bytes
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.steps import Step
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 _POOL_DEFAULT_BYTES = 128 << 20
 """Of MySQL and MariaDB."""
@@ -40,14 +40,14 @@ _SIZES = ("server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi"
 _LIMITS = " ".join(f"--target-option {size}" for size in _SIZES)
 
 
-def limits_refused(where: str, message: str) -> EnvironmentLacks | None:
+def limits_refused(where: str, message: str) -> MissingPrerequisite | None:
     """Return the failure for a namespace whose quota or LimitRange refuses the pod's sizes; None for others.
 
     Args:
         message: of the event FailedCreate of the pod's Job.
     """
     if "failed quota" in message and "must specify" in message:
-        return EnvironmentLacks(
+        return MissingPrerequisite(
             "the namespace's ResourceQuota demands sizes that the pod's containers do not name",
             where=where,
             evidence=message,
@@ -56,7 +56,7 @@ def limits_refused(where: str, message: str) -> EnvironmentLacks | None:
         )
     if re.search(r"(maximum|minimum) \S+ usage per|max limit to request ratio per", message):
         next_step = f"see `kubectl describe limitrange`; choose sizes within it, such as {_LIMITS}"
-        return EnvironmentLacks(
+        return MissingPrerequisite(
             "the namespace's LimitRange refuses the sizes of the pod's containers",
             where=where,
             evidence=message,

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
@@ -70,14 +70,14 @@ class RunNodes:
     def hold(self, job: Job, node: str) -> bool:
         """Return whether a holder of the run is on the node, after making one where there is none.
 
-        Raises EnvironmentLacks for a node that is gone or cordoned and that the cell must be on.
+        Raises MissingPrerequisite for a node that is gone or cordoned and that the cell must be on.
         """
         options, key = self.options_of(job.volume), holder_key(self.pool_of(job))
         if self.holders.keeps(key):
             return True
         reason = self._why_unusable(node)
         if reason and options.pin_node:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"node {node}, on which this run measures, cannot run the pod: {reason}",
                 where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
                 evidence="the node's object in the cluster",
@@ -142,7 +142,7 @@ class RunNodes:
             node = self._cluster.ask("GET", f"/api/v1/nodes/{node_name}", doing="reading the run's node")
         except NotFound:
             return "the cluster has no such node any more"
-        except EnvironmentLacks as error:
+        except MissingPrerequisite as error:
             if error.cause != "no_permission":
                 raise
             return ""

@@ -73,7 +73,7 @@ class RunWatch:
         Args:
             revision: of the state that the caller knows; 0: none.
 
-        Raises what ended the watch: EnvironmentLacks for an API server that stays away, StepFailed.
+        Raises what ended the watch: MissingPrerequisite for an API server that stays away, StepFailed.
         """
         with self._changed:
             self._start()

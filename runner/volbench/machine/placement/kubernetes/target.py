@@ -16,7 +16,7 @@ from typing import Any
 from volbench.core.records.cell import CellPlaces, CellSpec, ServerSpec
 from volbench.core.records.own_files import snapshot_steps
 from volbench.core.records.run import PlannedCell
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import RULES
 from volbench.machine.placement.docker import image_names
@@ -107,7 +107,7 @@ class KubernetesTarget:
         self._cluster.check_namespace()
         missing = missing_rights(self._cluster)
         if missing:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"permissions are missing in namespace {self._cluster.namespace}",
                 where="kubernetes target",
                 evidence=", ".join(missing),
@@ -222,7 +222,7 @@ class KubernetesTarget:
         return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
 
     def _refuse_bound(self, job: Job, node_name: str) -> None:
-        """Raise EnvironmentLacks for the user's claim that cannot be on several nodes, or not on this block's."""
+        """Raise MissingPrerequisite for a user's claim that cannot be on several nodes, or on this block's."""
         if job.volume is None or job.volume.claim is None or job.volume.spec.kind != "pvc":
             return
         doing = f"looking where claim {job.volume.claim} can be used"
@@ -292,9 +292,12 @@ def pod_paths(folder: str) -> CellPlaces:
 
 
 def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool = False) -> manifests.CellObjects:
-    """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
+    """Return the data for the manifests of an attempt.
+
+    Raises MissingPrerequisite for a volume that is not a claim.
+    """
     if job.volume is None or job.volume.claim is None:
-        raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
+        raise MissingPrerequisite("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
     return manifests.CellObjects(
         run_id=job.cell.run_id,
         cell_id=job.cell.cell_id,

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from volbench.core.base import safe_files
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.volume.emulated.commands import wait_until
 
 CHANGE_WAIT_S_MAX = 5.0
@@ -25,7 +25,7 @@ def changing(directory: Path) -> Iterator[None]:
     """Be the one process that changes a volume, within the block. Do nothing where there is no directory.
 
     Raises Refused if another process is at it for longer than CHANGE_WAIT_S_MAX or has just removed the directory,
-    EnvironmentLacks if the file system has no locks.
+    MissingPrerequisite if the file system has no locks.
     """
     try:
         descriptor = safe_files.open_directory(directory)
@@ -62,7 +62,7 @@ def _try_to_lock(descriptor: int, directory: Path) -> bool:
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
             return False
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "an emulated volume needs a file system with locks",
             where=str(directory),
             evidence=f"{type(error).__name__}: {error}",

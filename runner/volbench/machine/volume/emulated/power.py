@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.machine.volume.emulated.mount import mount_block, unmount_block
 
@@ -27,9 +27,9 @@ class Power:
         self._directory = control.parent
 
     def check(self) -> None:
-        """Raise EnvironmentLacks where this process could not bring the volume back."""
+        """Raise MissingPrerequisite where this process could not bring the volume back."""
         if self._is_block() and not (os.geteuid() == 0 and (self._directory / "volume.json").exists()):
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "a volume with a file system on a block device must be mounted again after a power cut, "
                 "and an agent in a container cannot do that",
                 where="power cut",
@@ -83,7 +83,7 @@ class PowerOfAll:
         self._switches = [Power(control) for control in controls]
 
     def check(self) -> None:
-        """Raise EnvironmentLacks where this process could not bring a volume back."""
+        """Raise MissingPrerequisite where this process could not bring a volume back."""
         for switch in self._switches:
             switch.check()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from volbench.core.base.environment import find_program
 from volbench.core.profile.resolve import ResolvedVolume
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.emulated.attachments import DAEMON
 
 _MKFS_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "nodiscard")
@@ -29,7 +29,7 @@ def find_daemon() -> Path | None:
 
 
 def check_environment(resolved: ResolvedVolume) -> Path:
-    """Return the daemon's path. Raise EnvironmentLacks with everything that is missing."""
+    """Return the daemon's path. Raise MissingPrerequisite with everything that is missing."""
     missing = []
     if os.geteuid() != 0:
         missing.append("root")
@@ -43,7 +43,7 @@ def check_environment(resolved: ResolvedVolume) -> Path:
     if daemon is None:
         missing.append(DAEMON)
     if missing or daemon is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"this machine cannot run emulated volumes; missing: {', '.join(missing)}",
             where=f"emulated:{resolved.profile}",
             evidence=f"uid {os.geteuid()}, PATH {os.environ.get('PATH', '')}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from volbench.core.base import ownership
 from volbench.core.profile.resolve import resolve_volume
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.errors import MissingPrerequisite, VolbenchError
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.emulated.discovery import DEFAULT_DIRECTORY
 from volbench.machine.volume.emulated.status import clear_leftovers, volume_status
@@ -34,12 +34,12 @@ class EmulatedPlace(VolumeBase):
     def open(self) -> OpenVolume:
         """Clear what killed runs left attached, and start the volume.
 
-        Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does.
+        Raises MissingPrerequisite, Refused (in use), StepFailed as EmulatedVolume does.
         """
         try:
             self._made_root = ownership.make_private_root(self._root)
         except OSError as error:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "volbench cannot create the directory for an emulated volume's data",
                 where=f"volume {self.spec.name}={self.spec.text}",
                 evidence=f"{type(error).__name__}: {error}",

@@ -90,8 +90,8 @@ class EmulatedVolume:
     def start(self) -> Path:
         """Start the volume and return its data directory, with the data of earlier starts.
 
-        Raises EnvironmentLacks (root, FUSE, a program), Refused (no marker, in use), StepFailed. A directory that
-        it created for a volume that does not start is removed again.
+        Raises MissingPrerequisite (root, FUSE, a program), Refused (no marker, in use), StepFailed. A directory
+        that it created for a volume that does not start is removed again.
         """
         daemon = check_environment(self.resolved)
         ownership.make_private_root(self.directory.parent)
@@ -273,7 +273,7 @@ class EmulatedVolume:
 def _check_image(image: Path, size_bytes: int) -> None:
     """Create a sparse image, or grow an existing one.
 
-    Raises Refused if the image would shrink, EnvironmentLacks if its disk is nearly full.
+    Raises Refused if the image would shrink, MissingPrerequisite if its disk is nearly full.
     """
     with _open_for_append(image.parent, image.name) as file:
         current_bytes = file.tell()

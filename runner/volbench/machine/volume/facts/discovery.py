@@ -10,7 +10,7 @@ from typing import Any
 from volbench.core.base.mountinfo import Mount, mount_of, mount_of_open_path, read_mounts
 from volbench.core.base.text import counted
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.host.host import in_container
 from volbench.machine.host.sysfs import (
     SYS,
@@ -33,7 +33,7 @@ _IN_MEMORY = "the loop device's file {} is in memory"
 def discover(path: Path) -> VolumeFacts:
     """Return the facts of the volume that `path` is on, as this process sees it.
 
-    Raises EnvironmentLacks if the path does not exist.
+    Raises MissingPrerequisite if the path does not exist.
     """
     try:
         resolved = path.resolve(strict=True)
@@ -41,7 +41,7 @@ def discover(path: Path) -> VolumeFacts:
         mount = mount_of_open_path(resolved, mounts)
         space = os.statvfs(resolved)
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the path cannot be inspected", where=str(path), evidence=f"{type(error).__name__}: {error}"
         ) from error
     facts = facts_of(str(resolved), mounts, mount=mount, contained=in_container())

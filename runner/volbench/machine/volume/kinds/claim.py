@@ -12,7 +12,7 @@ from volbench.core.profile.resolve import resolve_volume
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks, Refused, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, Refused, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
@@ -73,7 +73,7 @@ class ClaimVolume(VolumeBase):
         """Check that the claim exists and is usable, or create it.
 
         Raises VolumeUnavailable if claim or class are missing, Refused for a claim without a filesystem,
-        EnvironmentLacks if it is not on the volume that earlier cells measured.
+        MissingPrerequisite if it is not on the volume that earlier cells measured.
         """
         if self.spec.kind == "storage-class":
             self._check_class()
@@ -121,7 +121,7 @@ class ClaimVolume(VolumeBase):
         )
 
     def _take_lease(self, claim: dict[str, Any], volume: dict[str, Any] | None) -> None:
-        """Let no other run measure a volume that `pvc:` names. Raise EnvironmentLacks where one does."""
+        """Let no other run measure a volume that `pvc:` names. Raise MissingPrerequisite where one does."""
         from volbench.machine.volume.kinds.claim_lease import ClaimLease  # noqa: PLC0415 - imports this module
 
         if self.spec.kind == "pvc" and self._owner is not None:
@@ -136,7 +136,7 @@ class ClaimVolume(VolumeBase):
         return self._owner.references()
 
     def _check_measured_claim(self) -> None:
-        """Raise EnvironmentLacks if earlier cells measured a claim that is gone: a new one is another volume."""
+        """Raise MissingPrerequisite if earlier cells measured a claim that is gone: a new one is another volume."""
         if self.measured is not None and self.measured.claim_uid is not None:
             try:
                 self._cluster.ask("GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}")
@@ -153,7 +153,7 @@ class ClaimVolume(VolumeBase):
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.location}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
-        except EnvironmentLacks as error:
+        except MissingPrerequisite as error:
             if error.cause == "no_permission":
                 error.what = "this user may not read storage classes, which belong to no namespace"
                 error.next_step = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 if TYPE_CHECKING:  # the client is an extra, which the options of a plan do without
     from volbench.machine.cluster.client import Cluster
@@ -61,7 +61,7 @@ def asked_for(cluster: Cluster, claim: Object, volume: Object | None) -> dict[st
     }
 
 
-def changed_volume(measured: VolumeFacts, present: VolumeFacts | None) -> EnvironmentLacks | None:
+def changed_volume(measured: VolumeFacts, present: VolumeFacts | None) -> MissingPrerequisite | None:
     """Return the refusal if the claim's volume is not the one that earlier cells measured.
 
     Args:
@@ -70,7 +70,7 @@ def changed_volume(measured: VolumeFacts, present: VolumeFacts | None) -> Enviro
     """
     if measured.claim_uid is None or (present is not None and _is_same(measured, present)):
         return None
-    return EnvironmentLacks(
+    return MissingPrerequisite(
         f"claim {measured.claim} is not on the volume that the cells of this run measured",
         evidence=f"then {_description(measured)}; now {_description(present)}",
         next_step="start a new run: a new volume's cells must not be pooled with those of the old one",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.volume.kinds.claim import LABEL_RUN, MANAGED_BY
 from volbench.machine.volume.kinds.run_owner import RunOwner, expires_at, owner_name, started_by
@@ -37,7 +37,7 @@ class ClaimLease:
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.namespace}/leases"
 
     def take(self) -> None:
-        """Take the lease, or keep it. Raise EnvironmentLacks where another run has it."""
+        """Take the lease, or keep it. Raise MissingPrerequisite where another run has it."""
         doing = f"taking the lease on claim {self._claim}"
         manifest = lease_manifest(self.name, self._run_id, self._claim, self._owner.references())
         self._cluster.apply_once(self._path, manifest, doing=doing)
@@ -53,7 +53,7 @@ class ClaimLease:
         whose = f", started by {started_by(owner)}" if owner and started_by(owner) else ""
         until = f", until {expires_at(owner)} at the latest" if owner else ""
         other = found["metadata"].get("annotations", {}).get(CLAIM, self._claim)
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"run {holder} uses the volume of claim {self._claim}",
             where=f"namespace {self._cluster.namespace}",
             evidence=f"lease {self.name} on claim {other} is held by run {holder}{whose}{until}",

@@ -17,7 +17,7 @@ from volbench.core.base.ownership import refuse_data_directory
 from volbench.core.base.text import counted
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.facts.discovery import discover
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.machine.volume.kinds.nfs import driver_options, server_address, split_export
@@ -37,7 +37,10 @@ class DockerVolume(VolumeBase):
         self._where = f"volume {spec.name}={spec.text}"
 
     def open(self) -> OpenVolume:
-        """Find or create the volume. Raise EnvironmentLacks if the engine does not answer or has no such volume."""
+        """Find or create the volume.
+
+        Raises MissingPrerequisite if the engine does not answer or has no such volume.
+        """
         with _engine(self._where) as client:
             name = self.spec.location
             if self.spec.options.get("create") == "yes":
@@ -74,7 +77,7 @@ class DockerVolume(VolumeBase):
         except docker.errors.NotFound as error:
             names = [volume.name for volume in client.volumes.list()]
             nearest = nearest_match(name, names)
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 f"the Docker engine has no volume {name!r}",
                 where=self._where,
                 evidence=f"the engine has {counted(len(names), 'volume')}"
@@ -139,7 +142,10 @@ def _facts(attributes: dict[str, Any]) -> VolumeFacts | None:
 
 @contextmanager
 def _engine(where: str) -> Iterator[Any]:
-    """Yield a client of the engine. Raise EnvironmentLacks if the engine does not answer or refuses a request."""
+    """Yield a client of the engine.
+
+    Raises MissingPrerequisite if the engine does not answer or refuses a request.
+    """
     try:
         client = docker_engine.connect()
         try:
@@ -149,7 +155,7 @@ def _engine(where: str) -> Iterator[Any]:
     except docker.errors.NotFound:
         raise
     except (docker.errors.DockerException, OSError) as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the Docker engine does not answer or refused the request",
             where=where,
             evidence=str(error),

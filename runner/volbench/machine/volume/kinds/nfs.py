@@ -12,7 +12,7 @@ from pathlib import Path
 from volbench.core.base import ownership, programs
 from volbench.core.base.mountinfo import read_mounts
 from volbench.core.records.run import VolumeSpec
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.volume.facts.discovery import discover
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.machine.volume.kinds.path import check_directory
@@ -55,12 +55,12 @@ def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
 
 
 def server_address(spec: VolumeSpec) -> str:
-    """Return the server's numeric address. Raise EnvironmentLacks if its name cannot be resolved."""
+    """Return the server's numeric address. Raise MissingPrerequisite if its name cannot be resolved."""
     server, _ = split_export(spec.location)
     try:
         addresses = socket.getaddrinfo(server.strip("[]"), 2049, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"the NFS server's name {server} cannot be resolved",
             where=f"volume {spec.name}={spec.text}",
             evidence=str(error),
@@ -71,13 +71,13 @@ def server_address(spec: VolumeSpec) -> str:
 
 
 def require_nfs_client(spec: VolumeSpec, *, filesystems: Path = FILESYSTEMS) -> None:
-    """Raise EnvironmentLacks if the kernel has no NFS client, neither built in nor as a loadable module."""
+    """Raise MissingPrerequisite if the kernel has no NFS client, neither built in nor as a loadable module."""
     if _has_nfs(filesystems):
         return
     with suppress(OSError, subprocess.TimeoutExpired):  # without modprobe (container) nothing can be loaded
         programs.run(["modprobe", "nfs"], capture_output=True, check=False, timeout=MOUNT_TIMEOUT_S)
     if not _has_nfs(filesystems):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this kernel has no NFS client",
             where=f"volume {spec.name}={spec.text}",
             evidence=f"{filesystems} lists neither nfs nor nfs4, and the module could not be loaded",
@@ -95,11 +95,14 @@ class NfsVolume(VolumeBase):
         self._directory: Path | None = None
 
     def open(self) -> OpenVolume:
-        """Mount the export. Raise EnvironmentLacks if kernel, permission, mount.nfs or the server are missing."""
+        """Mount the export.
+
+        Raises MissingPrerequisite if kernel, permission, mount.nfs or the server are missing.
+        """
         where = f"volume {self.spec.name}={self.spec.text}"
         require_nfs_client(self.spec, filesystems=self._filesystems)
         if os.geteuid() != 0:
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "mounting an NFS export needs root",
                 where=where,
                 evidence=f"this user is {os.geteuid()}",
@@ -118,7 +121,7 @@ class NfsVolume(VolumeBase):
         return OpenVolume(name=self.spec.name, spec=self.spec, host_path=mount_point, facts=discover(mount_point))
 
     def close(self) -> None:
-        """Unmount and remove the mount point. Raises EnvironmentLacks when the mount is still in use."""
+        """Unmount and remove the mount point. Raises MissingPrerequisite when the mount is still in use."""
         if self._directory is None:
             return
         mount_point = self._directory / "mnt"
@@ -142,11 +145,11 @@ def _run(argv: list[str], *, failure_text: str, where: str) -> None:
             argv, capture_output=True, check=False, text=True, errors="replace", timeout=MOUNT_TIMEOUT_S
         )
     except FileNotFoundError as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             failure_text, where, str(error), next_step="apt-get install mount nfs-common"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             failure_text,
             where,
             f"{argv[0]} gave no answer in {MOUNT_TIMEOUT_S:.0f} s",
@@ -155,6 +158,6 @@ def _run(argv: list[str], *, failure_text: str, where: str) -> None:
     if done.returncode != 0:
         output = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
         helper = "; is nfs-common installed?" if "helper program" in output or "wrong fs type" in output else ""
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             failure_text, where, output, f"try it by hand: {' '.join(argv)}{helper}", cause="volume_unmountable"
         )

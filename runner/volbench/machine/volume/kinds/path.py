@@ -9,7 +9,7 @@ from pathlib import Path
 
 from volbench.core.base.ownership import refuse_data_directory
 from volbench.core.profile.spec import system_directory_fault
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.volume.answer import in_time
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.emulated.status import emulated_behind
@@ -26,7 +26,7 @@ class PathVolume(VolumeBase):
     """An existing directory. Opening it checks and writes nothing; a run makes one directory of its own there."""
 
     def open(self) -> OpenVolume:
-        """Check the directory. Raise EnvironmentLacks if missing or not writable, Refused for a server's own."""
+        """Check the directory. Raise MissingPrerequisite if missing or not writable, Refused for a server's own."""
         path = Path(self.spec.location)
         check_directory(path, where=f"volume {self.spec.name}={self.spec.text}")
         facts = discover(path)
@@ -48,7 +48,7 @@ class PathVolume(VolumeBase):
 def check_directory(path: Path, *, where: str) -> None:
     """Check that `path` is a directory in which this user may create one, and not a server's data directory.
 
-    Raises EnvironmentLacks, Refused; StepFailed where the volume fails or does not answer within OPEN_S_MAX.
+    Raises MissingPrerequisite, Refused; StepFailed where the volume fails or does not answer within OPEN_S_MAX.
     """
     try:
         is_directory = stat.S_ISDIR(in_time(path.stat, limit_s=OPEN_S_MAX).st_mode)
@@ -58,7 +58,7 @@ def check_directory(path: Path, *, where: str) -> None:
         is_directory = False
     if not is_directory:
         missing = not os.path.lexists(path)
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{path} does not exist" if missing else f"{path} is not a directory",
             where=where,
             evidence="" if missing else "the path is a file or a dangling link",
@@ -68,7 +68,7 @@ def check_directory(path: Path, *, where: str) -> None:
     if fault := system_directory_fault(str(path.resolve())):
         raise Refused(fault, where=where, next_step="make a directory of its own for data, and name that")
     if _read_only(path):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{path} is on a read-only mount",
             where=where,
             evidence="statvfs: ST_RDONLY",
@@ -77,7 +77,7 @@ def check_directory(path: Path, *, where: str) -> None:
         )
     if not os.access(path, os.W_OK | os.X_OK):
         status = path.stat()
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"this user may not write to {path}",
             where=where,
             evidence=f"mode {status.st_mode & 0o7777:04o}, owner {status.st_uid}, this user {os.geteuid()}",

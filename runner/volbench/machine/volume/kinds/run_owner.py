@@ -56,7 +56,7 @@ class RunOwner:
         return self._ttl_s
 
     def references(self) -> list[dict[str, str]]:
-        """Return `ownerReferences` for an object of the run. Raise EnvironmentLacks, StepFailed."""
+        """Return `ownerReferences` for an object of the run. Raise MissingPrerequisite, StepFailed."""
         with self._lock:
             return references_to(self._ensure())
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from volbench.core.base import ownership, safe_files
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, Refused, StepFailed, UsageError
 from volbench.machine.host.task_account import CpuWatch, socket_peer
 from volbench.machine.volume.emulated.control import ask
 from volbench.machine.volume.facts.discovery import discover
@@ -112,10 +112,10 @@ def measure(opened: OpenVolume, *, fio: str, seconds: float, watch: Watch) -> Pr
         seconds: for the whole probe, without starting and ending its phases.
         watch: called with the name of each phase.
 
-    Raises EnvironmentLacks (space, not reachable), Refused (another probe, no marker), StepFailed.
+    Raises MissingPrerequisite (space, not reachable), Refused (another probe, no marker), StepFailed.
     """
     if opened.host_path is None:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the volume has no path on this machine",
             where=f"probe of {opened.spec.text}",
             next_step="probe as root on the machine of the Docker engine, or mount the volume and use path:",
@@ -320,11 +320,14 @@ def _directory(volume: Path) -> Iterator[Path]:
 
 
 def _file_bytes_max(directory: Path, where: str) -> int:
-    """Return half of the free space minus a reserve, in whole MiB. Raise EnvironmentLacks if that is too little."""
+    """Return half of the free space minus a reserve, in whole MiB.
+
+    Raises MissingPrerequisite if that is too little.
+    """
     free = free_bytes(directory)
     affordable = max(0, free - _RESERVE_BYTES) // 2 // LARGE_BYTES * LARGE_BYTES
     if affordable < FILE_BYTES_MIN:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the volume has too little free space for a probe",
             where=where,
             evidence=f"{free >> 20} MiB free, {(2 * FILE_BYTES_MIN + _RESERVE_BYTES) >> 20} MiB needed",
@@ -335,7 +338,10 @@ def _file_bytes_max(directory: Path, where: str) -> int:
 
 
 def _supports_direct_io(directory: Path, where: str) -> bool:
-    """Return whether the file system supports O_DIRECT. Raise EnvironmentLacks, StepFailed if it takes no file."""
+    """Return whether the file system supports O_DIRECT.
+
+    Raises MissingPrerequisite, StepFailed if it takes no file.
+    """
     file = directory / "direct"
     try:
         file.touch()

@@ -38,14 +38,14 @@ def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen | None = None
 
 
 def cell_run(cell: CellSpec, out: Path, record: CellRecorder) -> CellRun:
-    """Return the run of a cell: the only place that asks who starts its server. Raise EnvironmentLacks."""
+    """Return the run of a cell: the only place that asks who starts its server. Raise MissingPrerequisite."""
     if cell.attach is not None:
         return AttachedCell(cell, cell.attach, out, record)
     return OwnedCell(cell, cell.own_places, out, record)
 
 
 def run_steps(run: CellRun) -> None:
-    """Check all steps, then run one after the other. Raise EnvironmentLacks, UsageError, StepFailed."""
+    """Check all steps, then run one after the other. Raise MissingPrerequisite, UsageError, StepFailed."""
     from volbench.measure.workload.registry import workload_for  # noqa: PLC0415 - see owned_cell.LATER_MODULES
 
     context = run.context()

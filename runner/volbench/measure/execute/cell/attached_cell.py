@@ -12,7 +12,7 @@ from typing_extensions import override
 from volbench.core.records.cell import AttachSpec, CellSpec, DatasetSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.steps import Step
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.machine.volume.facts.discovery import discover
@@ -76,7 +76,7 @@ def _volume_of(server: AttachedServer, schema: str) -> VolumeFacts:
     """Return what backs the server's data directory, if the tables just made are visible in it from here."""
     try:
         directory = server.data_dir
-    except EnvironmentLacks as error:
+    except MissingPrerequisite as error:
         return VolumeFacts(path=error.evidence, notes=("the server's data is not on this machine",))
     if not (directory / schema / f"{MARK_TABLE}.ibd").exists():
         return VolumeFacts(path=str(directory), notes=("the server's data directory cannot be seen from here",))

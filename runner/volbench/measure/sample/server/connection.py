@@ -10,7 +10,7 @@ from typing import Any
 import mysql.connector
 
 from volbench.core.base.text import counted
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.bounded import ANSWER_BYTES
 from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
 from volbench.measure.sample.interface import Unavailable
@@ -88,7 +88,7 @@ class ServerConnection:
             )
             cursor: Any = opened.cursor(raw=True)
             self._cursor = stack.enter_context(cursor)
-        except (mysql.connector.Error, OSError, EnvironmentLacks) as error:
+        except (mysql.connector.Error, OSError, MissingPrerequisite) as error:
             stack.close()
             raise Unavailable(f"no connection to the server: {error}") from error
         self._stack = stack

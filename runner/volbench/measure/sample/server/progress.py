@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import mysql.connector
 
 from volbench.core.records.series import SeriesRow
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
 from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
@@ -237,7 +237,7 @@ class ServerProgress(Sampler):
         if self._looks is None or not self._looks.is_running:
             try:
                 account = account_from(read_option_file(self._option_file), socket=self._socket)
-            except EnvironmentLacks as error:
+            except MissingPrerequisite as error:
                 raise Unavailable(error.what) from error
             self._looks = _Looks(account, self._own_statements)
         return self._looks

@@ -9,7 +9,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from volbench.core.records.series import SeriesRow
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.connection import account_from, read_option_file
 from volbench.machine.engine.round_trips import RoundTrips
 from volbench.measure.sample.change import Change, ratio
@@ -77,7 +77,7 @@ class RoundTrip(Sampler):
             return
         try:
             account = account_from(read_option_file(self._option_file))
-        except EnvironmentLacks as error:
+        except MissingPrerequisite as error:
             raise Unavailable(error.what) from error
         self._trips, self._seen = RoundTrips(account, (NOT_INSTRUMENTED,)), 0
         self._trips.start()

@@ -37,7 +37,7 @@ class Dump(Workload[DumpStep]):
     kind = "dump"
 
     def check(self, step: DumpStep, ctx: StepContext) -> None:
-        """Check the tool and the free space for the dump. Raise EnvironmentLacks, UsageError."""
+        """Check the tool and the free space for the dump. Raise MissingPrerequisite, UsageError."""
         if step.tool == "physical":
             check_physical(step, ctx)
         else:

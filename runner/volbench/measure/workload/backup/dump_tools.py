@@ -10,7 +10,7 @@ from pathlib import Path
 from volbench.core.base import programs
 from volbench.core.records.cell import DatasetSpec
 from volbench.core.records.facts import ServerFacts
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.own_data.pipe import WITHOUT_COMMANDS
 from volbench.measure.workload.process import require_tool, tool_version
 
@@ -36,7 +36,7 @@ class InstalledTool:
 
 
 def installed(tool: str) -> InstalledTool:
-    """The tool, or what MariaDB now calls it. Raises EnvironmentLacks."""
+    """The tool, or what MariaDB now calls it. Raises MissingPrerequisite."""
     names = _ALTERNATIVES.get(tool, (tool,))
     name = next((name for name in names if programs.find_program(name)), names[0])
     return InstalledTool(path=require_tool(name), version=tool_version(name))
@@ -108,5 +108,5 @@ def _help_of(tool: InstalledTool) -> str:
     try:
         done = programs.run([tool.path, "--help"], capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired as error:
-        raise EnvironmentLacks(f"{tool.path} --help gave no answer in 20 s") from error
+        raise MissingPrerequisite(f"{tool.path} --help gave no answer in 20 s") from error
     return done.stdout + done.stderr

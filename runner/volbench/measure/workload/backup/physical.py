@@ -9,7 +9,7 @@ from pathlib import Path
 
 from volbench.core.records.facts import ServerFacts
 from volbench.core.records.steps.dump import DumpStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError, VolbenchError
 from volbench.measure.workload.backup.dump_tools import InstalledTool, installed
 from volbench.measure.workload.failures import with_server_cause
 from volbench.measure.workload.interface import StepContext
@@ -20,7 +20,7 @@ _CLONE_PLUGIN = "SELECT plugin_status FROM information_schema.plugins WHERE plug
 
 
 def check_physical(step: DumpStep, ctx: StepContext) -> None:
-    """Check the prerequisites for the server's flavor. Raise EnvironmentLacks, UsageError."""
+    """Check the prerequisites for the server's flavor. Raise MissingPrerequisite, UsageError."""
     facts = ctx.server.facts()
     if step.to == "nowhere":
         raise UsageError(
@@ -29,7 +29,7 @@ def check_physical(step: DumpStep, ctx: StepContext) -> None:
             next_step="use `to: volume`",
         )
     if not ctx.server.data_dir.is_dir():
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the server's data directory is not visible from here, so it cannot be copied",
             where=f"step {step.name}",
             evidence=str(ctx.server.data_dir),
@@ -52,7 +52,7 @@ def _check_clone(step: DumpStep, ctx: StepContext) -> None:
     try:
         ctx.server.query("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
     except StepFailed as error:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "this MySQL has no clone plugin, so it cannot make a physical backup of itself",
             where=f"step {step.name}",
             evidence=error.evidence,
@@ -64,7 +64,7 @@ def _check_backup_tool(step: DumpStep, facts: ServerFacts) -> None:
     tool = installed(BACKUP_TOOL)
     made_for, runs = _series(tool.version), _series(facts.version)
     if made_for != runs:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{BACKUP_TOOL} must be of the server's own version",
             where=f"step {step.name}",
             evidence=f"it is {tool.version}; the server is {facts.version}",

@@ -36,7 +36,7 @@ class Restore(Workload[RestoreStep]):
     kind = "restore"
 
     def check(self, step: RestoreStep, ctx: StepContext) -> None:
-        """Check the tool and the free space for a second copy. Raise EnvironmentLacks."""
+        """Check the tool and the free space for a second copy. Raise MissingPrerequisite."""
         installed(step.tool)
         data_dir = visible_data_dir(ctx.server)
         if data_dir is not None:

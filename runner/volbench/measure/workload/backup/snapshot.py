@@ -25,7 +25,7 @@ class Snapshot(Workload[SnapshotStep]):
             )
 
     def run(self, step: SnapshotStep, ctx: StepContext) -> StepOutcome:
-        """Take, restore and read a snapshot. Raises EnvironmentLacks, StepFailed.
+        """Take, restore and read a snapshot. Raises MissingPrerequisite, StepFailed.
 
         The window is the work in the cluster, without the way of request and answer.
         """

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from volbench.core.base import s3
 from volbench.core.base.s3 import StoredObject
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
 
 _EXPECTED_FACTOR = 2
 """A dump may have more bytes than its tables, since values are written as text."""
@@ -61,10 +61,13 @@ class S3Object:
         return f"s3://{self._bucket}/{self._key}"
 
     def check(self) -> None:
-        """Do in small what the dump will do: store, remove, abort. Raise EnvironmentLacks for what is missing."""
-        with self._client(EnvironmentLacks, "the bucket does not take the dump") as client:
+        """Do in small what the dump will do: store, remove, abort.
+
+        Raises MissingPrerequisite for what is missing.
+        """
+        with self._client(MissingPrerequisite, "the bucket does not take the dump") as client:
             stored = self._upload(client, _Trial(), 0, lambda _: None)
-        with self._client(EnvironmentLacks, f"volbench cannot remove its object {self.address}") as client:
+        with self._client(MissingPrerequisite, f"volbench cannot remove its object {self.address}") as client:
             self._remove(client, stored)
             unfinished = client.create_multipart_upload(**self._names)
             client.abort_multipart_upload(**self._names, UploadId=unfinished["UploadId"])

@@ -12,7 +12,7 @@ from volbench.core.base.units import MIB
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.steps.cold_read import ColdReadStep
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.volume.coldness import Coldness
 from volbench.measure.workload.cold.cold_files import (
     ColdFiles,
@@ -57,11 +57,11 @@ class ColdRead(Workload[ColdReadStep]):
     kind = "cold_read"
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
-        """Check that volbench may restart the server and sees its files. Raise EnvironmentLacks."""
+        """Check that volbench may restart the server and sees its files. Raise MissingPrerequisite."""
         ctx.server.own("a cold read restarts the server", where=f"step {step.name}")
         directory = ctx.server.data_dir / ctx.dataset.schema_name
         if not directory.is_dir():
-            raise EnvironmentLacks(
+            raise MissingPrerequisite(
                 "the schema's files cannot be seen from here",
                 where=f"step {step.name}",
                 evidence=f"there is no directory {directory}",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from volbench.core.base.text import counted
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.crash import CrashStep
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.volume.emulated.power import PowerOfAll
 from volbench.measure.workload.crash import ledger
@@ -66,7 +66,7 @@ class Crash(Workload[CrashStep]):
     kind = "crash"
 
     def check(self, step: CrashStep, ctx: StepContext) -> None:
-        """Check that volbench may kill the server, and the power switch. Raise EnvironmentLacks."""
+        """Check that volbench may kill the server, and the power switch. Raise MissingPrerequisite."""
         ctx.server.own("a crash test kills the server", where=f"step {step.name}")
         if fault_of(step, ctx) == "power_cut":
             _power(step, ctx).check()
@@ -130,7 +130,7 @@ def _power(step: CrashStep, ctx: StepContext) -> PowerOfAll:
     sockets = _sockets(ctx)
     real = [directory for directory, socket in sockets.items() if socket is None]
     if real:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "a power cut needs emulated volumes, for the data and for each component of a layout",
             where=f"step {step.name}",
             evidence=f"not emulated: {', '.join(real)}",

@@ -31,7 +31,7 @@ class Fio(Workload[FioStep]):
     kind = "fio"
 
     def check(self, step: FioStep, ctx: StepContext) -> None:
-        """Check fio, that volbench started the server, and the free space. Raise EnvironmentLacks."""
+        """Check fio, that volbench started the server, and the free space. Raise MissingPrerequisite."""
         require_tool(FIO)
         require_own_volume(step.name, ctx)
         require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the file of step {step.name}")

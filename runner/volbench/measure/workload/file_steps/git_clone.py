@@ -47,7 +47,7 @@ def clone(repository: Path, target: Path, ctx: StepContext, *, timeout_s: float)
 
 
 def require_git() -> None:
-    """Raise EnvironmentLacks without git."""
+    """Raise MissingPrerequisite without git."""
     require_tool("git")
 
 

@@ -42,7 +42,7 @@ class Sequential(Workload[SequentialStep]):
     kind = "sequential"
 
     def check(self, step: SequentialStep, ctx: StepContext) -> None:
-        """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
+        """Check that volbench started the server, and the free space. Raise MissingPrerequisite."""
         require_own_volume(step.name, ctx)
         require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the file of step {step.name}")
 

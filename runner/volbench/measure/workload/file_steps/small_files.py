@@ -80,7 +80,7 @@ class SmallFiles(Workload[SmallFilesStep]):
     kind = "small_files"
 
     def check(self, step: SmallFilesStep, ctx: StepContext) -> None:
-        """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
+        """Check that volbench started the server, and the free space. Raise MissingPrerequisite."""
         require_own_volume(step.name, ctx)
         if "clone" in step.phases:
             require_git()

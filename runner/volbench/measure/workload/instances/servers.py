@@ -9,7 +9,7 @@ from pathlib import Path
 
 from volbench.core.base.text import size
 from volbench.core.records.base import parse_size_bytes
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.server import Server
 from volbench.machine.volume.emulated.control import without_delays
 from volbench.measure.workload.further_server import control_inside, copy_data, further_supervisor
@@ -23,14 +23,14 @@ _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
 def require_memory(first: Server, further: int, *, where: str, info: Path = _MEMORY_INFO) -> None:
-    """Raise EnvironmentLacks if the machine has not the memory of so many more servers: it would swap."""
+    """Raise MissingPrerequisite if the machine has not the memory of so many more servers: it would swap."""
     available = _AVAILABLE.search(info.read_text()) if info.exists() else None
     if available is None:
         return
     pool_bytes = parse_size_bytes(str(first.query("SELECT @@GLOBAL.innodb_buffer_pool_size")[0][0]))
     available_bytes, needed_bytes = int(available[1]) << 10, further * (pool_bytes + SERVER_BYTES)
     if available_bytes < needed_bytes:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{further} further servers would need more memory than there is",
             where=where,
             evidence=f"{size(available_bytes)} available; each has a buffer pool of {size(pool_bytes)} and about"
@@ -45,7 +45,7 @@ def running_instances(first: Server, ctx: StepContext, count: int, *, step_name:
 
     All have been (re)started with the same data. The further ones and their data are gone after the block.
 
-    Raises StepFailed, EnvironmentLacks, Refused.
+    Raises StepFailed, MissingPrerequisite, Refused.
     """
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_on_volume(ctx, step_name))

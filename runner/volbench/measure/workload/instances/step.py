@@ -29,7 +29,7 @@ class Instances(Workload[InstancesStep]):
     kind = "instances"
 
     def check(self, step: InstancesStep, ctx: StepContext) -> None:
-        """Check place, memory, space and loads. Raise EnvironmentLacks, UsageError."""
+        """Check place, memory, space and loads. Raise MissingPrerequisite, UsageError."""
         where = f"step {step.name}"
         first = own_server(ctx.server, purpose="this step starts further servers on the volume", where=where)
         if ctx.layout:

@@ -79,7 +79,7 @@ class Oltp(Workload[OltpStep]):
         }
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
-        """Before anything runs. Raises EnvironmentLacks, UsageError."""
+        """Before anything runs. Raises MissingPrerequisite, UsageError."""
         check_sysbench(step)
         step_options(step)
         check_modulation(step, ctx)

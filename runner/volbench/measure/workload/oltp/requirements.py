@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from volbench.core.base import programs
 from volbench.core.records.steps.oltp import OltpStep
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import MissingPrerequisite, UsageError
 from volbench.measure.workload.interface import StepContext
 from volbench.measure.workload.process import require_tool, tool_version
 
@@ -20,10 +20,10 @@ _STATEMENTS_EACH_TABLE = {
 
 
 def check_sysbench(step: OltpStep) -> None:
-    """Raise EnvironmentLacks for a sysbench that cannot run the step, UsageError for what none can."""
+    """Raise MissingPrerequisite for a sysbench that cannot run the step, UsageError for what none can."""
     version = tool_version("sysbench")
     if not version.startswith("sysbench 1."):
-        raise EnvironmentLacks(f"sysbench 1.0 is needed; installed is {version!r}", where=f"step {step.name}")
+        raise MissingPrerequisite(f"sysbench 1.0 is needed; installed is {version!r}", where=f"step {step.name}")
     if len(step.threads) != 1:
         raise UsageError("one number of threads at a time", where=f"step {step.name}")
     if step.rate is not None and (step.rate < 1 or step.rate != round(step.rate)):
@@ -31,7 +31,7 @@ def check_sysbench(step: OltpStep) -> None:
             f"sysbench offers whole transactions per second, not {step.rate}", where=f"step {step.name}"
         )
     if step.rand_type not in _rand_types():
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{version} has no rand_type {step.rand_type}",
             where=f"step {step.name}",
             evidence=f"{version} offers {', '.join(sorted(_rand_types()))}",
@@ -48,13 +48,13 @@ def _rand_types() -> frozenset[str]:
 
 
 def check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
-    """Raise EnvironmentLacks if the threads may prepare more statements than the server allows."""
+    """Raise MissingPrerequisite if the threads may prepare more statements than the server allows."""
     if step.script or step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
         return
     needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
     allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])
     if needed > allowed:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"{step.threads[0]} threads may prepare {needed} statements, the server allows {allowed}",
             where=f"step {step.name}",
             next_step=f"set max_prepared_stmt_count: {needed} in engine.config, or the option db-ps-mode: disable",

@@ -74,7 +74,7 @@ class Restored(Workload[RestoredStep]):
         self._load = Oltp()
 
     def check(self, step: RestoredStep, ctx: StepContext) -> None:
-        """Check the volume, the server and the load. Raise EnvironmentLacks, UsageError."""
+        """Check the volume, the server and the load. Raise MissingPrerequisite, UsageError."""
         ctx.server.own("this step restarts the server", where=f"step {step.name}")
         if ctx.emulator_socket is None or not _parameters(ctx).get("first_touch"):
             raise UsageError(

@@ -16,7 +16,7 @@ from volbench.core.base.text import counted, percent
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.series import SeriesRow
 from volbench.core.records.steps.replay import ReplayStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.connection import account_from, read_option_file
 from volbench.measure.workload.failures import with_server_cause
 from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
@@ -277,4 +277,4 @@ def _sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise EnvironmentLacks("the log cannot be read", where=str(path), evidence=str(error)) from error
+        raise MissingPrerequisite("the log cannot be read", where=str(path), evidence=str(error)) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.facts import VolumeFacts
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.supervisor import Supervisor
 from volbench.machine.volume.facts.discovery import discover
@@ -34,12 +34,12 @@ _NEVER_SYNCED: dict[str, Scalar] = {
 
 
 def replica_of(server: ServerHandle, *, where: str) -> Server:
-    """Return the cell's server. Raise EnvironmentLacks if volbench cannot start a second one beside it."""
+    """Return the cell's server. Raise MissingPrerequisite if volbench cannot start a second one beside it."""
     return own_server(server, purpose="this step starts a second server, the source", where=where)
 
 
 def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: int, *, where: str) -> None:
-    """Raise EnvironmentLacks if the source's files would lie on the volume's disk, or have no space."""
+    """Raise MissingPrerequisite if the source's files would lie on the volume's disk, or have no space."""
     control = discover(server.control_dir)
     purpose = f"the source's data ({where})"
     next_step = (
@@ -47,7 +47,7 @@ def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: in
         " volume that is not on the node's own disk"
     )
     if shares_a_disk(control, volume):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the source's files would be on the disk of the measured volume",
             where=where,
             evidence=f"{server.control_dir} and {volume.path} are both on {volume.disk or volume.device_number}",
@@ -75,7 +75,7 @@ def running_source(
     Args:
         options, replica_options: my.cnf options of the source and of the cell's server.
 
-    Raises StepFailed, EnvironmentLacks.
+    Raises StepFailed, MissingPrerequisite.
     """
     control = replica.control_dir / DIRECTORY
     shutil.rmtree(control, ignore_errors=True)  # of an earlier step of this cell

@@ -12,7 +12,7 @@ import numpy as np
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, NO_CATCH_UP
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.steps.replica import ASSUMED_TRANSACTION_BYTES, ReplicaStep
-from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, UsageError, VolbenchError
 from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.failures import with_server_cause
@@ -47,7 +47,7 @@ class Replica(Workload[ReplicaStep]):
     kind = "replica"
 
     def check(self, step: ReplicaStep, ctx: StepContext) -> None:
-        """Check server, place and space of the source, and sysbench. Raise EnvironmentLacks, UsageError."""
+        """Check server, place and space of the source, and sysbench. Raise MissingPrerequisite, UsageError."""
         where = f"step {step.name}"
         server = replica_of(ctx.server, where=where)
         _require_version(server.identity, where)
@@ -367,7 +367,7 @@ def catch_up_notes(caught_up: bool, seconds: float, lag_s: float) -> tuple[str, 
 
 def _require_version(identity: ServerIdentity, where: str) -> None:
     if identity.flavor == "mysql" and identity.number < _MYSQL_MIN:
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             "the replica step needs MySQL 8.0.26 or later",
             where=where,
             evidence=f"{identity.binary} is MySQL {identity.version}",

@@ -85,7 +85,7 @@ class Budget:
         return self.share(*STORAGE, "binlog_group")
 
     @property
-    def beside_locks(self) -> float:
+    def non_lock_share(self) -> float:
         """The share that is no wait for a lock: what those who hold locks do is in it."""
         return max(0.0, 1.0 - self.share(*LOCKS))
 

@@ -26,7 +26,7 @@ class Station:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solved:
+class ThroughputBounds:
     """Loops per second: `rate_min` with random service, `rate_max` at most; `bound` is what limits first.
 
     A rate limit serves at constant intervals, where queues are half of those of random service (Pollaczek and
@@ -43,12 +43,12 @@ class Solved:
         return (self.rate_min + self.rate_max) / 2
 
 
-def solve(*, clients: int, delay_s: float, stations: Sequence[Station]) -> Solved:
+def solve(*, clients: int, delay_s: float, stations: Sequence[Station]) -> ThroughputBounds:
     """Loops per second of a number of clients.
 
     Args:
         delay_s: of a loop, without any queue.
-        stations: where loops queue. An empty name of `Solved.bound` means the delay.
+        stations: where loops queue. An empty name of `ThroughputBounds.bound` means the delay.
 
     Raises ValueError for no client, too many, or no time at all.
     """
@@ -67,4 +67,4 @@ def solve(*, clients: int, delay_s: float, stations: Sequence[Station]) -> Solve
         queues = [rate * station for station in residence]
     bounds = [(clients / least_s, ""), *((station.rate_max, station.name) for station in used)]
     most, bound = min(bounds)
-    return Solved(rate_min=rate, rate_max=most, bound=bound)
+    return ThroughputBounds(rate_min=rate, rate_max=most, bound=bound)

@@ -45,12 +45,12 @@ _READS_MIN = 0.1
 """Reads per transaction below which hits do not matter."""
 
 
-class CannotPredict(Exception):
+class PredictionError(Exception):
     """Why this step says nothing about another volume. It never leaves this module."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unpredictable:
+class PredictionUnavailable:
     """The same as a value."""
 
     reason: str
@@ -104,32 +104,32 @@ class Demand:
         return None if self.p95_s is None else self.p95_s / self.response_s
 
 
-def demand_of(case: Case) -> Demand | Unpredictable:
+def demand_of(case: Case) -> Demand | PredictionUnavailable:
     """The demand of a step, or why it says nothing about another volume."""
     try:
         return _demand(case)
-    except CannotPredict as error:
-        return Unpredictable(reason=str(error))
+    except PredictionError as error:
+        return PredictionUnavailable(reason=str(error))
 
 
 def _demand(case: Case) -> Demand:
     tps, device = case.at(Client.tps), case.device
     if case.elsewhere:
-        raise CannotPredict(_SEVERAL_VOLUMES)
+        raise PredictionError(_SEVERAL_VOLUMES)
     _refuse(case, device)
     if tps is None or device is None or device.reads is None or device.writes is None or case.threads is None:
-        raise CannotPredict("reads and writes of the volume, or the client's transactions, are not known")
+        raise PredictionError("reads and writes of the volume, or the client's transactions, are not known")
     finite = np.isfinite(tps) & np.isfinite(device.reads) & np.isfinite(device.writes)
     done = float(tps[finite].sum())
     if done <= 0:
-        raise CannotPredict("no transaction finished")
+        raise PredictionError("no transaction finished")
     reads, writes = (float(rates[finite].sum()) / done for rates in (device.reads, device.writes))
     response = case.threads * int(finite.sum()) / done
     read_s, write_s = _mean_s(device.reads, device.r_await_ms), _mean_s(device.writes, device.w_await_ms)
     statements_cpu = _per_transaction(case.statement_cpu_s_per_s, finite, done)
     cpu_max = _per_transaction(case.cpu_s_per_s, finite, done)
     if cpu_max is None:
-        raise CannotPredict(_NO_CPU)
+        raise PredictionError(_NO_CPU)
     cpu = _cpu_known_s(case, tps, response, statements_cpu, cpu_max)
     read_wait, write_wait, locks = _waits(case, response, statements_cpu or cpu)
     p95 = median(case.at(Client.latency_ms_p95))
@@ -180,21 +180,21 @@ def _pages(case: Case, tps: float) -> PageCounts | None:
 def _refuse(case: Case, device: Device | None) -> None:
     """Raise for what no volume would change, or for what cannot be told."""
     if not step_kind(case.kind).transactions:
-        raise CannotPredict("only loads of transactions are predicted")
+        raise PredictionError("only loads of transactions are predicted")
     if case.rate is not None:
-        raise CannotPredict(f"the load came at a rate of its own ({case.rate:g}/s), not from a number of clients")
+        raise PredictionError(f"the load came at a rate of its own ({case.rate:g}/s), not from a number of clients")
     if case.threads is None:
-        raise CannotPredict("the number of clients is not known")
+        raise PredictionError("the number of clients is not known")
     if device is None:
-        raise CannotPredict("no counters of the volume")
+        raise PredictionError("no counters of the volume")
     if device.source not in SOURCES or not SOURCES[device.source].block:
-        raise CannotPredict("a network file system's round trips say nothing of a block device's operations")
+        raise PredictionError("a network file system's round trips say nothing of a block device's operations")
     if case.budget is None:
-        raise CannotPredict(_NO_TIMES)
+        raise PredictionError(_NO_TIMES)
     _refuse_other_limits(case)
     drift = _drift(case, device)
     if drift is not None and abs(drift) > HITS_DRIFT_MAX:
-        raise CannotPredict(
+        raise PredictionError(
             f"reads per transaction changed by {100 * drift:+.0f} % within the window:"
             " the buffer pool's hits are not steady"
         )
@@ -204,19 +204,19 @@ def _refuse_other_limits(case: Case) -> None:
     """Raise where something that the model does not know of takes much of the time."""
     for name, throttled in (("server", case.server_throttled), ("client", case.client_throttled)):
         if throttled is not None and throttled >= limit.THROTTLED_MIN:
-            raise CannotPredict(
+            raise PredictionError(
                 f"a CPU quota held the {name} back in {100 * throttled:.0f} % of its periods: it limits first"
             )
     unseen = case.unseen_share or 0.0
     if unseen >= OTHER_SHARE_MAX and not (case.budget is not None and case.budget.hides_commits):
-        raise CannotPredict(
+        raise PredictionError(
             f"{100 * unseen:.0f} % of statement time is neither a wait that the server shows nor CPU time: what"
             " limits there may stay as it is"
         )
     outside = _outside(case)
     busy = case.cpu_busy is not None and case.cpu_busy >= limit.CPU_BUSY_MIN
     if outside >= OTHER_SHARE_MAX and not busy:
-        raise CannotPredict(
+        raise PredictionError(
             f"the clients spend {100 * outside:.0f} % of their time outside of statements while CPUs are free: the"
             " network or the clients themselves limit, and no volume changes that"
         )
@@ -249,10 +249,10 @@ def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, flo
     """
     budget = case.budget
     if budget is None:
-        raise CannotPredict(_NO_TIMES)
+        raise PredictionError(_NO_TIMES)
     locks = budget.share(*LOCKS)
     if locks >= limit.ROW_LOCK_SHARE_MIN:
-        raise CannotPredict(
+        raise PredictionError(
             f"locks take {100 * locks:.0f} % of statement time: another volume changes what they take"
         )
     reads = budget.share("data_reads") * response
@@ -292,7 +292,7 @@ def _mean_s(count: Floats, waited_ms: Floats | None) -> float:
     """Mean time of one operation over the window; 0 where there was none."""
     if waited_ms is None:
         if np.nansum(count) > 0:
-            raise CannotPredict("the volume's waiting times are not known")
+            raise PredictionError("the volume's waiting times are not known")
         return 0.0
     both = np.isfinite(count) & np.isfinite(waited_ms)
     total = float(count[both].sum())

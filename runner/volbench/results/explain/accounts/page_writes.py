@@ -27,7 +27,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volbench.results.explain.accounts.closed_network import Solved, Station, solve
+from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
 
 DISTINCT, DISTINCT_MIN, DISTINCT_MAX = 0.27, 0.20, 0.40
 """Distinct hot pages for each change that the server counts. Fitted to 18 runs of three sysbench loads that only
@@ -105,10 +105,10 @@ def solve_beside_pages(
     delay_s: float,
     cpu: Station,
     written: float,
-) -> Solved:
+) -> ThroughputBounds:
     """Transactions per second of a number of clients on a volume that writes pages meanwhile.
 
-    `Solved.bound` is the limit that serves pages longest where that takes more than half of the time.
+    `ThroughputBounds.bound` is the limit that serves pages longest where that takes more than half of the time.
 
     Args:
         limits: of the volume.
@@ -119,7 +119,7 @@ def solve_beside_pages(
     own = [Station(name=one.name, demand_s=max(0.0, one.transaction_s - written * one.page_s)) for one in limits]
     alone = solve(clients=clients, delay_s=delay_s, stations=[cpu, *own])
 
-    def beside(tps: float) -> Solved:
+    def beside(tps: float) -> ThroughputBounds:
         count = pages.per_transaction(tps)
         whole = [
             Station(name=one.name, demand_s=first.demand_s + count * one.page_s)
@@ -130,7 +130,7 @@ def solve_beside_pages(
         left = 1.0 if busiest is None else max(0.0, 1 - tps * count * busiest.page_s)
         if left * alone.rate >= full.rate or busiest is None:
             return full
-        return Solved(
+        return ThroughputBounds(
             rate_min=min(full.rate_min, left * alone.rate_min),
             rate_max=min(full.rate_max, left * alone.rate_max),
             bound=busiest.name if left < _HALF else alone.bound,

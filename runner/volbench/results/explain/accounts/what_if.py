@@ -19,8 +19,8 @@ import numpy as np
 from volbench.core.profile.limits import Limit, latency_s, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve_spec
 from volbench.errors import UsageError
-from volbench.results.explain.accounts.closed_network import Solved, Station, solve
-from volbench.results.explain.accounts.demand import POOL_FREE_MIN, Demand, Unpredictable
+from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
+from volbench.results.explain.accounts.demand import POOL_FREE_MIN, Demand, PredictionUnavailable
 from volbench.results.explain.accounts.page_writes import (
     DISTINCT,
     DISTINCT_MAX,
@@ -140,10 +140,10 @@ def _flush_s(resolved: ResolvedVolume) -> float:
     return 0.0 if resolved.durability == "write_through" else latency_s(resolved, "flush", 0.0)
 
 
-def predict(outlooks: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Prediction:
+def predict(outlooks: Sequence[Demand | PredictionUnavailable], volume: OtherVolume) -> Prediction:
     """One step on another volume; of several repeats the medians, and the outermost ends of the intervals."""
     demands = [limit for limit in outlooks if isinstance(limit, Demand)]
-    reasons = [limit.reason for limit in outlooks if isinstance(limit, Unpredictable)]
+    reasons = [limit.reason for limit in outlooks if isinstance(limit, PredictionUnavailable)]
     if not demands:
         return Prediction(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
     by_regime: dict[str, list[Outlook]] = {}
@@ -258,7 +258,9 @@ def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> l
     ]
 
 
-def _by_speed(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[Solved, Solved, Solved]:
+def _by_speed(
+    demand: Demand, limits: Sequence[Limit], delay_s: float
+) -> tuple[ThroughputBounds, ThroughputBounds, ThroughputBounds]:
     """The rate there, the least and the most, where writes go by a power of the speed."""
     slower = demand.tps / _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, 1.0)).rate
     likely, apart = (_writes_apart(slower, power) for power in (WRITES_BY_SPEED, WRITES_BY_SPEED_MOST))
@@ -269,7 +271,9 @@ def _by_speed(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[
     )
 
 
-def _by_pages(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[Solved, Solved, Solved] | None:
+def _by_pages(
+    demand: Demand, limits: Sequence[Limit], delay_s: float
+) -> tuple[ThroughputBounds, ThroughputBounds, ThroughputBounds] | None:
     """The rate there, the least and the most, where writes follow from counts of pages; None: they do not."""
     counts = demand.pages
     if counts is None or not _mostly_writes(demand):
@@ -280,7 +284,7 @@ def _by_pages(demand: Demand, limits: Sequence[Limit], delay_s: float) -> tuple[
     ]
     likely, *others = (page_writes(counts, demand.tps, distinct=part) for part in _DISTINCT_RANGE)
 
-    def solved(pages: PageWrites, cpu_s: float) -> Solved:
+    def solved(pages: PageWrites, cpu_s: float) -> ThroughputBounds:
         cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
         return solve_beside_pages(
             pages, volume, clients=demand.clients, delay_s=delay_s, cpu=cpu, written=counts.written
@@ -311,7 +315,7 @@ def _writes_apart(times_slower: float, power: float) -> float:
     return min(WRITES_APART_MAX, max(1 / WRITES_APART_MAX, math.pow(times_slower, power)))
 
 
-def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> Solved:
+def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> ThroughputBounds:
     cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
     return solve(clients=demand.clients, delay_s=delay_s, stations=[cpu, *stations])
 

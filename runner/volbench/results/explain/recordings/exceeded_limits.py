@@ -18,7 +18,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import RESOURCES, Device, Resource, device_of
 from volbench.results.explain.evidence.instance_figures import may_be_ec2, types_near
 from volbench.results.explain.recordings.remarks import slot_queue
-from volbench.results.explain.rules.advice import more_of
+from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.volume.instance import ADVICE, DECIDE
 from volbench.results.explain.rules.volume.instance import NAME as _INSTANCE
 from volbench.results.explain.wording import amount
@@ -207,5 +207,5 @@ def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow], case: Case) -> 
     if row.cause == _INSTANCE:
         return row.model_copy(update={"evidence": evidence})
     confidence = max(row.confidence or 0.0, *others)
-    advice = more_of(case, resource, level)
+    advice = raise_limit_advice(case, resource, level)
     return row.model_copy(update={"confidence": confidence, "evidence": evidence, "advice": advice})

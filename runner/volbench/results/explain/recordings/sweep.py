@@ -28,7 +28,7 @@ from volbench.results.explain.evidence.sweep_levels import (
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.recorded_case import case_of
-from volbench.results.explain.rules.advice import more_of
+from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.volume.instance import beside_instance
 from volbench.results.explain.rules.volume.limits import LIMIT_CAUSE, operations_or_bytes
 from volbench.results.explain.wording import amount, number, percent, row
@@ -165,7 +165,7 @@ def _causes(explained: SweepExplanation, plateau: SweepPlateau, case: Case) -> I
                 *(_level_rows(explained, plateau) if resource == resources[0] else ()),
                 *either,
             ),
-            advice=more_of(case, resource, level),
+            advice=raise_limit_advice(case, resource, level),
             one_of_two=bool(either),
             is_second=resource != resources[0],
             recorded=True,

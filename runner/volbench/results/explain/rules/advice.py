@@ -11,7 +11,7 @@ from functools import cache
 from volbench.core.profile.limits import Charge, Limit
 from volbench.core.records.named_metrics import Client
 from volbench.core.records.steps import step_kind
-from volbench.results.explain.accounts.closed_network import Solved, Station, solve
+from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
 from volbench.results.explain.accounts.demand import Demand, demand_of
 from volbench.results.explain.accounts.what_if import OtherVolume, more_pages, outlooks_of, page_units, states_tps
 from volbench.results.explain.case import Case
@@ -35,7 +35,7 @@ CPUS_MAX = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lift:
+class PredictedGain:
     """What the same volume would do with `rate` provisioned (operations or MiB per second), and the next limit."""
 
     rate: float
@@ -45,7 +45,7 @@ class Lift:
     states_tps: bool = True
 
 
-def lift(case: Case, resource: Resource) -> Lift | None:
+def lift(case: Case, resource: Resource) -> PredictedGain | None:
     """The volume with its latency as without a queue, and without this limit; None when it cannot be said.
 
     More of what limits never makes a load slower: no bound lies below what was measured.
@@ -67,7 +67,7 @@ def lift(case: Case, resource: Resource) -> Lift | None:
     (lifted,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
     if lifted.tps < LIFT_MIN * demand.tps:
         return None
-    return Lift(
+    return PredictedGain(
         rate=rate if resource == "iops" else rate / _MIB,
         tps=lifted.tps,
         tps_interval=(max(demand.tps, lifted.tps_interval[0]), lifted.tps_interval[1]),
@@ -253,7 +253,7 @@ def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: floa
     """
     delay_s = max(0.0, latency_s - cpu_s - queued_s)
 
-    def fewest(rate_of: Callable[[Solved], float]) -> float | None:
+    def fewest(rate_of: Callable[[ThroughputBounds], float]) -> float | None:
         for cpus in range(1, CPUS_MAX + 1):
             solved = solve(
                 clients=clients, delay_s=delay_s, stations=[Station(name="", demand_s=cpu_s, servers=cpus)]
@@ -340,7 +340,7 @@ def redo_text(written_mib_per_s: Sequence[float], minutes: float, option: str) -
     )
 
 
-def more_of(case: Case, resource: Resource, level: float | None) -> str:
+def raise_limit_advice(case: Case, resource: Resource, level: float | None) -> str:
     """Advice for a limit of operations or bytes, as far as this kind of volume and this step allow it.
 
     Args:

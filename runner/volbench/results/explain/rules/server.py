@@ -22,7 +22,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.layers import device_flow, server_flow, time_above_ms
-from volbench.results.explain.given import Beside
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rule import CLIENT_BUSY, Rule
 from volbench.results.explain.rules.advice import pool_text, redo_text
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT
@@ -134,8 +134,8 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         effects_known = case.statement_cpu_s_per_s is not None
         cpu_share = case.budget.share("rest") if effects_known else case.budget.no_wait
         computing = case.cpu_bound if effects_known else case.cpu_busy > limit.CPU_IDLE_MAX
-        if case.cpu_reach is not None:
-            computing = case.cpu_reach >= cpu_share
+        if case.cpu_share_max is not None:
+            computing = case.cpu_share_max >= cpu_share
         unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen) or (case.is_served and not dips):
         return  # a load that gets its rate while the log is as full as ever is not what is held back
@@ -285,12 +285,12 @@ def _read_share(case: Case, span: Mask | slice) -> float | None:
     return min(1.0, float(np.nansum(budget.parts["data_reads"][span])) / total) if total > 0 else None
 
 
-def _during(case: Case, beside: Beside) -> Mask:
+def _during(case: Case, beside: ConcurrentActivity) -> Mask:
     middle = case.grid.t_s - case.grid.width_s / 2
     return (middle > beside.t0_s) & (middle <= beside.t1_s)
 
 
-def _effect(case: Case, beside: Beside, metric: NamedMetric) -> _Effect | None:
+def _effect(case: Case, beside: ConcurrentActivity, metric: NamedMetric) -> _Effect | None:
     values = case.at(metric)
     if values is None:
         return None

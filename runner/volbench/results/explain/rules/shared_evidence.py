@@ -298,7 +298,7 @@ def stands_text(case: Case, stands: Sequence[Stand]) -> str:
     return f"{number(sum(lengths))} s in all, {len(stands)} times for {span}{again}, first until {first}"
 
 
-def hardly_waited_for(case: Case) -> bool:
+def storage_is_negligible(case: Case) -> bool:
     """Known not to matter: queries hardly wait for files, however busy or slow the volume is."""
     return case.storage_share is not None and case.storage_share < limit.SHARE_MIN
 
@@ -327,7 +327,7 @@ def volume_share_max(case: Case) -> float | None:
 def explains_little(case: Case) -> bool:
     """Whether queries hardly wait for files, or the device cannot be what they wait for."""
     most = volume_share_max(case)
-    return hardly_waited_for(case) or (most is not None and most < limit.SHARE_MIN)
+    return storage_is_negligible(case) or (most is not None and most < limit.SHARE_MIN)
 
 
 def queue_holds(case: Case) -> bool | None:

@@ -253,7 +253,7 @@ def _alternatives(answer: Answer) -> list[str]:
     same_profile = next(
         (alternative for alternative in answer.alternatives if alternative.profile == answer.volume.profile), None
     )
-    if not answer.endangered:
+    if not answer.is_throttled:
         texts.append(f"This volume costs {_price(now, prices)}." if now else "")
     elif same_profile is not None:
         texts.append(
@@ -265,13 +265,13 @@ def _alternatives(answer: Answer) -> list[str]:
     other_profiles = [
         alternative for alternative in answer.alternatives if alternative.profile != answer.volume.profile
     ][:ALTERNATIVES_MAX]
-    if answer.endangered and other_profiles:
+    if answer.is_throttled and other_profiles:
         list_text = "; ".join(
             f"{_alternative_text(alternative)}, {_price(alternative.cost, prices)}"
             for alternative in other_profiles
         )
         texts.append(f"Other volumes that sustain it: {list_text}.")
-    if answer.endangered and answer.instances:
+    if answer.is_throttled and answer.instances:
         list_text = ", ".join(
             f"{alternative.instance} ({_price(alternative.cost, prices)})" for alternative in answer.instances
         )

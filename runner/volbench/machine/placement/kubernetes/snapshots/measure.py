@@ -11,7 +11,7 @@ from typing import Any
 
 from volbench.core.base.parse import parse_json
 from volbench.core.records.snapshots import RestoreTimes, SnapshotTimes
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.pods import (
@@ -67,8 +67,8 @@ def measure_snapshot(
         ended: called when the snapshot is ready or, where it is restored, read; its objects are then removed.
         cancelled: set to give up.
 
-    Raises EnvironmentLacks without the snapshot API, its rights, or a class; VolumeUnavailable for a source without
-    a volume; StepFailed for a snapshot or a restored volume that does not come.
+    Raises MissingPrerequisite without the snapshot API, its rights, or a class; VolumeUnavailable for a source
+    without a volume; StepFailed for a snapshot or a restored volume that does not come.
     """
     cancelled = cancelled or threading.Event()
     source = _source(cluster, plan)
@@ -108,13 +108,13 @@ def measure_snapshot(
 
 
 def require_snapshots(cluster: Cluster) -> None:
-    """Raise EnvironmentLacks for a cluster without the snapshot API, or without the rights to use it."""
+    """Raise MissingPrerequisite for a cluster without the snapshot API, or without the rights to use it."""
     try:
         cluster.ask("GET", f"/apis/{API_VERSION}", doing="looking for the snapshot API")
     except NotFound as missing:
         raise _no_snapshot_api(missing) from missing
     if missing_verbs := missing_rights(cluster, SNAPSHOTS):
-        raise EnvironmentLacks(
+        raise MissingPrerequisite(
             f"permissions are missing in namespace {cluster.namespace}",
             where="snapshots of volumes",
             evidence=", ".join(missing_verbs),
@@ -123,8 +123,8 @@ def require_snapshots(cluster: Cluster) -> None:
         )
 
 
-def _no_snapshot_api(missing: NotFound) -> EnvironmentLacks:
-    return EnvironmentLacks(
+def _no_snapshot_api(missing: NotFound) -> MissingPrerequisite:
+    return MissingPrerequisite(
         "the cluster has no snapshot API",
         where=API_VERSION,
         evidence=missing.evidence.strip(),
@@ -155,7 +155,7 @@ def _remove(cluster: Cluster, path: str) -> None:
     """Delete an object that may exist; what this user may not delete it could not create."""
     try:
         cluster.delete(path, doing=f"deleting {path.rpartition('/')[2]} of a snapshot")
-    except EnvironmentLacks as refused:
+    except MissingPrerequisite as refused:
         if refused.cause != "no_permission":
             raise
 
@@ -182,7 +182,7 @@ def _create(cluster: Cluster, snapshot: Object) -> Object:
         made: Object = cluster.ask("POST", snapshots_path(cluster), snapshot, doing="taking a snapshot")
     except NotFound as missing:
         raise _no_snapshot_api(missing) from missing
-    except EnvironmentLacks as refused:
+    except MissingPrerequisite as refused:
         if refused.cause == "no_permission":
             refused.next_step = RIGHTS
         raise

@@ -34,9 +34,9 @@ from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
     external_log,
-    hardly_waited_for,
     hidden_write_share,
     loss_rows,
+    storage_is_negligible,
 )
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean
@@ -110,7 +110,7 @@ CAUSES = (
 
 def host_findings(case: Case) -> list[Cause]:
     """Time lost above the device: a configured limit that is met, a meter without a name, else a wait."""
-    if hardly_waited_for(case) or case.device is None:
+    if storage_is_negligible(case) or case.device is None:
         return []
     findings = []
     moving_grid = without_stalls(case.grid, case.storage_stalls)
@@ -299,10 +299,14 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
 def _cpu_is_little(case: Case, lost: LostTime) -> bool:
     """Whether a part worth naming of the time lost above the device is no running and no waiting for a CPU.
 
-    The cell's processes did both for a share `cpu_reach` of statement time at most: the rest of what is lost, they
-    were blocked.
+    The cell's processes did both for a share `cpu_share_max` of statement time at most: the rest of what is lost,
+    they were blocked.
     """
-    return case.cpu_reach is not None and lost.share is not None and lost.share - case.cpu_reach >= limit.SHARE_MIN
+    return (
+        case.cpu_share_max is not None
+        and lost.share is not None
+        and lost.share - case.cpu_share_max >= limit.SHARE_MIN
+    )
 
 
 def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:

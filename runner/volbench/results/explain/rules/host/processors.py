@@ -199,7 +199,7 @@ def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
     cpu_share = case.budget.no_wait if case.budget is not None else None
     if case.waiting_share is not None:
         cpu_share = 1 - case.waiting_share
-    reach = None if throttled else case.cpu_reach
+    reach = None if throttled else case.cpu_share_max
     # Others may fill the CPUs of a host whose server waits for something else.
     return cpu_share if cpu_share is None or reach is None else min(cpu_share, reach)
 
@@ -381,7 +381,7 @@ def _side_rows(case: Case) -> Iterator[EvidenceRow]:
 
 def _commits_may_be_hidden(case: Case) -> bool:
     """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
-    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
+    hides = case.budget is not None and case.budget.hides_commits and case.cpu_share_max is None
     return hides and any(effect.direction != "read" for effect in case.limits)
 
 

@@ -31,7 +31,7 @@ from volbench.results.explain.rule import (
     STALL,
     Rule,
 )
-from volbench.results.explain.rules.advice import more_of
+from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import context
 from volbench.results.explain.rules.volume.limits import likely_limits
 from volbench.results.explain.wording import amount, number, percent, row
@@ -156,7 +156,7 @@ def _saturated_findings(case: Case, device: Device, waits: Mask) -> Iterator[Cau
             one_of_two=True,
             confidence_max=SECOND_MAX,
             evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), why, *context(case)),
-            advice=more_of(case, resource, level),
+            advice=raise_limit_advice(case, resource, level),
         )
 
 

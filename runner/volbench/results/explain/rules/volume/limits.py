@@ -31,7 +31,7 @@ from volbench.results.explain.rule import (
     STREAMS,
     Rule,
 )
-from volbench.results.explain.rules.advice import more_of, other_threads, p95_text
+from volbench.results.explain.rules.advice import other_threads, p95_text, raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import (
     context,
     explains_little,
@@ -144,7 +144,7 @@ def _limits(case: Case) -> Iterator[Cause]:
             one_of_two=bool(either),
             decided_by=_decided_by(plateau),
             evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
-            advice=more_of(case, resource, None if _is_mean_of_bursts(case, plateau) else plateau.level),
+            advice=raise_limit_advice(case, resource, None if _is_mean_of_bursts(case, plateau) else plateau.level),
         )
 
 
@@ -208,7 +208,7 @@ def likely_limits(case: Case, share: float | None) -> Iterator[Cause]:
                 *_either(case, case.likely_limits),
                 *context(case),
             ),
-            advice=more_of(case, resource, plateau.level),
+            advice=raise_limit_advice(case, resource, plateau.level),
         )
 
 
@@ -235,7 +235,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice=more_of(case, resource, level),
+        advice=raise_limit_advice(case, resource, level),
     )
 
 
@@ -265,7 +265,7 @@ def _burst(case: Case) -> Iterator[Cause]:
                 *_plateau_rows(case, plateau),
                 *context(case),
             ),
-            advice=more_of(case, plateau.resource, plateau.level),
+            advice=raise_limit_advice(case, plateau.resource, plateau.level),
         )
 
 
@@ -277,14 +277,14 @@ def _limit_begun(case: Case, burst: Cause) -> Iterator[Cause]:
                 burst,
                 cause=LIMIT_CAUSE[plateau.resource],
                 evidence=(*_plateau_rows(case, plateau), *burst.evidence),
-                advice=more_of(case, plateau.resource, plateau.level),
+                advice=raise_limit_advice(case, plateau.resource, plateau.level),
             )
 
 
 def _was_metered(case: Case, burst: Burst) -> bool | None:
     """Whether the volume metered its burst as well: a bucket has two rates, each as even as a meter makes it."""
-    values = None if case.moving is None else case.moving.carried(burst.resource)
-    size_kib = None if case.moving is None else case.moving.size_kib
+    values = None if case.active_device is None else case.active_device.carried(burst.resource)
+    size_kib = None if case.active_device is None else case.active_device.size_kib
     if values is None or (burst.resource == "throughput" and not size_kib):
         return None
     counts = values * case.grid.width_s * (1.0 if burst.resource == "iops" else 1024 / (size_kib or 1.0))

@@ -8,7 +8,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import conserved_resource
 from volbench.results.explain.rule import EXPLAINS_WAITS, OUTSIDE, SHARED_LIMIT, Rule
-from volbench.results.explain.rules.advice import more_of
+from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.host.foreign import foreign_intervals
 from volbench.results.explain.rules.shared_evidence import context, explains_little, queue_holds
 from volbench.results.explain.rules.volume.limits import LIMIT_CAUSE
@@ -30,7 +30,7 @@ def _conserved(case: Case, during: Mask) -> Iterator[Cause]:
         case: the step.
         during: intervals with the others' I/O, shape (buckets,).
     """
-    kept = None if case.moving is None else conserved_resource(case.moving, during)
+    kept = None if case.active_device is None else conserved_resource(case.active_device, during)
     if kept is None or explains_little(case):
         return
     resource, level, changed = kept
@@ -46,7 +46,7 @@ def _conserved(case: Case, during: Mask) -> Iterator[Cause]:
         checks=(True, queue_holds(case)),
         decided_by="before and after",
         evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), *context(case)),
-        advice=more_of(case, resource, level),
+        advice=raise_limit_advice(case, resource, level),
     )
 
 

@@ -114,7 +114,7 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
     # Commits that wait for another's sync are seen as neither. Who waits for a lock waits for what its holder does:
     # of a server that shows only the leaders of group commits, unseen time is measured against holders' time.
-    if unseen >= limit.UNSEEN_SHARE_MIN * (budget.beside_locks if budget.hides_followers else 1.0):
+    if unseen >= limit.UNSEEN_SHARE_MIN * (budget.non_lock_share if budget.hides_followers else 1.0):
         share += unseen
     if sync_by_volume(case) is not None:  # the rules of the server name it
         return
@@ -149,9 +149,9 @@ def _holders(case: Case, share: float) -> tuple[float, float] | None:
     statements is in no statement's time; then fewer than one session on average is seen at anything.
     """
     budget = case.budget
-    if budget is None or budget.share("row_locks") < limit.ROW_LOCK_SHARE_MIN or budget.beside_locks <= 0:
+    if budget is None or budget.share("row_locks") < limit.ROW_LOCK_SHARE_MIN or budget.non_lock_share <= 0:
         return None
-    of_holders, sessions = share / budget.beside_locks, share * (mean(budget.statement_s) or 0.0)
+    of_holders, sessions = share / budget.non_lock_share, share * (mean(budget.statement_s) or 0.0)
     if of_holders < limit.HOLDER_SHARE_MIN or sessions < limit.HOLDERS_MIN:
         return None
     return min(1.0, of_holders), sessions
