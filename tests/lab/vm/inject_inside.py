@@ -90,8 +90,8 @@ class Injection:
         """Switch it on."""
         if "throttle" in self.spec:
             set_throttle(self.spec["throttle"])
-        if "on" in self.spec:
-            self._running = self._bash(self.spec["on"])
+        if "begin" in self.spec:
+            self._running = self._bash(self.spec["begin"])
         self.record["on_s"] = time.monotonic()
 
     def end(self) -> None:
@@ -101,12 +101,12 @@ class Injection:
             if self._running.poll() is None:
                 os.killpg(self._running.pid, signal.SIGKILL)
             elif self._running.returncode:
-                self.record["errors"].append(f"on: exit code {self._running.returncode}")
+                self.record["errors"].append(f"begin: exit code {self._running.returncode}")
             self._running.wait(timeout=30)
         if "throttle" in self.spec:
             set_throttle({letter: {} for letter in self.spec["throttle"]})
-        if "off" in self.spec:
-            self._bash(self.spec["off"]).wait(timeout=120)
+        if "end" in self.spec:
+            self._bash(self.spec["end"]).wait(timeout=120)
 
     def _bash(self, script: str) -> subprocess.Popen[bytes]:
         log = (SHARE / "injections.log").open("ab")

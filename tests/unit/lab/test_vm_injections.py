@@ -74,3 +74,11 @@ def test_what_has_acted_is_not_run_again(tmp_path: Path) -> None:
     (tmp_path / "raw-1").mkdir()
     (tmp_path / "raw-1/injections.json").write_text('[{"name": "calm", "errors": []}]')
     assert done(tmp_path) == {"calm"}
+
+
+def test_every_injection_acts() -> None:
+    """`on` and `off` are truth values in YAML: scripts of these names were never run."""
+    known = {"stack", "family", "load", "throttle", "begin", "end", "truth", "accepted", "proof"}
+    assert {key for condition in INJECTIONS.values() for key in condition} <= known
+    idle = {name for name, condition in INJECTIONS.items() if not {"throttle", "begin"} & condition.keys()}
+    assert idle == {name for name, condition in INJECTIONS.items() if condition["family"] == "calm"}

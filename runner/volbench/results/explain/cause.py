@@ -22,6 +22,8 @@ from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.wording import number, percent
 
+VOLUME_CHANGES_NOTHING = "A faster volume changes nothing."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
@@ -34,7 +36,8 @@ class Cause:
     descriptor says so (`CauseInfo`). `confidence_max`: of findings never counted outside the lab.
     `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before limits that are met with it.
     `objections`: what the check has against it, without refuting it; `rebuilt`:
-    p95 of the transactions, as recorded and as rebuilt from what they did and waited for.
+    p95 of the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: what a
+    faster volume would change, a part of the advice where no finding of the volume stands next to this one.
     """
 
     cause: str
@@ -43,6 +46,7 @@ class Cause:
     checks: tuple[bool | None, ...]
     evidence: tuple[EvidenceRow, ...]
     advice: str
+    volume_advice: str = ""
     one_of_two: bool = False
     recorded: bool = False
     decided_by: Evidence = "level"

@@ -89,7 +89,7 @@ def explain_case(case: Case) -> Explanation:
         refuted += innocent.refuted
         notes = notes if findings else (*notes, why_unexplained(case))
     findings, loss = [_with_unmade_check(finding) for finding in _attributed(findings)], loss_of(findings)
-    findings = [replace(finding, recorded=case.recorded) for finding in findings]
+    findings = [replace(finding, recorded=case.recorded) for finding in with_volume_advice(findings)]
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
@@ -97,6 +97,21 @@ def explain_case(case: Case) -> Explanation:
     return Explanation(
         findings=tuple(with_confidence), notes=notes, refuted=tuple(refuted), served=most_served(case)
     )
+
+
+def with_volume_advice(findings: Sequence[Cause]) -> list[Cause]:
+    """Return the causes, with what a faster volume would change where none of them is of the volume.
+
+    Where one is, its own advice says so, and the two may not contradict each other.
+    """
+    if any(finding.cause.startswith(_OF_VOLUME) for finding in findings):
+        return [*findings]
+    return [
+        replace(finding, advice=f"{finding.advice} {finding.volume_advice}".strip())
+        if finding.volume_advice
+        else finding
+        for finding in findings
+    ]
 
 
 def explain_component(case: Case) -> Explanation:

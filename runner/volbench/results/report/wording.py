@@ -86,11 +86,13 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
             " means. Where cells ran on several nodes, or disturbed ones count within bounds, it is the median of"
             " the ratios of all pairs of cells."
         )
+    if any(row.adjustments for row in rows):
+        notes.append("A change that is adjusted for other work is that of cells with equal shares of such work.")
     if any(row.ci is None and row.plain_ci is not None for row in rows):
         notes.append(
-            "As the cells ran: within the bounds of what disturbed them, so many cells leave the change without an"
-            " interval. This one is of the cells with such work, whose scatter widens it; it holds with such work"
-            " only, and no verdict rests on it."
+            "As the cells ran: the bounds of what disturbed these cells leave the change without an interval. The"
+            " interval shown takes their figures as they are. It holds only with as much other work, is wider for"
+            " it, and no verdict rests on it."
         )
     if any(row.ratio is not None and row.ci is None and row.plain_ci is None for row in rows):
         notes.append("No interval: so few cells do not bound the change.")
@@ -144,6 +146,14 @@ def recovery_text(row: DurabilityRow) -> str:
     return failed if row.recovery_s is None else f"{failed}, else {took}"
 
 
+_LEFT = {
+    "cpu_taken": "CPU time for MySQL",
+    "cpu_wanted": "CPU time for MySQL",
+    "io_taken": "of the device for MySQL",
+}
+"""What other work leaves to the cell."""
+
+
 def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     """Return what a comparison is adjusted for, and what that work did to each volume."""
     if adjustment.slopes == (None, None):
@@ -159,8 +169,8 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     differ = "; the two volumes differ in that" if adjustment.differ else ""
     return (
         f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
-        f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less of what it leaves changes"
-        f" {label(row.metric)} {effects}{differ}.{_of_busy_machines(adjustment)}"
+        f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less {_LEFT[adjustment.covariate]}"
+        f" changes {label(row.metric)} {effects}{differ}.{_of_busy_machines(adjustment)}"
     )
 
 

@@ -80,5 +80,5 @@ def test_an_interval_of_the_cells_as_they_ran_is_printed_and_explained() -> None
     assert change_text(disturbed) == "× 5.09 [× 3.90, × 6.70] as the cells ran"
     assert change_text(row(0.8, None)) == "−20 %"
     *_, note = table_notes([disturbed])
-    assert note.startswith("As the cells ran: within the bounds of what disturbed them")
+    assert note.startswith("As the cells ran: the bounds of what disturbed these cells")
     assert not any(text.startswith("No interval") for text in table_notes([disturbed]))

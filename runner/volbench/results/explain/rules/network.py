@@ -14,7 +14,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.time_budget import time_budget
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
@@ -147,6 +147,7 @@ def _latency(case: Case, account: NetworkAccount) -> Iterator[Cause]:
             *loss_rows(effects),
         ),
         advice=_nearer(case, account, far),
+        volume_advice=VOLUME_CHANGES_NOTHING,
     )
 
 
@@ -279,7 +280,7 @@ def _nearer(case: Case, account: NetworkAccount, far: Mask) -> str:
     """What fewer and shorter round trips give: in a closed loop of C clients, C / X less the time that is saved."""
     fewer = (
         "Fewer round trips (several rows in a statement, batches, prepared statements, a procedure on the server),"
-        " or the client nearer to the server (the same zone). A faster volume changes nothing here."
+        " or the client nearer to the server (the same zone)."
     )
     each, tps = _statements_each(case, account), mean(case.at(Client.tps))
     least_ms = median(account.shortest_ms[far])

@@ -17,7 +17,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS, Direction, Resource
 from volbench.results.explain.evidence.layers import (
@@ -54,8 +54,7 @@ GAP_S = 5.0
 HOST_LIMIT, HOST_WAIT = "host.io_limit", "host.io_wait"
 _LOOK_ABOVE = (
     "Look above the volume: limits of the server's control group (docker inspect: BlkioDevice*; systemctl show -p"
-    " IOReadIOPSMax; io.max or blkio.throttle.* of the pod's cgroup), the filesystem, the device's queue. A faster"
-    " volume changes nothing."
+    " IOReadIOPSMax; io.max or blkio.throttle.* of the pod's cgroup), the filesystem, the device's queue."
 )
 _ELSEWHERE = (
     "The file system's log is on {device}, which was not looked at: a sync waits for it, too. Look at that device"
@@ -63,8 +62,7 @@ _ELSEWHERE = (
 )
 _RAISE = (
     "Raise this limit of the server's control group or one above it (docker run --device-{verb}-{unit},"
-    " systemctl set-property IO{Verb}{Unit}Max=, io.max or blkio.throttle.{verb}_*). A faster volume changes"
-    " nothing."
+    " systemctl set-property IO{Verb}{Unit}Max=, io.max or blkio.throttle.{verb}_*)."
 )
 
 CAUSES = (
@@ -181,6 +179,7 @@ def _limit_of_group(
             *context(case),
         ),
         advice=_RAISE.format(**names),
+        volume_advice=VOLUME_CHANGES_NOTHING,
         decided_by="counted",
     )
 
@@ -291,6 +290,7 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice=_LOOK_ABOVE if device is None else _ELSEWHERE.format(device=device),
+        volume_advice=VOLUME_CHANGES_NOTHING if device is None else "",
         one_of_two=device is not None,
         decided_by="metered" if limits else "level",
     )

@@ -8,7 +8,7 @@ from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.processors import (
     CELL,
@@ -27,7 +27,7 @@ from volbench.results.stats.grid import Floats, mean
 _WHOSE = {SERVER: "the server's processes", CLIENT: "the load's processes", CELL: "server and load"}
 _RAISE = (
     "Raise the CPU quota of the server's control group or of one above it (docker update --cpus, CPUQuota=,"
-    " cpu.max), or give its cpuset more CPUs: a faster volume changes nothing."
+    " cpu.max), or give its cpuset more CPUs."
 )
 _DECIDE = "this decides: nr_throttled of cpu.stat, and cpuset.cpus, of the control groups of server and load"
 
@@ -109,6 +109,7 @@ def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of
         evidence=(*_rows(case, CELL if one_of_two else side, use),),
         one_of_two=one_of_two,
         advice=MORE_FOR_CLIENT if side == CLIENT else _RAISE,
+        volume_advice="" if side == CLIENT else VOLUME_CHANGES_NOTHING,
     )
 
 

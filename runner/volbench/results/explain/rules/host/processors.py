@@ -41,17 +41,15 @@ _MOST_OF_CPUS = 0.5
 _MOST_OF_RISE = 0.5
 OWN_MIN = 0.15
 """Of the host's CPUs: a server and load that use less, and lose little to others, have CPUs enough."""
-_MORE_CPU = (
-    "More CPU for the server (a larger quota where one holds it back), or less other work on this host: a faster"
-    " volume changes little here."
-)
+_MORE_CPU = "More CPU for the server (a larger quota where one holds it back), or less other work on this host."
 MORE_FOR_CLIENT = "The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid."
-_LESS_WORK = "Less other work on this host, or more CPUs: a faster volume changes little here."
+_LESS_WORK = "Less other work on this host, or more CPUs."
+_VOLUME = "A faster volume changes little here."
 _MOVE_THEM = (
     "Find the programs (ps -eo pid,pcpu,comm --sort=-pcpu | head; systemd-cgtop; docker stats) and move them to"
-    " another host or time, or give the server CPUs of its own (cpuset, CPUWeight). Settings of the server and a"
-    " faster volume change little here."
+    " another host or time, or give the server CPUs of its own (cpuset, CPUWeight)."
 )
+_SETTINGS_AND_VOLUME = "Settings of the server and a faster volume change little here."
 
 CAUSES = (
     CauseInfo(
@@ -241,6 +239,7 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         one_of_two=not counted and _commits_may_be_hidden(case),
         evidence=tuple(rows),
         advice=(_MORE_CPU if step_kind(case.kind).has_statements else _LESS_WORK) + cpus_text(case),
+        volume_advice=_VOLUME,
     )
 
 
@@ -267,6 +266,7 @@ def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_s
             *cpu_rows(case, cpu_share),
         ),
         advice=_MOVE_THEM,
+        volume_advice=_SETTINGS_AND_VOLUME,
     )
 
 
@@ -413,6 +413,7 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
         checks=checks,
         evidence=tuple(rows),
         advice=_MOVE_THEM if others else _LESS_WORK,
+        volume_advice=_SETTINGS_AND_VOLUME if others else _VOLUME,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.limits import METERED_SAMPLES
 from volbench.results.explain.evidence.plateau_checks import absorption, dispersion
@@ -28,7 +28,7 @@ SCANS = ("dump",)
 """Steps of one stream that reads whole tables; their tools are this suite's own and limit nothing."""
 _ADVICE = (
     "Look above the volume: limits of the server's control group (docker inspect: BlkioDevice*; systemctl show -p"
-    " IOReadBandwidthMax; io.max or blkio.throttle.* of the pod's cgroup). A faster volume changes nothing."
+    " IOReadBandwidthMax; io.max or blkio.throttle.* of the pod's cgroup)."
 )
 
 
@@ -70,6 +70,7 @@ def metered_streams(case: Case) -> Iterator[Cause]:
             *context(case),
         ),
         advice=_ADVICE,
+        volume_advice=VOLUME_CHANGES_NOTHING,
         decided_by="metered",
     )
 

@@ -21,6 +21,7 @@ from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, FigureRow, ServerRow, VolumeRow
 from volbench.core.records.run import JournalEvent, RunRecord
+from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows, standing_of
 from volbench.results.compare.settings import server_differences
@@ -43,6 +44,7 @@ _COLDNESS_NOTES = {
 
 FIGURES_MAX = 4
 """More than this many in one sentence are not read."""
+_OR_ADJUSTED = ", or where an adjustment for such work (below) claims no more than they allow"
 _DIGITS = re.compile(r"[\d.,]+")
 """Reasons that differ in these only are of one kind."""
 OVER_BUDGET = "The run stopped for its time budget, before it was decided."
@@ -74,7 +76,7 @@ def caveats(
         *progress_caveats(run, with_result, events),
         *_of_limits(run),
         *_of_replacements(sum(event.event == "cell_replaced" for event in events)),
-        *_of_validity(cells),
+        *_of_validity(cells, pairs),
         *_of_figures(cells),
         *_of_adjustments(pairs),
         *_of_durability(server),
@@ -247,8 +249,8 @@ def _of_replacements(replaced: int) -> Iterator[str]:
         )
 
 
-def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
-    yield from _of_disturbances(cells)
+def _of_validity(cells: Sequence[CellRow], pairs: Sequence[PairSummary]) -> Iterator[str]:
+    yield from _of_disturbances(cells, adjusted=any(row.adjustments for pair in pairs for row in _rows_of(pair)))
     invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
     if invalid:
         kinds: dict[str, list[str]] = {}
@@ -268,7 +270,11 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
         )
 
 
-def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
+def _rows_of(pair: PairSummary) -> tuple[Comparison, ...]:
+    return (*pair.better, *pair.worse, *pair.equivalent, *pair.inconclusive, *pair.alone)
+
+
+def _of_disturbances(cells: Iterable[CellRow], *, adjusted: bool) -> Iterator[str]:
     """Yield kind, size and possible effect of the disturbances of cells that are compared within bounds."""
     used = [cell for cell in cells if cell.used_within_bounds]
     if not used:
@@ -287,7 +293,8 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
     yield (
         f"{len(used)} {results} disturbed from outside: {summary}. The disturbances delayed them for at "
         f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
-        "follow, and a verdict is given only where it holds for every value within."
+        "follow, and a verdict is given only where it holds for every value within"
+        f"{_OR_ADJUSTED if adjusted else ''}."
     )
 
 
@@ -295,7 +302,7 @@ def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
     """Yield, for each step of a pair, what its first comparison is adjusted for, or why it is not."""
     described: set[tuple[str, str, str]] = set()
     for pair in pairs:
-        for row in (*pair.better, *pair.worse, *pair.equivalent, *pair.inconclusive, *pair.alone):
+        for row in _rows_of(pair):
             key = (pair.baseline, pair.candidate, row.step)
             if key in described:
                 continue

@@ -126,7 +126,7 @@ def pair_sentence(pair: PairSummary, figure: HeadlineFigure | None = None) -> st
     elif pair.winner is not None:
         verdict_text = "better" if pair.winner == candidate else "worse"
         text = f"Volume {candidate} is {verdict_text} for MySQL than {baseline}: {_listed(decided, steps=steps)}"
-        text += _also_open(rows)
+        text += _also_open(rows, steps=steps)
     elif pair.verdict == "equivalent":
         text = (
             f"Volumes {baseline} and {candidate} are equivalent for MySQL, within {_margin(rows['equivalent'])}: "
@@ -135,7 +135,7 @@ def pair_sentence(pair: PairSummary, figure: HeadlineFigure | None = None) -> st
     else:
         measured = [row for row in rows["inconclusive"] if row.ratio is not None]
         clauses = [_listed(measured, steps=steps)] if measured else []
-        clauses += [f"equivalent: {_names(rows['equivalent'])}"] if rows["equivalent"] else []
+        clauses += [f"equivalent: {_names(rows['equivalent'], steps=steps)}"] if rows["equivalent"] else []
         clauses += [text] if (text := _what_would_decide(pair, rows["inconclusive"])) else []
         clauses = clauses or [f"{pair.families} steps do not agree"]
         text = f"No verdict on {candidate} against {baseline} yet: {'; '.join(clauses)}"
@@ -163,13 +163,18 @@ def _listed(rows: Sequence[ComparisonRow], *, steps: bool) -> str:
     return text + (f" and {len(rows) - len(selected)} more" if len(rows) > len(selected) else "")
 
 
-def _also_open(rows: dict[str, tuple[ComparisonRow, ...]]) -> str:
-    text = f"; equivalent: {_names(rows['equivalent'])}" if rows["equivalent"] else ""
-    return text + (f"; open: {_names(rows['inconclusive'])}" if rows["inconclusive"] else "")
+def _also_open(rows: dict[str, tuple[ComparisonRow, ...]], *, steps: bool) -> str:
+    text = f"; equivalent: {_names(rows['equivalent'], steps=steps)}" if rows["equivalent"] else ""
+    return text + (f"; open: {_names(rows['inconclusive'], steps=steps)}" if rows["inconclusive"] else "")
 
 
-def _names(rows: Iterable[ComparisonRow]) -> str:
-    return ", ".join(dict.fromkeys(label(row.metric) for row in rows))
+def _names(rows: Iterable[ComparisonRow], *, steps: bool) -> str:
+    """Return the metrics, with their steps where there are several."""
+    of_step: dict[str, list[str]] = {}
+    for row in rows:
+        of_step.setdefault(row.step if steps else "", []).append(label(row.metric))
+    listed = [(step, ", ".join(dict.fromkeys(names))) for step, names in of_step.items()]
+    return ", ".join(f"{names} ({step})" if step else names for step, names in listed)
 
 
 def _margin(rows: Sequence[ComparisonRow]) -> str:
