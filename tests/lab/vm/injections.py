@@ -16,7 +16,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from vm.image import ensure_image
 from vm.machine import Machine
-from volbench.errors import EnvironmentLacks
+from volbench.errors import MissingPrerequisite
 
 HERE = Path(__file__).resolve().parent
 INSIDE = "/opt/volbench/tree/tests/lab/vm/inject_inside.py"
@@ -45,14 +45,14 @@ def inject_all(out: Path, names: Iterable[str], locations: Directories, console:
     expected = list(names) or list(conditions()["injections"])
     unknown = set(expected) - set(conditions()["injections"])
     if unknown:
-        raise EnvironmentLacks(f"no injection is called {', '.join(sorted(unknown))}", where="injections.yaml")
+        raise MissingPrerequisite(f"no injection is called {', '.join(sorted(unknown))}", where="injections.yaml")
     out.mkdir(parents=True, exist_ok=True)
     failed = False
     for stack, group in pieces([name for name in expected if name not in done(out)]):
         with Machine(image, locations) as machine:
             console.say(f"{stack}: {', '.join(group)} on kernel {machine.kernel}, {machine.accelerator}")
             failed |= not _run(machine, stack, group, out, console)
-    return EnvironmentLacks.exit_code if failed else 0
+    return MissingPrerequisite.exit_code if failed else 0
 
 
 def done(out: Path) -> set[str]:
@@ -116,7 +116,7 @@ def _run(machine: Machine, stack: str, names: list[str], out: Path, console: Con
     inside = ""
     try:
         inside = machine.run(f"python3 {INSIDE} /share/campaign.json", limit_s=limit_s).output
-    except EnvironmentLacks as error:  # its kernel may panic; the next stack has a machine of its own
+    except MissingPrerequisite as error:  # its kernel may panic; the next stack has a machine of its own
         inside = str(error)
     finally:
         over.set()
