@@ -59,8 +59,9 @@ DIRECTION_SHARE_MIN = 0.05
 IRREGULAR_MIN = 1.0
 """More than arrivals by chance have (Poisson): a meter with a queue before it gives nothing of the kind."""
 REGULARITY_SAMPLES = 6
-REGULARITY_OPERATIONS = 100.0
-"""Operations in an interval below which whole numbers and ticks decide the variance."""
+REGULARITY_OPERATIONS = 30.0
+"""Operations in an interval below which whole numbers decide the variance: rounding hides deviations of less than
+half an operation, and a meter's regularity at 30 is one of 0.8."""
 
 SAME_OPERATIONS = 0.25
 """Reads of the device against reads of the server's files, within which they are the same operations: merges take

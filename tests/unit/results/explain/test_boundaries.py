@@ -121,10 +121,13 @@ def test_reads_matter_from_fifteen_per_cent_on(share: float, named: bool) -> Non
     assert ("storage.read_latency" in finds(series)) is named
 
 
-def few(**changed: Value) -> Series:
-    """A volume that is slow at few operations for the last third of a step."""
+def few(*, even: bool = False, **changed: Value) -> Series:
+    """A volume that is slow at few operations for the last third of a step; at an uneven rate, as no meter has."""
     late = np.arange(SECONDS) >= 20
     figures: dict[str, Any] = {"reads": 50.0, "r_await": 200.0, "util_ratio": 0.9, "read_mib_per_s": 1.0, **changed}
+    if not even and figures["reads"] >= 20:
+        uneven = np.array([1.0, 0.8, 0.9, 0.7])[np.arange(SECONDS) % 4]
+        figures |= {name: figures[name] * uneven for name in ("reads", "read_mib_per_s")}
     before = {"reads": 50.0, "r_await": changed.get("before_ms", 2.0), "util_ratio": 0.1, "read_mib_per_s": 1.0}
     return disk(**{name: np.where(late, figures[name], before[name]) for name in before})
 
@@ -153,6 +156,12 @@ def before_and_after(series: Series) -> bool:
 def test_slow_at_few_operations(changed: dict[str, Value], slow: bool) -> None:
     """From 50 ms on at a fifth of the time busy, with at most 75 operations and 8 MiB a second, and 30 in all."""
     assert before_and_after(few(**changed)) is slow
+
+
+@pytest.mark.parametrize(("reads", "slow"), [(28.0, True), (32.0, False)])
+def test_a_rate_as_even_as_a_meter_is_a_limit_however_low(reads: float, slow: bool) -> None:
+    """QEMU's throttle at 40 and 80 IOPS was called a broken volume; below 30 operations whole numbers decide."""
+    assert before_and_after(few(reads=reads, even=True)) is slow
 
 
 @pytest.mark.parametrize(("before_ms", "decided_by"), [(44.0, "level"), (36.0, "before and after")])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volbench.core.base.text import counted, part_of
+from volbench.core.records.named_metrics import Diskstats
 from volbench.core.records.report import EvidenceRow, FindingRow
 from volbench.results.explain.calibration import ONE_OF_TWO_MAX, PRIOR_MAX
 from volbench.results.explain.case import Case
@@ -32,6 +33,7 @@ from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.volume.instance import beside_instance
 from volbench.results.explain.rules.volume.limits import LIMIT_CAUSE, operations_or_bytes
 from volbench.results.explain.wording import amount, number, percent, row
+from volbench.results.recorded.clocks import TOTAL
 from volbench.results.recorded.one_volume import of_one_volume
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.sar import merged_by_device
@@ -278,8 +280,8 @@ def _busiest(cases: Sequence[Case]) -> str:
     """The device of all recordings that has the highest rate in any of them; empty where none is in all."""
     rates: dict[str, list[float]] = {}
     for case in cases:
-        for entity in sorted({*case.whole.entities("diskstats", "reads_per_s"),
-                              *case.whole.entities("diskstats", "operations_per_s")}):  # fmt: skip
+        reads = Diskstats.reads_per_s
+        for entity in sorted({*case.whole.entities(*reads), *case.whole.entities(reads.source, TOTAL)}):
             one = device_of(case.whole, entity)
             rates.setdefault(entity, []).append(0.0 if one is None else median(one.iops) or 0.0)
     in_all = {entity: max(values) for entity, values in rates.items() if len(values) == len(cases)}

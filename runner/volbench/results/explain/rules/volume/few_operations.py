@@ -14,11 +14,15 @@ from volbench.results.explain.rule import CACHE_TAKEN, FEW_OPERATIONS, LAZY_LOAD
 from volbench.results.explain.rules.shared_evidence import context, explains_little
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.wording import clock, number, percent, row
-from volbench.results.stats.grid import mean, median, quantile
+from volbench.results.stats.grid import Mask, mean, median, quantile
 
 
 def few_operations(case: Case) -> Iterator[Cause]:
-    """Busy and slow at a few operations a second: no limit of any known volume, so no limit at all."""
+    """Busy and slow at a few operations a second: no limit of any known volume, and nothing shows one.
+
+    A control group, a hypervisor or a storage system may set a lower limit than any volume on sale has. Where the
+    evidence of a limit is there, such as a meter's regularity, it is that limit.
+    """
     device = case.device
     if device is None or device.await_ms is None or _counts_exceeded(case) or explains_little(case):
         return
@@ -34,6 +38,8 @@ def few_operations(case: Case) -> Iterator[Cause]:
     if int(few.sum()) < 3 or few.sum() < 0.8 * slow.sum() or few.sum() < 0.1 * busy:
         return
     if float(device.iops[few].sum()) * case.grid.width_s < limit.DEGRADED_OPERATIONS_MIN:
+        return
+    if _is_at_limit(case, few):
         return
     before = median(waits[~slow & np.isfinite(waits)])
     first = int(np.flatnonzero(few)[0])
@@ -79,6 +85,14 @@ def few_operations(case: Case) -> Iterator[Cause]:
         " status, provider events), for snapshots and neighbours on the same storage. More provisioned IOPS are"
         " no answer to a volume that does not give a tenth of the least.",
     )
+
+
+def _is_at_limit(case: Case, few: Mask) -> bool:
+    """Whether half of these intervals and more are at a level that the evidence shows to be a limit."""
+    within = np.zeros(len(few), dtype=np.bool_)
+    for level in case.limits:
+        within[level.first : level.last] = True
+    return int((few & within).sum()) >= 0.5 * int(few.sum())
 
 
 def _more_traffic(case: Case, since: int) -> Iterator[EvidenceRow]:
