@@ -14,8 +14,10 @@ from explain.observed import report_of
 from vm.injections import conditions
 from volbench.results.store.run_directory import RunDirectory
 
-REACHED_MIN, REACHED_MAX = 0.75, 1.15
-"""A limit acted when operations came at this share of it, in the median second; above 1: the second's edges."""
+REACHED_MIN, REACHED_MAX = 0.75, 1.3
+"""A limit acted when operations came at this share of it, in the median second. Above 1: the second's edges, and of
+committing loads 14 to 26 % that the guest counts and QEMU's throttle does not, for a reason that is not known.
+Without a limit these loads make 500 to 1,000. The bound was 1.15 before the first runs."""
 LATENCY_MIN = 0.9
 SECTOR_BYTES = 512
 QUIET_MS_MAX = 100.0
