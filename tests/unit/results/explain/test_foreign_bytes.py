@@ -11,8 +11,9 @@ from kernel_throttle import case_of, with_columns
 
 from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.foreign import ForeignFlow
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.rules.host.foreign import foreign_findings
+from volbench.results.explain.rules.host.foreign import foreign_findings, foreign_intervals
 from volbench.results.stats.grid import Floats
 
 NEIGHBOUR = "interference.io"
@@ -128,3 +129,21 @@ def test_others_who_are_there_all_along_come_before_a_limit_only_with_most_of_th
     case = neighbour(case_of("device-read-800"), reads=reads, kib=16.0)
     storage = [cause for cause in named(case) if cause.startswith(("storage.", "interference.io"))]
     assert storage[0] == first
+
+
+@pytest.mark.parametrize("written_mib", [0.0, 200.0])
+def test_what_the_server_may_yet_write_pays_for_no_read_of_others(written_mib: float) -> None:
+    """A neighbour with 41 % of a device was not seen next to a server that writes through the page cache."""
+    case = case_of("clean")
+    assert case.device is not None
+    others = neighbour(case, reads=np.full(len(case.grid), 6000.0), kib=16.0)
+    key = ("performance_schema", "file_write_mib_per_s", "data")
+    columns = case.grid.column(*key)
+    assert columns is not None
+    writing = with_columns(others, {key: columns + written_mib})
+    assert foreign_intervals(writing, flow_of(writing)) is not None
+
+
+def flow_of(case: Case) -> ForeignFlow:
+    assert case.foreign is not None
+    return case.foreign

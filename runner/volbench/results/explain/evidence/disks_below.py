@@ -88,7 +88,12 @@ def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow 
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         share=np.maximum(_ratio(reads + writes, served), _ratio(read_mib + write_mib, moved)),
-        net_mib_per_s=np.nan_to_num(moved - device.read_mib_per_s - below.write_copies * device.write_mib_per_s),
+        net_read_mib_per_s=np.nan_to_num(known["read_mib_per_s"] - device.read_mib_per_s),
+        net_write_mib_per_s=(
+            np.zeros(len(grid))
+            if copies is None
+            else np.nan_to_num(known["write_mib_per_s"] - copies * device.write_mib_per_s)
+        ),
     )
 
 
@@ -114,7 +119,8 @@ def foreign_io(
         read_mib_per_s=flow.read_mib_per_s + lower.read_mib_per_s,
         write_mib_per_s=flow.write_mib_per_s + lower.write_mib_per_s,
         share=1 - (1 - flow.share) * (1 - lower.share),
-        net_mib_per_s=flow.net_mib_per_s + lower.net_mib_per_s,
+        net_read_mib_per_s=flow.net_read_mib_per_s + lower.net_read_mib_per_s,
+        net_write_mib_per_s=flow.net_write_mib_per_s + lower.net_write_mib_per_s,
     )
 
 

@@ -46,8 +46,9 @@ class ForeignFlow:
 
     `share` is the foreign part of the device's operations or of its bytes, whichever is larger: a device has one
     queue, and a copy fills it with a few large operations as well as a neighbour with many small ones.
-    `net_mib_per_s` is what the device moved less what the server's own files explain, negative where it is less:
-    only its sum over many intervals is what others moved.
+    `net_read_mib_per_s`, `net_write_mib_per_s`: what the device moved less what the server's own files explain,
+    negative where it is less: only the sum of one direction over many intervals is what others moved. What the
+    server may yet write pays for no read of others.
     """
 
     reads: Floats
@@ -56,7 +57,8 @@ class ForeignFlow:
     read_mib_per_s: Floats
     write_mib_per_s: Floats
     share: Floats
-    net_mib_per_s: Floats
+    net_read_mib_per_s: Floats
+    net_write_mib_per_s: Floats
 
     @property
     def operations(self) -> Floats:
@@ -189,7 +191,8 @@ def foreign_flow(
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         share=np.maximum(share, share_mib),
-        net_mib_per_s=np.nan_to_num(read_net) + np.nan_to_num(write_net),
+        net_read_mib_per_s=np.nan_to_num(read_net),
+        net_write_mib_per_s=np.nan_to_num(write_net),
     )
 
 

@@ -175,7 +175,8 @@ def _is_conserved(case: Case, flow: ForeignFlow, span: Mask) -> bool:
     if device is None:
         return False
     wider = span | np.append(span[1:], False) | np.append(False, span[:-1])
-    net_mib, seconds = float(flow.net_mib_per_s[wider].sum()), int(span.sum())
+    nets, seconds = (flow.net_read_mib_per_s, flow.net_write_mib_per_s), int(span.sum())
+    net_mib = sum(max(0.0, float(net[wider].sum())) for net in nets)
     of_bytes = net_mib if device.mib_per_s is not None else 0.0
     operations = min(float((flow.reads + flow.writes)[span].sum()), max(0.0, net_mib) / BLOCK_MIB)
     operations += float(flow.discards[span].sum())
@@ -217,7 +218,8 @@ def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
         read_mib_per_s=flow.read_mib_per_s,
         write_mib_per_s=flow.write_mib_per_s * reads,
         share=np.where(during, read_share, flow.share),
-        net_mib_per_s=np.where(during, np.minimum(flow.net_mib_per_s, flow.read_mib_per_s), flow.net_mib_per_s),
+        net_read_mib_per_s=flow.net_read_mib_per_s,
+        net_write_mib_per_s=np.where(during, np.minimum(0.0, flow.net_write_mib_per_s), flow.net_write_mib_per_s),
     )
 
 
