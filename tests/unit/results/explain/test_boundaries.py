@@ -121,7 +121,7 @@ def test_reads_matter_from_fifteen_per_cent_on(share: float, named: bool) -> Non
     assert ("storage.read_latency" in finds(series)) is named
 
 
-def few(*, even: bool = False, **changed: Value) -> Series:
+def few(even: bool = False, /, **changed: Value) -> Series:
     """A volume that is slow at few operations for the last third of a step; at an uneven rate, as no meter has."""
     late = np.arange(SECONDS) >= 20
     figures: dict[str, Any] = {"reads": 50.0, "r_await": 200.0, "util_ratio": 0.9, "read_mib_per_s": 1.0, **changed}
@@ -161,7 +161,7 @@ def test_slow_at_few_operations(changed: dict[str, Value], slow: bool) -> None:
 @pytest.mark.parametrize(("reads", "slow"), [(28.0, True), (32.0, False)])
 def test_a_rate_as_even_as_a_meter_is_a_limit_however_low(reads: float, slow: bool) -> None:
     """QEMU's throttle at 40 and 80 IOPS was called a broken volume; below 30 operations whole numbers decide."""
-    assert before_and_after(few(reads=reads, even=True)) is slow
+    assert before_and_after(few(True, reads=reads)) is slow
 
 
 @pytest.mark.parametrize(("before_ms", "decided_by"), [(44.0, "level"), (36.0, "before and after")])
