@@ -22,7 +22,7 @@ from volbench.measure.workload.replay.logged_statement import (
     WITHOUT_TIME,
     LoggedStatement,
 )
-from volbench.measure.workload.replay.slowlog import SlowLog, slow_log
+from volbench.measure.workload.replay.slowlog import SlowLog, decoded, slow_log
 from volbench.validation.capture.mask import masked
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
@@ -370,3 +370,16 @@ def test_the_server_s_remark_on_suppressed_warnings_is_no_statement() -> None:
     again = SlowLog([remark + mysql_entry("SELECT 1")], name="x")
     assert [sql for _, _, sql in again.timed_texts()] == ["SELECT 1"]
     assert again.skipped == {REMARK: 1}
+
+
+def test_a_log_that_grows_as_fast_as_it_is_read_is_read_to_its_size_at_the_begin(tmp_path: Path) -> None:
+    """A busy server writes on while the log is read: without a bound it would never end."""
+    log, piece = tmp_path / "slow.log", b"x" * (1 << 20)
+    log.write_bytes(piece * 3)
+    read = 0
+    with log.open("rb") as file, log.open("ab", buffering=0) as server:
+        for text in decoded(file):
+            read += len(text)
+            server.write(piece)
+            assert read <= 10 * len(piece)
+    assert read == 3 * len(piece)

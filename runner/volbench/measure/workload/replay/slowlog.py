@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -176,14 +177,18 @@ def slow_log(path: Path) -> Iterator[SlowLog]:
 
 
 def decoded(file: BinaryIO, begin: int = 0, end: int | None = None) -> Iterator[str]:
-    """Yield the text between two offsets, in the pieces in which the whole file is read."""
+    """Yield the text between two offsets, in the pieces in which the whole file is read.
+
+    Without an end it is the file's size when the first piece is asked for: a server may write to the log as fast as
+    it is read.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    known_end, end = end, file.seek(0, os.SEEK_END) if end is None else end
     file.seek(begin)
-    while end is None or begin < end:
-        size = _CHUNK_BYTES - begin % _CHUNK_BYTES
-        chunk = file.read(size if end is None else min(size, end - begin))
+    while begin < end:
+        chunk = file.read(min(_CHUNK_BYTES - begin % _CHUNK_BYTES, end - begin))
         if not chunk:
-            if end is not None:
+            if known_end is not None:
                 raise OSError(f"the file became shorter while it was read, to {begin} bytes")
             break
         begin += len(chunk)
