@@ -30,6 +30,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from volbench.core.base.text import percent
 from volbench.core.records.base import Record
 
 Kind = Literal["all held", "some not made", "some failed", "one of two"]
@@ -175,8 +176,12 @@ class Calibration(Record):
         *,
         is_second: bool = False,
         checks: Sequence[bool | None] = (),
+        confidence: float = 1.0,
     ) -> str:
-        """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one."""
+        """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one.
+
+        `confidence`: what is said of the finding; where it is less than the share that came true, the text says so.
+        """
         counted = self._counted(kind, cause, decided_by, is_second=is_second)
         such = "such findings of this cause"
         if self.derived.checks:
@@ -189,10 +194,14 @@ class Calibration(Record):
         if self.agrees and new is not None:
             text += f", {new.true} of {new.findings} in its other runs, which confirm it"
         unchecked = {None: ", not checked on new runs yet", False: ", and new runs of it did not agree"}
-        return f"{text} (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
+        text += f" (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
+        less = counted.findings and confidence < counted.true / counted.findings - _ALIKE
+        return f"{text}, so it is taken for {percent(confidence)} sure at most" if less else text
 
 
 _NOTHING = Counted(true=0, findings=0)
+_ALIKE = 0.01
+"""Two shares that read alike."""
 
 
 def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) -> str:

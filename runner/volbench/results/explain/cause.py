@@ -113,7 +113,12 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
         text += f"; outside the lab such findings were never counted: at most {cause.confidence_max:g}"
     elif cause.recorded or cause.confidence < LEFT_COUNTS.confidence(cause.left):
         text += "; " + cause.calibration.describe_counts(
-            cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
+            cause.kind,
+            cause.cause,
+            cause.decided_by,
+            is_second=cause.is_second,
+            checks=cause.checks,
+            confidence=cause.confidence,
         )
     return (
         EvidenceRow(metric="checks", value=cause.kind, text=text),
