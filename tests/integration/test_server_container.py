@@ -24,6 +24,16 @@ container = throwaway_container(local_server_image(), ["sleep", "infinity"], net
 name = container.get_wrapped_container().name
 print(name, remove_containers_of_session() == [name])
 """
+FORK_ENDS_FIRST = """
+import os
+from server_container import local_server_image, remove_containers_of_session, throwaway_container
+container = throwaway_container(local_server_image(), ["sleep", "infinity"], network="none").start()
+fork = os.fork()
+if not fork:
+    os._exit(len(remove_containers_of_session()))
+_, status = os.waitpid(fork, 0)
+print(os.waitstatus_to_exitcode(status), remove_containers_of_session() == [container.get_wrapped_container().name])
+"""
 
 
 @pytest.fixture
@@ -46,19 +56,29 @@ def test_a_session_removes_its_own_containers_only(
     engine: docker.DockerClient, of_another_session: Container
 ) -> None:
     """One is started and left by another process, which removes it at its end; that of a third one stays."""
+    name, removed = printed_by(LEAVES_ONE)
+    assert removed == "True"
+    names = {container.name for container in engine.containers.list(all=True, ignore_removed=True)}
+    assert name not in names
+    assert of_another_session.name in names
+
+
+def test_a_fork_that_ends_leaves_the_containers_of_others_of_its_session() -> None:
+    """It removed one that another fork used: that one's end failed, and the tests that were left did not run."""
+    assert printed_by(FORK_ENDS_FIRST) == ["0", "True"]
+
+
+def printed_by(script: str) -> list[str]:
+    """The words that a process of its own prints."""
     done = subprocess.run(
-        [sys.executable, "-c", LEAVES_ONE],
+        [sys.executable, "-c", script],
         env={"PYTHONPATH": f"{SUPPORT.parents[1] / 'runner'}:{SUPPORT}", "TESTCONTAINERS_RYUK_DISABLED": "true"},
         check=True,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    name, removed = done.stdout.split()
-    assert removed == "True"
-    names = {container.name for container in engine.containers.list(all=True, ignore_removed=True)}
-    assert name not in names
-    assert of_another_session.name in names
+    return done.stdout.split()
 
 
 def test_a_server_that_ends_is_not_waited_for(tmp_path: Path) -> None:

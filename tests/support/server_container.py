@@ -11,7 +11,6 @@ from typing import Any
 import docker
 from docker.errors import NotFound
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 from testcontainers.core.wait_strategies import WaitStrategy
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
@@ -20,6 +19,7 @@ from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, su
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.docker.images import server_image
 from volbench.testing.containers import container_options
+from volbench.testing.leftovers import LABEL_OWNER, owner_label
 
 START_BOUND_S = 180
 
@@ -132,10 +132,13 @@ def sysbench_of_tools_image(base: Path) -> Iterator[Path]:
 
 
 def remove_containers_of_session() -> list[str]:
-    """Remove what this process's tests have left, found by the session's label; the names."""
+    """Remove what this process's tests have left, found by its owner's label; the names.
+
+    The library's id of a session is that of all forks of one: others of them still use theirs.
+    """
     client = docker.from_env()
     try:
-        filters: dict[str, Any] = {"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}
+        filters: dict[str, Any] = {"label": f"{LABEL_OWNER}={owner_label()}"}
         left = client.containers.list(all=True, filters=filters, ignore_removed=True)
         for container in left:
             try:
