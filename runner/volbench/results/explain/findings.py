@@ -31,6 +31,8 @@ _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 _BURST = "storage.burst_exhausted"
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
+_ON_VOLUME = frozenset({"interference.io", "interference.backup", "interference.shared_volume"})
+"""Others that use the volume: a faster one has more left for this server."""
 BUSY_MIN = 0.9
 """Of the time in which a load had collapsed: with an operation in flight for so long, clients waited for it."""
 WITHIN_MIN = 0.8
@@ -100,11 +102,11 @@ def explain_case(case: Case) -> Explanation:
 
 
 def with_volume_advice(findings: Sequence[Cause]) -> list[Cause]:
-    """Return the causes, with what a faster volume would change where none of them is of the volume.
+    """Return the causes, with what a faster volume would change where none of them is of the volume or its users.
 
     Where one is, its own advice says so, and the two may not contradict each other.
     """
-    if any(finding.cause.startswith(_OF_VOLUME) for finding in findings):
+    if any(finding.cause.startswith(_OF_VOLUME) or finding.cause in _ON_VOLUME for finding in findings):
         return [*findings]
     return [
         replace(finding, advice=f"{finding.advice} {finding.volume_advice}".strip())

@@ -339,9 +339,10 @@ def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
     assert any(row.metric == "inflation" for row in first.evidence)
 
 
-def test_no_advice_acquits_the_volume_next_to_a_finding_of_the_volume() -> None:
+@pytest.mark.parametrize("cause", ["storage.iops_limit", "interference.io", "interference.shared_volume"])
+def test_no_advice_acquits_the_volume_next_to_a_finding_of_the_volume(cause: str) -> None:
     """One said that a faster volume changes little, one to provision more IOPS, of one step."""
-    of_cpus, of_volume = (made(cause, None).findings[0] for cause in ("interference.cpu", "storage.iops_limit"))
+    of_cpus, of_volume = (made(name, None).findings[0] for name in ("interference.cpu", cause))
     of_cpus = dataclasses.replace(of_cpus, advice="Move them.", volume_advice="It changes little.")
     of_volume = dataclasses.replace(of_volume, advice="Provision more IOPS.")
     assert [one.advice for one in with_volume_advice([of_cpus, of_volume])] == [
