@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from volbench.core.records.report import ComparisonRow, EffectRow
 
@@ -36,13 +37,13 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
     if needed is None or command[1:2] != ("run",):
         return
     yield f"# the same decided nothing; {needed} cells of each volume can:"
-    yield shlex.join((*command[:3], _SET, f"{_REPEATS}{needed}", *_without_repeats(command[3:])))
+    yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
 
 
 def _without_repeats(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the arguments without the number of cells that the run had."""
     skip = False
-    for argument, following in zip(arguments, (*arguments[1:], ""), strict=True):
+    for argument, following in pairwise((*arguments, "")):
         if skip:
             skip = False
         elif argument == _SET and following.startswith(_REPEATS):
