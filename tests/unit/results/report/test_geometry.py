@@ -153,6 +153,22 @@ def test_levels_that_rest_on_single_events_are_not_known() -> None:
     assert quantile_chart(Distribution(step="s", curves=(empty,))) is None
 
 
+@pytest.mark.parametrize("known", range(len(LEVELS) + 1))
+def test_a_volume_of_few_events_has_as_many_marks_as_points(known: int) -> None:
+    """At most four, on points of its own, the last one among them; none without a point, and none of a cell."""
+    full = Curve(volume="a", cell_id=None, events=100_000, value_ms=(2.0,) * len(LEVELS))
+    few = Curve(volume="b", cell_id=None, events=9, value_ms=(1.0,) * known + (None,) * (len(LEVELS) - known))
+    of_cell = Curve(volume="b", cell_id="01-b", events=9, value_ms=few.value_ms)
+    chart = quantile_chart(Distribution(step="s", curves=(full, few, of_cell)))
+    assert chart is not None
+    cell_curve, few_curve, _ = chart.curves
+    assert cell_curve.knots == ()
+    assert len(few_curve.knots) == min(known, 4)
+    points = few_curve.points.split()
+    assert [",".join(knot) for knot in few_curve.knots][-1:] == points[-1:]
+    assert set(map(",".join, few_curve.knots)) <= set(points)
+
+
 def test_quantile_points_are_inside(pair: RunDirectory, pair_report: Report) -> None:
     """All of a real distribution, and its log ticks."""
     (result,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])

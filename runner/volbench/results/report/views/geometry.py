@@ -194,11 +194,15 @@ def linear_ticks(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class PlottedCurve:
-    """A curve as points of an SVG polyline in a box of 100 by 100."""
+    """A curve as points of an SVG polyline in a box of 100 by 100, and where the volume's mark stands on it.
+
+    A curve of few events has no point.
+    """
 
     volume: str
     cell_id: str | None
     points: str
+    knots: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,19 +230,23 @@ def quantile_chart(distribution: Distribution) -> QuantileChart | None:
     ]
     right = max(_nines(drawn_levels[-1]), 1.0)
 
-    def points(curve: Curve) -> str:
-        pairs = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
-        return " ".join(
-            f"{100 * _nines(lv) / right:.2f},{100 * (high - math.log10(v)) / (high - low):.2f}" for lv, v in pairs
+    def plotted(curve: Curve) -> PlottedCurve:
+        known = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
+        lefts = [f"{100 * _nines(level) / right:.2f}" for level, _ in known]
+        tops = [f"{100 * (high - math.log10(latency)) / (high - low):.2f}" for _, latency in known]
+        places = list(zip(lefts, tops, strict=True))
+        quarters = sorted({math.ceil(len(places) * quarter / 4) - 1 for quarter in (1, 2, 3, 4)})
+        return PlottedCurve(
+            volume=curve.volume,
+            cell_id=curve.cell_id,
+            points=" ".join(map(",".join, places)),
+            knots=tuple(places[at] for at in quarters) if places and not curve.cell_id else (),
         )
 
     labelled_levels = [(0.0, "0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")]
     return QuantileChart(
         step=distribution.step,
-        curves=tuple(
-            PlottedCurve(volume=c.volume, cell_id=c.cell_id, points=points(c))
-            for c in reversed(distribution.curves)
-        ),
+        curves=tuple(map(plotted, reversed(distribution.curves))),
         x_ticks=tuple(
             Tick(at=100 * _nines(v) / right, text=t) for v, t in labelled_levels if _nines(v) <= right * 1.001
         ),
