@@ -231,16 +231,16 @@ def quantile_chart(distribution: Distribution) -> QuantileChart | None:
     right = max(_nines(drawn_levels[-1]), 1.0)
 
     def plotted(curve: Curve) -> PlottedCurve:
-        known = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
-        lefts = [f"{100 * _nines(level) / right:.2f}" for level, _ in known]
-        tops = [f"{100 * (high - math.log10(latency)) / (high - low):.2f}" for _, latency in known]
-        places = list(zip(lefts, tops, strict=True))
-        quarters = sorted({math.ceil(len(places) * quarter / 4) - 1 for quarter in (1, 2, 3, 4)})
+        pairs = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
+        lefts = [f"{100 * _nines(level) / right:.2f}" for level, _ in pairs]
+        tops = [f"{100 * (high - math.log10(latency)) / (high - low):.2f}" for _, latency in pairs]
+        points = list(zip(lefts, tops, strict=True))
+        quarters = sorted({math.ceil(len(points) * quarter / 4) - 1 for quarter in (1, 2, 3, 4)})
         return PlottedCurve(
             volume=curve.volume,
             cell_id=curve.cell_id,
-            points=" ".join(map(",".join, places)),
-            knots=tuple(places[at] for at in quarters) if places and not curve.cell_id else (),
+            points=" ".join(map(",".join, points)),
+            knots=tuple(points[at] for at in quarters) if points and not curve.cell_id else (),
         )
 
     labelled_levels = [(0.0, "0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")]
